@@ -1,0 +1,222 @@
+"""Deciding a table column-wise: the rule and the encoders, vectorised.
+
+Rows that need a closer look (a faulty value, a score near a threshold or a tie) are left to the walk, one by one, so that every
+row ends exactly as `Cascade.decide` would end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emsco_runtime._encoding import encode_column
+from emsco_runtime._rule import accept_rows
+from emsco_runtime.errors import AcquisitionError, InputError
+
+if TYPE_CHECKING:
+    from emsco_runtime._arrays import Array, Floats, Ints, Mask
+    from emsco_runtime._plan import Plan, StagePlan
+    from emsco_runtime._scorer import Scorer
+    from emsco_runtime.decision import Decision, Label
+    from emsco_runtime.manifest import Feature
+
+__all__ = ["ColumnContext", "ColumnDecisions", "decide_columns"]
+
+# Rows handled at a time: enough that numpy's price per call does not count, few enough to stay near the processor.
+_BLOCK = 65536
+
+_REASONS = ("inconclusive", "confident", "budget", "acquisition_failed")
+_STATUS_OF_REASON = ("rejected", "accepted", "rejected", "rejected")
+_CONFIDENT, _BUDGET = _REASONS.index("confident"), _REASONS.index("budget")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnDecisions:
+    """Decisions of a whole table, as arrays with one entry per row.
+
+    Parameters
+    ----------
+    label
+        The accepted label; None where rejected.
+    status
+        "accepted" or "rejected".
+    reason
+        Why, as in `Decision.reason`.
+    confidence
+        Top probability of the last stage scored; NaN where none was.
+    stages
+        How many stages were scored.
+    cost
+        The bill.
+    degraded
+        Whether a fallback value was used.
+    """
+
+    label: Array
+    status: Array
+    reason: Array
+    confidence: Floats
+    stages: Ints
+    cost: Floats
+    degraded: Mask
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.cost)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnContext:
+    """What deciding a table needs from a cascade.
+
+    Parameters
+    ----------
+    plan, features, scorer
+        The bound bundle.
+    budget
+        As in `walk`.
+    decide_row
+        Decides one row, given as a mapping, through the walk.
+    """
+
+    plan: Plan
+    features: Mapping[str, Feature]
+    scorer: Scorer
+    budget: float
+    decide_row: Callable[[Mapping[str, Any]], Decision]
+
+
+def decide_columns(context: ColumnContext, columns: Mapping[str, Any]) -> ColumnDecisions:
+    """Decide every row of a table given as feature -> array of raw values."""
+    arrays = _arrays(context.plan, columns)
+    count = len(next(iter(arrays.values())))
+    codes = _Codes.blank(count, len(context.plan.labels))
+    for start in range(0, count, _BLOCK):
+        block = slice(start, min(start + _BLOCK, count))
+        _decide_block(context, {name: array[block] for name, array in arrays.items()}, codes.part(block), start)
+    return codes.decoded(context.plan.labels)
+
+
+def _arrays(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
+    names = [name for stage in plan.stages for name in stage.names]
+    absent = [name for name in names if name not in columns]
+    if absent:
+        raise InputError(f"{len(absent)} columns are missing: {', '.join(absent)}. Every feature that a stage acquires needs one")
+    arrays = {name: np.asarray(columns[name]) for name in names}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+        raise InputError(f"columns of one dimension and of the same length are due, got the shapes {shapes}")
+    return arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Codes:
+    """Results as they fill up, in numbers: positions of labels (one past the last: none) and of reasons."""
+
+    label: Ints
+    reason: Ints
+    confidence: Floats
+    stages: Ints
+    cost: Floats
+    degraded: Mask
+
+    @classmethod
+    def blank(cls, rows: int, labels: int) -> _Codes:
+        return cls(
+            label=np.full(rows, labels, dtype=np.intp),
+            reason=np.zeros(rows, dtype=np.intp),
+            confidence=np.full(rows, np.nan),
+            stages=np.zeros(rows, dtype=np.intp),
+            cost=np.zeros(rows),
+            degraded=np.zeros(rows, dtype=np.bool_),
+        )
+
+    def part(self, rows: slice) -> _Codes:
+        return _Codes(
+            self.label[rows], self.reason[rows], self.confidence[rows], self.stages[rows], self.cost[rows], self.degraded[rows]
+        )
+
+    def decoded(self, labels: Sequence[Label]) -> ColumnDecisions:
+        label = _decoded([*labels, None], self.label)
+        status, reason = _decoded(_STATUS_OF_REASON, self.reason), _decoded(_REASONS, self.reason)
+        return ColumnDecisions(label, status, reason, self.confidence, self.stages, self.cost, self.degraded)
+
+
+def _decoded(words: Sequence[Any], codes: Ints) -> Array:
+    # The codes are ours and in range; "clip" only spares numpy the check.
+    return np.array(words, dtype=object).take(codes, mode="clip")
+
+
+def _decide_block(context: ColumnContext, arrays: Mapping[str, Array], codes: _Codes, start: int) -> None:
+    """Decide the rows of one block, stage by stage; each stage sees only the rows still under way."""
+    plan = context.plan
+    rows = np.arange(len(codes.stages))
+    matrix = np.empty((len(rows), 0))
+    alone = [rows[:0]]
+    for stage in plan.stages:
+        if stage.cost > context.budget:
+            codes.reason[rows] = _BUDGET
+            break
+        matrix, faulty = _extend(context, matrix, stage, arrays, rows)
+        if faulty is not None:
+            alone.append(rows[faulty])
+            rows, matrix = rows[~faulty], matrix[~faulty]
+        if not len(rows):
+            break
+        going, near = _decide_stage(context, stage, codes, rows, matrix)
+        alone.append(rows[near])
+        kept = np.flatnonzero(going)
+        rows, matrix = rows.take(kept), matrix.take(kept, axis=0)
+    codes.cost[:] = np.array([0.0, *(stage.cost for stage in plan.stages)]).take(codes.stages)
+    for row in np.sort(np.concatenate(alone)).tolist():
+        try:
+            decision = context.decide_row({name: array[row] for name, array in arrays.items()})
+        except AcquisitionError as error:
+            raise error.at(start + row) from error.__cause__
+        _note(decision, plan, codes, row)
+
+
+def _extend(
+    context: ColumnContext, matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints
+) -> tuple[Floats, Mask | None]:
+    """Add the stage's columns to the matrix of all values acquired so far; tell which rows hold a faulty value."""
+    width = matrix.shape[1]
+    wider = np.empty((len(rows), width + len(stage.names)))
+    wider[:, :width] = matrix
+    faulty: Mask | None = None
+    for position, name in enumerate(stage.names, start=width):
+        values = arrays[name] if len(rows) == len(arrays[name]) else arrays[name].take(rows)
+        wider[:, position], fault = encode_column(context.features[name], values)
+        if fault is not None:
+            faulty = fault if faulty is None else faulty | fault
+    return wider, faulty
+
+
+def _decide_stage(
+    context: ColumnContext, stage: StagePlan, codes: _Codes, rows: Ints, matrix: Floats
+) -> tuple[Mask, Mask]:
+    """Score and compare; return which rows go on, and which must be decided alone."""
+    inputs = matrix if stage.order is None else matrix[:, stage.order]
+    scores = context.scorer.score_rows(stage.number - 1, inputs)
+    label, top, accepted, near = accept_rows(scores, stage.thresholds)
+    # Assigning to a slice is much quicker than to a list of rows, and stage 1 mostly has them all.
+    place: Any = slice(None) if len(rows) == len(codes.stages) else rows
+    codes.confidence[place] = top
+    codes.stages[place] = stage.number
+    exits = np.flatnonzero(accepted)
+    left = rows.take(exits)
+    codes.label[left] = label.take(exits)
+    codes.reason[left] = _CONFIDENT
+    return ~(accepted | near), near
+
+
+def _note(decision: Decision, plan: Plan, codes: _Codes, row: int) -> None:
+    codes.label[row] = len(plan.labels) if decision.label is None else plan.labels.index(decision.label)
+    codes.reason[row] = _REASONS.index(decision.reason)
+    codes.confidence[row] = np.nan if decision.confidence is None else decision.confidence
+    codes.stages[row] = decision.stages
+    codes.cost[row] = decision.cost
+    codes.degraded[row] = decision.degraded

@@ -1,0 +1,142 @@
+"""Drivers: they make the calls that the walk asks for, for one item or for many in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emsco_runtime._batch import spread
+from emsco_runtime._plan import Acquire, Call, Plan
+from emsco_runtime._rule import accept_rows
+from emsco_runtime._walk import Failed, Request, Score, Walk, walk
+from emsco_runtime.errors import AcquisitionError
+
+if TYPE_CHECKING:
+    from emsco_runtime._scorer import Scorer
+    from emsco_runtime.decision import Decision
+
+__all__ = ["drive_many", "drive_one"]
+
+
+def drive_one(plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float) -> Decision:
+    """Walk one item to its decision."""
+    steps = walk(plan, known, budget)
+    send = steps.send
+    score = scorer.score
+    reply: Any = None
+    try:
+        while True:
+            request = send(reply)
+            reply = _acquire(request, item) if isinstance(request, Acquire) else score(request.stage, request.values)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def _acquire(request: Acquire, item: Any) -> list[Any]:
+    """Make the calls in order; after a failure that ends the item, the rest would only cost."""
+    outcomes: list[Any] = []
+    keep = outcomes.append
+    while len(outcomes) < len(request.calls):
+        try:
+            for function in request.functions[len(outcomes) :]:
+                keep(function(item))
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever the user's code raises is a failed feature
+            failed = request.calls[len(outcomes)]
+            keep(Failed(error))
+            if failed.policy != "default":
+                break
+    return outcomes
+
+
+def drive_many(
+    plan: Plan, scorer: Scorer, items: Sequence[Any], known: Sequence[Mapping[str, object]], budget: float
+) -> list[Decision]:
+    """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage."""
+    lockstep = _Lockstep(items, [walk(plan, values, budget) for values in known])
+    while lockstep.requests:
+        # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
+        lockstep.answer(_acquire_many(lockstep.asking(Acquire), items))
+        lockstep.answer(_score_many(plan, scorer, lockstep.asking(Score)))
+    return lockstep.decisions
+
+
+class _Lockstep:
+    """Walks under way: what each asks for next, and the decisions of those that ended."""
+
+    def __init__(self, items: Sequence[Any], walks: list[Walk]) -> None:
+        self._walks = walks
+        self._decisions: dict[int, Decision] = {}
+        self.requests: dict[int, Request] = {}
+        self.answer(dict.fromkeys(range(len(items))))
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Return the decisions in the order of the items."""
+        return [self._decisions[index] for index in range(len(self._walks))]
+
+    def asking(self, kind: type[Acquire] | type[Score]) -> dict[int, Any]:
+        """Return the open requests of one kind, by item."""
+        return {index: request for index, request in self.requests.items() if isinstance(request, kind)}
+
+    def answer(self, replies: Mapping[int, Any]) -> None:
+        """Send each item its reply and keep its next request."""
+        for index, reply in replies.items():
+            try:
+                self.requests[index] = self._walks[index].send(reply)
+            except StopIteration as stop:
+                self._decisions[index] = stop.value
+                self.requests.pop(index, None)
+            except AcquisitionError as error:
+                raise error.at(index) from error.__cause__
+
+
+def _acquire_many(requests: Mapping[int, Acquire], items: Sequence[Any]) -> dict[int, list[Any]]:
+    outcomes: dict[int, list[Any]] = {index: [] for index in requests}
+    ended: set[int] = set()
+    callers: dict[int, list[int]] = {}
+    calls: dict[int, Call] = {}
+    for index, request in requests.items():
+        for call in request.calls:
+            calls[id(call)] = call
+            callers.setdefault(id(call), []).append(index)
+    for key, call in calls.items():
+        going = [index for index in callers[key] if index not in ended]
+        for index, outcome in zip(going, _call_for(call, [items[index] for index in going]), strict=True):
+            outcomes[index].append(outcome)
+            if isinstance(outcome, Failed) and call.policy != "default":
+                ended.add(index)
+    return outcomes
+
+
+def _call_for(call: Call, items: list[Any]) -> list[Any]:
+    if not items:
+        return []
+    if not call.batch:
+        return [_outcome(call, item) for item in items]
+    try:
+        return spread(call.names, call.function(items), len(items))
+    except Exception as error:  # noqa: BLE001 - as in `_acquire`
+        return [Failed(error)] * len(items)
+
+
+def _outcome(call: Call, item: Any) -> Any:
+    try:
+        return call.function(item)
+    except Exception as error:  # noqa: BLE001 - as in `_acquire`
+        return Failed(error)
+
+
+def _score_many(plan: Plan, scorer: Scorer, requests: Mapping[int, Score]) -> dict[int, list[float]]:
+    """Score items of the same stage together, and those near a threshold or a tie again, alone."""
+    replies: dict[int, list[float]] = {}
+    for number, stage in enumerate(plan.stages):
+        asking = {index: request.values for index, request in requests.items() if request.stage == number}
+        if not asking:
+            continue
+        scores = scorer.score_rows(number, np.array(list(asking.values()), dtype=np.float64))
+        near = accept_rows(scores, stage.thresholds)[3].tolist()
+        for (index, values), row, alone in zip(asking.items(), scores.tolist(), near, strict=True):
+            replies[index] = scorer.score(number, values) if alone else row
+    return replies

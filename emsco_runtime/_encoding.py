@@ -1,0 +1,185 @@
+"""Raw values to numbers: what enters a stage model.
+
+Every feature becomes one float64: a number as it is, a boolean as 0 or 1, a category as its position in `categories` (an ignored
+unknown one as -1), a gap that the graph imputes as NaN. `encoder` makes the function for one value, which is the meaning;
+`encode_column` does the same for an array and property tests hold the two together.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from emsco_runtime._arrays import Array, Floats, Mask
+    from emsco_runtime.decision import FailureKind
+    from emsco_runtime.manifest import Feature
+
+__all__ = ["Encoder", "ValueFault", "are_plain", "encode_column", "encoder"]
+
+Encoder: TypeAlias = Callable[[object], float]
+
+_INFINITY = math.inf
+_UNKNOWN = -1.0
+
+
+class ValueFault(Exception):
+    """A value that its feature does not allow; turned into a `Failure` by the walk."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind: FailureKind = kind
+        self.message = message
+
+
+def encoder(feature: Feature) -> Encoder:
+    """Return the function that turns one raw value of this feature into a number, or raises `ValueFault`."""
+    if feature.kind == "categorical":
+        return _category_encoder(feature)
+    return _number_encoder(feature)
+
+
+def are_plain(values: Sequence[Any]) -> bool:
+    """Return whether numeric values can be used as they are: finite floats. False only means "look at each of them"."""
+    # One pass in C instead of a call per value. Text, None and arrays do not add up to a float, NaN and infinity not to a finite
+    # one; a whole number or a boolean among floats does no harm.
+    try:
+        total = sum(values)
+    except (TypeError, OverflowError):
+        return False
+    return type(total) is float and -_INFINITY < total < _INFINITY
+
+
+def _number_encoder(feature: Feature) -> Encoder:
+    convert = _boolean if feature.kind == "boolean" else _number
+    numeric = feature.kind == "numeric"
+    on_gap = _gap_encoder(feature)
+
+    def encode(value: object) -> float:
+        # The quick way out for the commonest case; NaN fails both comparisons.
+        if numeric and type(value) is float and -_INFINITY < value < _INFINITY:
+            return value
+        return on_gap() if _is_gap(value) else convert(value)
+
+    return encode
+
+
+def _category_encoder(feature: Feature) -> Encoder:
+    position = _positions(feature)
+    ignore = feature.unknown == "ignore"
+    on_gap = _gap_encoder(feature)
+    allowed = _shortened(", ".join(feature.categories))
+
+    def encode(value: object) -> float:
+        if type(value) is str and value in position:
+            return position[value]
+        if _is_gap(value):
+            return on_gap()
+        name = _category_name(value)
+        if name in position:
+            return position[name]
+        if ignore:
+            return _UNKNOWN
+        advice = f'known are: {allowed}. Map it to one of these, or train with unknown="ignore"'
+        raise ValueFault("unknown_category", f"unknown category {_shown(value)}; {advice}")
+
+    return encode
+
+
+def _positions(feature: Feature) -> Mapping[str, float]:
+    return {category: float(index) for index, category in enumerate(feature.categories)}
+
+
+def _gap_encoder(feature: Feature) -> Callable[[], float]:
+    if feature.missing == "impute":
+        return lambda: math.nan
+
+    def refuse() -> float:
+        advice = 'training saw no gaps here (missing="forbid"). Return a value, or choose on_failure="default" or "reject"'
+        raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
+
+    return refuse
+
+
+def _is_gap(value: object) -> bool:
+    # pandas.NA compares to nothing, and pandas must not be imported here: it is known by its type's name.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(value != value)  # noqa: PLR0124 - the test for NaN
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, numbers.Real | np.bool_):
+        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it in the acquirer")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = _INFINITY
+    if not -_INFINITY < number < _INFINITY:
+        raise ValueFault("infinite", f"a finite number is due, got {_shown(value)}; cap it, or return None for a gap")
+    return number
+
+
+def _boolean(value: object) -> float:
+    if isinstance(value, bool | np.bool_):
+        return 1.0 if value else 0.0
+    if isinstance(value, numbers.Real) and value in (0, 1):
+        return float(value)
+    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it in the acquirer")
+
+
+def _category_name(value: object) -> str:
+    """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {_shown(value)}; convert it in the acquirer")
+
+
+def _shown(value: object) -> str:
+    return f"{_shortened(repr(value))} ({type(value).__name__})"
+
+
+def _shortened(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
+    """Encode an array of raw values.
+
+    Returns
+    -------
+    tuple
+        The numbers, and a mask of the values that must be looked at one by one (a failure, most likely); None when there are
+        none. The numbers under the mask mean nothing.
+    """
+    if feature.kind == "numeric" and values.dtype.kind in "fiub":
+        return _encode_numbers(values, impute=feature.missing == "impute")
+    return _encode_each(encoder(feature), values)
+
+
+def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:
+    column: Floats = values.astype(np.float64, copy=False)
+    # One sum tells whether all is finite, at a fraction of the price of isfinite; a rare overflow only costs the second look.
+    if math.isfinite(float(column.sum())):
+        return column, None
+    faulty: Mask = np.isinf(column) if impute else ~np.isfinite(column)
+    return column, faulty if faulty.any() else None
+
+
+def _encode_each(encode: Encoder, values: Array) -> tuple[Floats, Mask | None]:
+    column = np.zeros(len(values))
+    faulty: Mask = np.zeros(len(values), dtype=np.bool_)
+    for row, value in enumerate(values.tolist()):
+        try:
+            column[row] = encode(value)
+        except ValueFault:
+            faulty[row] = True
+    return column, faulty if faulty.any() else None

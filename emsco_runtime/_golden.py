@@ -1,0 +1,56 @@
+"""Golden items: a few decisions that a bundle promises, replayed before it is trusted.
+
+They catch what no hash can: an onnxruntime that computes something else than the one the bundle was made with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emsco_runtime._drivers import drive_one
+from emsco_runtime._plan import bind
+from emsco_runtime.errors import AcquisitionError, BundleError
+
+if TYPE_CHECKING:
+    from emsco_runtime._plan import Plan
+    from emsco_runtime._scorer import Scorer
+    from emsco_runtime.bundle import Bundle
+    from emsco_runtime.manifest import Golden
+
+__all__ = ["replay"]
+
+TOLERANCE = 1e-9
+
+
+def replay(bundle: Bundle, scorer: Scorer) -> None:
+    """Decide every golden item and compare; raise `BundleError` where the promise is not kept."""
+    plan = bind(bundle.manifest, None, "raise")
+    for index, golden in enumerate(bundle.manifest.golden):
+        place = f"$.golden[{index}]"
+        fault = _probability_fault(plan, scorer, golden) or _decision_fault(plan, scorer, golden)
+        if fault:
+            advice = "This onnxruntime, or this machine, computes something else than the one the bundle was made on: do not use it"
+            raise BundleError(f"{fault}. {advice}", bundle.path, place)
+
+
+def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
+    values: list[float] = []
+    for stage, promised in zip(plan.stages, golden.probabilities, strict=True):
+        values += [feature.encode(golden.values[feature.name]) for feature in stage.features]
+        inputs = values if stage.order is None else [values[position] for position in stage.order]
+        found = scorer.score(stage.number - 1, inputs)
+        # "not within" rather than "beyond", so that NaN is a fault.
+        if not all(abs(one - other) <= TOLERANCE for one, other in zip(found, promised, strict=True)):
+            return f"stage {stage.number} gives {found}, the bundle promises {list(promised)}"
+    return None
+
+
+def _decision_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
+    try:
+        decision = drive_one(plan, scorer, golden.values, {}, float("inf"))
+    except AcquisitionError as error:
+        return f"its values are refused: {error}"
+    promised = golden.decision
+    found = (decision.status, decision.reason, decision.label, decision.stages, decision.cost)
+    due = (promised.status, promised.reason, promised.label, promised.stages, promised.cost)
+    return None if found == due else f"the decision is {found}, the bundle promises {due}"

@@ -1,0 +1,221 @@
+"""Look into an ONNX file without running it, and without the onnx package.
+
+onnxruntime opens whatever a model asks for: files beside it ("external data"), operators from other libraries. Both are looked
+for here, in the bytes, before a session is made. Only the few parts of the protobuf format that this needs are read; the field
+numbers are those of the public `onnx.proto`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Tensor", "model_fault"]
+
+# Newest IR version that the oldest supported onnxruntime reads (1.18).
+MAX_IR_VERSION = 10
+_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+_DOUBLE = 11
+_TYPE_NAMES = {1: "float", 6: "int32", 7: "int64", 8: "string", 10: "float16", _DOUBLE: "double"}
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+# Runs of numbers in an attribute (a forest has millions): skipped at the speed of the regex engine.
+_NUMBERS = re.compile(rb"(?:\x40[\x80-\xff]{0,9}[\x00-\x7f]|\x3d.{4})+", re.DOTALL)
+
+
+class _Malformed(Exception):
+    """The bytes are no protobuf message of the expected shape."""
+
+
+class _Refused(Exception):
+    """The model asks for something that a bundle must not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Name, element type and shape of an input or output; None stands for a dimension without a number."""
+
+    name: str
+    element: int
+    shape: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        """Return the form used in messages: ``features: double[rows, 4]``."""
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name}: {_TYPE_NAMES.get(self.element, f'type {self.element}')}[{sizes}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    number: int
+    value: int
+    content: memoryview | None
+
+    def message(self) -> Iterator[_Field]:
+        if self.content is None:
+            raise _Malformed
+        return _fields(self.content)
+
+    def text(self) -> str:
+        if self.content is None:
+            raise _Malformed
+        return bytes(self.content).decode()
+
+
+def model_fault(content: bytes, *, source: Tensor, target: Tensor) -> str | None:
+    """Return what is wrong with a stage model, or None.
+
+    Parameters
+    ----------
+    content
+        The file's bytes.
+    source, target
+        The one input and the one output it must have.
+    """
+    try:
+        inputs, outputs = _read_model(content)
+    except _Refused as refused:
+        return str(refused)
+    except (_Malformed, UnicodeDecodeError, RecursionError):
+        return "this is no ONNX model, or a damaged one. Export the bundle again"
+    if inputs != [source]:
+        return f"the model's input must be {source}, it has {_listed(inputs)}. Export the bundle again"
+    if outputs != [target]:
+        return f"the model's output must be {target}, it has {_listed(outputs)}. Export the bundle again"
+    return None
+
+
+def _listed(tensors: list[Tensor]) -> str:
+    return "; ".join(map(str, tensors)) or "none"
+
+
+def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
+    graph: _Field | None = None
+    version = 0
+    for field in _fields(memoryview(content)):
+        if field.number == 1:
+            version = field.value
+        elif field.number == 7:
+            # A second graph would be merged into the first by a protobuf parser: two readers, two meanings.
+            if graph is not None:
+                raise _Malformed
+            graph = field
+        elif field.number == 8:
+            _check_domain(next((part.text() for part in field.message() if part.number == 1), ""))
+        elif field.number in (20, 25):
+            raise _Refused("the model holds training information or functions of its own, which a bundle must not. Export it anew")
+    if graph is None:
+        raise _Malformed
+    if not 3 <= version <= MAX_IR_VERSION:
+        raise _Refused(f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}. Export with an older IR version")
+    return _read_graph(graph)
+
+
+def _read_graph(graph: _Field) -> tuple[list[Tensor], list[Tensor]]:
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+    for field in graph.message():
+        if field.number == 1:
+            _check_node(field)
+        elif field.number == 5:
+            _check_tensor(field)
+        elif field.number == 11:
+            inputs.append(_read_tensor_info(field))
+        elif field.number == 12:
+            outputs.append(_read_tensor_info(field))
+        elif field.number == 15:
+            _check_sparse(field)
+    return inputs, outputs
+
+
+def _check_node(node: _Field) -> None:
+    for field in node.message():
+        if field.number == 5:
+            _check_attribute(field)
+        elif field.number == 7:
+            _check_domain(field.text())
+
+
+def _check_attribute(attribute: _Field) -> None:
+    for field in attribute.message():
+        if field.number in (5, 10):
+            _check_tensor(field)
+        elif field.number in (6, 11):
+            _read_graph(field)
+        elif field.number in (22, 23):
+            _check_sparse(field)
+
+
+def _check_sparse(sparse: _Field) -> None:
+    for field in sparse.message():
+        if field.number in (1, 2):
+            _check_tensor(field)
+
+
+def _check_tensor(tensor: _Field) -> None:
+    for field in tensor.message():
+        if field.number == 13 or (field.number == 14 and field.value != 0):
+            raise _Refused("the model keeps tensors in external data; a bundle's models hold everything themselves. Export it anew")
+
+
+def _check_domain(domain: str) -> None:
+    if domain not in _DOMAINS:
+        raise _Refused(f"operators of the domain {domain!r} are not allowed, only standard ONNX ones. Use another classifier")
+
+
+def _read_tensor_info(info: _Field) -> Tensor:
+    name, element = "", 0
+    shape: list[int | None] = []
+    for field in info.message():
+        if field.number == 1:
+            name = field.text()
+        elif field.number == 2:
+            tensor = [part for kind in field.message() if kind.number == 1 for part in kind.message()]
+            element = next((part.value for part in tensor if part.number == 1), 0)
+            shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.message() if size.number == 1]
+    return Tensor(name, element, tuple(shape))
+
+
+def _read_size(dimension: _Field) -> int | None:
+    return next((part.value for part in dimension.message() if part.number == 1), None)
+
+
+def _fields(content: memoryview) -> Iterator[_Field]:
+    """Yield the fields of a message; a group or a length that overruns is refused."""
+    position, end = 0, len(content)
+    while position < end:
+        run = _NUMBERS.match(content, position)
+        if run:
+            position = run.end()
+            continue
+        key, position = _varint(content, position)
+        number, wire = key >> 3, key & 7
+        value, part = 0, None
+        if wire == _VARINT:
+            value, position = _varint(content, position)
+        elif wire == _BYTES:
+            length, position = _varint(content, position)
+            part = content[position : position + length]
+            position += length
+        elif wire in (_FIXED64, _FIXED32):
+            position += 8 if wire == _FIXED64 else 4
+        else:
+            raise _Malformed
+        if position > end or number == 0:
+            raise _Malformed
+        yield _Field(number, value, part)
+
+
+def _varint(content: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(content) or shift > 63:
+            raise _Malformed
+        byte = content[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7

@@ -1,0 +1,296 @@
+"""Binding: a manifest and acquirers become a plan that the walk follows.
+
+All that does not depend on the item is worked out here, once: which callable serves which feature at which stage, the encoders,
+the thresholds in label order, the cost of every prefix of stages. All checks are made here and every fault is listed at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from emsco_runtime._batch import BatchOfOne
+from emsco_runtime._encoding import Encoder, ValueFault, encoder
+from emsco_runtime.acquirers import Acquirer, OnFailure
+from emsco_runtime.errors import BindError
+
+if TYPE_CHECKING:
+    from emsco_runtime.decision import Label
+    from emsco_runtime.manifest import Feature, Manifest, Stage
+    from emsco_runtime.meter import Meter
+
+__all__ = ["Acquire", "BoundFeature", "Call", "Plan", "StagePlan", "bind"]
+
+_POLICIES: tuple[str, ...] = get_args(OnFailure)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One acquirer as the walk sees it.
+
+    Parameters
+    ----------
+    function
+        Takes an item (a list of items when `batch`).
+    names
+        The features it obtains.
+    batch
+        Takes many items at once.
+    single
+        Its outcome is the value of its one feature, not a mapping or sequence of several.
+    policy
+        What a failure of it does.
+    """
+
+    function: Callable[[Any], Any]
+    names: tuple[str, ...]
+    batch: bool
+    single: bool
+    policy: OnFailure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Acquire:
+    """The walk's request for values: make these calls for the item.
+
+    Parameters
+    ----------
+    calls
+        What to call, in order.
+    functions
+        Their functions alone, for the loop that makes them.
+    """
+
+    calls: tuple[Call, ...]
+    functions: tuple[Callable[[Any], Any], ...]
+
+    @classmethod
+    def of(cls, calls: Iterable[Call]) -> Acquire:
+        """Make the request for these calls; an acquirer of several features is called once."""
+        unique = tuple({id(call): call for call in calls}.values())
+        return cls(unique, tuple(call.function for call in unique))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundFeature:
+    """A feature with its encoder and its encoded fallback."""
+
+    name: str
+    encode: Encoder
+    fallback: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagePlan:
+    """Everything about a stage that no item changes.
+
+    Parameters
+    ----------
+    number
+        Counted from 1.
+    names, features
+        What it acquires, in the order of the manifest.
+    acquire
+        The calls due when nothing is known beforehand.
+    plain
+        All features are numbers and each call gives just one of them, in their order: the outcomes are the values.
+    order
+        Positions of the model's inputs among all features acquired so far; None when they are just those, in order.
+    thresholds
+        One per label, in label order.
+    cost
+        Cost of all the features listed up to and including this stage.
+    added
+        What this stage adds to that.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    features: tuple[BoundFeature, ...]
+    acquire: Acquire
+    plain: bool
+    order: tuple[int, ...] | None
+    thresholds: tuple[float, ...]
+    cost: float
+    added: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A bound bundle: what the walk follows for every item."""
+
+    bundle: str
+    labels: tuple[Label, ...]
+    stages: tuple[StagePlan, ...]
+    meter: Meter
+    calls: Mapping[str, Call]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReader:
+    """The acquirer of a feature when items are mappings themselves; a class, so that it can be pickled."""
+
+    name: str
+
+    def __call__(self, item: Any) -> Any:
+        """Return the item's value of the feature."""
+        try:
+            return item[self.name]
+        except (KeyError, IndexError, TypeError):
+            raise ValueFault("missing_key", f"the item has no key {self.name!r}. Add it, or register acquirers") from None
+
+
+def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnFailure, *, many: bool = False) -> Plan:
+    """Check acquirers against a manifest and lay out the plan.
+
+    Parameters
+    ----------
+    manifest
+        An audited manifest.
+    entries
+        The registered acquirers; None when items are mappings from feature name to value.
+    on_failure
+        The policy of acquirers that have none of their own.
+    many
+        Lay it out for many items in step: batch acquirers are preferred, and are called with all of them.
+
+    Raises
+    ------
+    BindError
+        With every fault found.
+    """
+    needed = {name: None for stage in manifest.stages for name in stage.acquire}
+    features = {feature.name: feature for feature in manifest.features if feature.name in needed}
+    if entries is None:
+        entries = [Acquirer(KeyReader(name), (name,), "feature") for name in needed]
+    faults = [*_policy_faults("on_failure", on_failure), *_entry_faults(entries), *_coverage_faults(features, entries)]
+    faults += _fallback_faults(features, entries, on_failure)
+    if faults:
+        raise BindError(faults)
+    calls = _calls(entries, on_failure, many=many)
+    meter = manifest.meter()
+    stages: list[StagePlan] = []
+    before: list[str] = []
+    for stage in manifest.stages:
+        stages.append(_stage_plan(stage, before, len(stages) + 1, features, calls, meter, manifest.labels))
+        before += stage.acquire
+    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls)
+
+
+def _calls(entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
+    """Choose the acquirer of each feature: for many items a batch one where there is one, for a single item the other."""
+    # Stable sort: the preferred kind comes last, and the last one wins.
+    ordered = sorted(entries, key=lambda entry: (entry.shape == "batch") == many)
+    made = [_call(entry, on_failure, many=many) for entry in ordered]
+    return {name: call for call in made for name in call.names}
+
+
+def _call(entry: Acquirer, on_failure: OnFailure, *, many: bool) -> Call:
+    batch = entry.shape == "batch"
+    function = BatchOfOne(entry.function, entry.names) if batch and not many else entry.function
+    single = entry.shape == "feature" or (batch and len(entry.names) == 1)
+    return Call(function, entry.names, batch and many, single, entry.on_failure or on_failure)
+
+
+def _stage_plan(
+    stage: Stage,
+    before: Sequence[str],
+    number: int,
+    features: Mapping[str, Feature],
+    calls: Mapping[str, Call],
+    meter: Meter,
+    labels: Sequence[Label],
+) -> StagePlan:
+    slots = [*before, *stage.acquire]
+    # An acquirer that served an earlier stage is not called again.
+    made = {id(calls[name]) for name in before}
+    acquire = Acquire.of(calls[name] for name in stage.acquire if id(calls[name]) not in made)
+    numeric = all(features[name].kind == "numeric" for name in stage.acquire)
+    aligned = [call.names for call in acquire.calls if call.single] == [(name,) for name in stage.acquire]
+    place = {name: position for position, name in enumerate(slots)}
+    return StagePlan(
+        number=number,
+        names=stage.acquire,
+        features=tuple(_bound_feature(features[name]) for name in stage.acquire),
+        acquire=acquire,
+        plain=numeric and aligned,
+        order=None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs),
+        thresholds=tuple(stage.thresholds[str(label)] for label in labels),
+        cost=meter.cost(slots),
+        added=meter.increment(before, stage.acquire),
+    )
+
+
+def _bound_feature(feature: Feature) -> BoundFeature:
+    encode = encoder(feature)
+    return BoundFeature(feature.name, encode, None if feature.fallback is None else encode(feature.fallback))
+
+
+def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
+    faults: list[str] = []
+    for entry in entries:
+        shown = f"@acquirers.{entry.shape}({', '.join(map(repr, entry.names))}) on {entry}"
+        if not entry.names or not all(isinstance(name, str) for name in entry.names):
+            faults.append(f"{shown}: feature names are due, as text")
+        elif len(set(entry.names)) < len(entry.names):
+            faults.append(f"{shown}: a feature is named twice")
+        if entry.on_failure is not None:
+            faults += _policy_faults(f"{shown}: on_failure", entry.on_failure)
+        fault = _signature_fault(entry)
+        if fault:
+            faults.append(f"{shown}: {fault}")
+    return faults
+
+
+def _policy_faults(place: str, policy: object) -> list[str]:
+    return [] if policy in _POLICIES else [f"{place}: got {policy!r}, one of {', '.join(_POLICIES)} is due"]
+
+
+def _signature_fault(entry: Acquirer) -> str | None:
+    function = entry.function
+    if not callable(function):
+        return f"not callable: {function!r}. Decorate a function"
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        return "it is async, and only synchronous acquirers can be bound. Make it a plain function"
+    if inspect.isgeneratorfunction(function):
+        return "it is a generator function (it uses yield), so it would return no value. Use return"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None  # some built-in callables do not tell their signature
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        return f"it must take one argument, the {'list of items' if entry.shape == 'batch' else 'item'}: {error}"
+    return None
+
+
+def _coverage_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer]) -> list[str]:
+    faults: list[str] = []
+    owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for entry in entries:
+        for name in entry.names:
+            owners[name, entry.shape == "batch"].append(str(entry))
+    for (name, _), found in owners.items():
+        if len(found) > 1 and name in features:
+            faults.append(f"feature {name!r}: {len(found)} acquirers are registered for it ({', '.join(found)}). Keep one")
+    offered = {name for name, _ in owners}
+    for name in features:
+        if name not in offered:
+            close = difflib.get_close_matches(name, [str(other) for other in offered if other not in features], n=1)
+            hint = f"; did you mean it by {close[0]!r}?" if close else f'. Register one with @acquirers.feature("{name}")'
+            faults.append(f"feature {name!r}: no acquirer is registered for it{hint}")
+    return faults
+
+
+def _fallback_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer], on_failure: OnFailure) -> list[str]:
+    return [
+        f'feature {name!r}: on_failure is "default", but the bundle gives it no fallback value. Use "reject" or "raise"'
+        for entry in entries
+        for name in entry.names
+        if name in features and features[name].fallback is None and (entry.on_failure or on_failure) == "default"
+    ]

@@ -1,0 +1,191 @@
+"""The only home of onnxruntime: sessions per process, bound buffers per thread.
+
+A session made before a fork can hang or crash in the child, so sessions carry the id of the process that made them and a child
+makes its own. The id is kept in `_process` and renewed by Python's own fork hook, because asking the kernel before every score
+would cost a tenth of it. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read within `score`,
+without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emsco_runtime.errors import BundleError
+
+if TYPE_CHECKING:
+    from emsco_runtime._arrays import Floats
+    from emsco_runtime.bundle import Bundle
+
+__all__ = ["Scorer", "ScorerModel"]
+
+
+class _Process:
+    """The id of this process, right in forked children too."""
+
+    def __init__(self) -> None:
+        self.id = os.getpid()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.id = os.getpid()
+
+
+_process = _Process()
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerModel:
+    """An audited model: its bytes, and the names and widths of its one input and one output."""
+
+    content: bytes
+    input: str
+    output: str
+    width: int
+    labels: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slot:
+    """Bound buffers of one stage in one thread.
+
+    The session reads and writes these two arrays in place, so they live as long as the binding that holds their addresses.
+    """
+
+    pack: Callable[..., None]
+    source: Floats
+    run: Callable[[Any], None]
+    binding: Any
+    target: Floats
+
+
+class _Threads(threading.local):
+    """The calling thread's slots, and the process they belong to (a forked child inherits both)."""
+
+    process: int = 0
+    slots: tuple[_Slot, ...] = ()
+
+
+class Scorer:
+    """Runs the stage models of one bundle.
+
+    Parameters
+    ----------
+    models
+        One per stage.
+    """
+
+    def __init__(self, models: Sequence[ScorerModel]) -> None:
+        self._models = tuple(models)
+        # No lock: two threads of a forked child may both make sessions, and the first entry wins; a lock held by another
+        # thread at the time of the fork would hang the child. Entries of other processes stay: ending their sessions here
+        # is not safe either.
+        self._sessions: dict[int, tuple[Any, ...]] = {}
+        self._threads = _Threads()
+        self._open_sessions()
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Scorer:
+        """Make the scorer of an audited bundle."""
+        labels = len(bundle.manifest.labels)
+        return cls(
+            [
+                ScorerModel(
+                    content, stage.model.input, stage.model.output, len(stage.inputs), labels, f"{bundle.path}/{stage.model.path}"
+                )
+                for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True)
+            ]
+        )
+
+    @classmethod
+    def single(cls, content: bytes, *, input: str, output: str, width: int, labels: int) -> Scorer:  # noqa: A002 - ONNX's word
+        """Make a scorer of one model that is in no bundle yet; it is stage 0."""
+        return cls([ScorerModel(content, input, output, width, labels, "(in memory)")])
+
+    def score(self, stage: int, values: Sequence[float]) -> list[float]:
+        """Return the probabilities of one row: the reference that every batch is held to.
+
+        Parameters
+        ----------
+        stage
+            Counted from 0.
+        values
+            One number per input, in the model's order.
+        """
+        threads = self._threads
+        if threads.process != _process.id:
+            self._open_slots()
+        slot = threads.slots[stage]
+        slot.pack(slot.source, 0, *values)
+        slot.run(slot.binding)
+        return slot.target.tolist()  # type: ignore[no-any-return]
+
+    def score_rows(self, stage: int, matrix: Floats) -> Floats:
+        """Return the probabilities of many rows; they differ from `score` in the last bits."""
+        model = self._models[stage]
+        session = self._open_sessions()[stage]
+        result: Floats = session.run([model.output], {model.input: np.ascontiguousarray(matrix, dtype=np.float64)})[0]
+        return result
+
+    def _open_slots(self) -> None:
+        slots = [_bind(session, model) for session, model in zip(self._open_sessions(), self._models, strict=True)]
+        self._threads.slots = tuple(slots)
+        self._threads.process = _process.id
+
+    def _open_sessions(self) -> tuple[Any, ...]:
+        sessions = self._sessions.get(_process.id)
+        if sessions is None:
+            sessions = self._sessions.setdefault(_process.id, tuple(_session(model) for model in self._models))
+        return sessions
+
+
+def _session(model: ScorerModel) -> Any:
+    import onnxruntime  # noqa: PLC0415 - heavy, and importing emsco_runtime must not load it
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 3
+    # Small graphs gain nothing from the arena, and it keeps what a large batch once needed.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(model.content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        # onnxruntime's exceptions have no public root of their own.
+        told = f"onnxruntime {onnxruntime.__version__} cannot load the model: {_first_line(error)}"
+        raise BundleError(f"{told}. Export the bundle again, or change the onnxruntime version", model.path) from error
+    _check(session, model)
+    return session
+
+
+def _check(session: Any, model: ScorerModel) -> None:
+    """Compare what onnxruntime understood with what was promised; its kernels do not all check the width themselves."""
+    found = [(port.name, port.type, port.shape[1:]) for port in (*session.get_inputs(), *session.get_outputs())]
+    due = [(model.input, "tensor(double)", [model.width]), (model.output, "tensor(double)", [model.labels])]
+    if found != due:
+        raise BundleError(f"the model's input and output are {found}, due are {due}. Export the bundle again", model.path)
+
+
+def _bind(session: Any, model: ScorerModel) -> _Slot:
+    source = np.zeros((1, model.width))
+    target = np.zeros((1, model.labels))
+    binding = session.io_binding()
+    binding.bind_input(model.input, "cpu", 0, np.float64, source.shape, source.ctypes.data)
+    binding.bind_output(model.output, "cpu", 0, np.float64, target.shape, target.ctypes.data)
+    return _Slot(struct.Struct(f"={model.width}d").pack_into, source, session.run_with_iobinding, binding, target[0])
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,242 @@
+"""The walk: the whole control flow of a cascade, for one item, without any input or output.
+
+Rules of this file:
+
+1. A stage is: check the budget, acquire what is missing, validate, score, compare. In this order, and nowhere else.
+2. The walk calls no acquirer and no model. It yields `Acquire` and is sent one outcome per call (fewer, if a call failed whose
+   policy ends the item); it yields `Score` and is sent probabilities. Drivers (`cascade`) pump it: one item, many, later async.
+3. The bill is the meter's cost of the features listed by the stages begun, known ones left out. It is never accumulated.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from emsco_runtime._encoding import ValueFault, are_plain
+from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
+from emsco_runtime._rule import accept, is_distribution
+from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
+from emsco_runtime.errors import AcquisitionError
+
+__all__ = ["Failed", "Request", "Score", "Walk", "walk"]
+
+
+@dataclass(slots=True)
+class Score:
+    """The walk's request for probabilities: run the stage's model (counted from 0) on these values."""
+
+    stage: int
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What a driver sends in the place of a value when a call raised."""
+
+    error: Exception
+
+
+Request: TypeAlias = Acquire | Score
+Walk: TypeAlias = Generator[Request, Any, Decision]
+
+
+def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
+    """Walk one item through the stages.
+
+    Parameters
+    ----------
+    plan
+        The bound bundle.
+    known
+        Values that the caller has already, checked beforehand.
+    budget
+        Most that may be billed; infinity for no limit.
+    """
+    started = time.perf_counter()
+    labels = plan.labels
+    raw: dict[str, Any] = {**known}
+    values: list[float] = []
+    request = Score(0, values)
+    trace: list[StageRecord] = []
+    errors: tuple[Failure, ...] = ()
+    degraded = False
+    bill = 0.0
+    probabilities: Mapping[Label, float] = {}
+    confidence: float | None = None
+    scored = 0
+    reason: Reason = "inconclusive"
+    label: Label | None = None
+
+    for stage in plan.stages:
+        acquire, cost, added, given = stage.acquire, stage.cost, stage.added, ()
+        if known:
+            acquire, cost, added, given = _with_known(plan, stage, known, raw)
+        if cost > budget:
+            reason = "budget"
+            break
+        bill = cost
+
+        outcomes = (yield acquire) if acquire.calls else ()
+        acquired, defaulted = stage.names, ()
+        if stage.plain and not given and are_plain(outcomes):
+            values += outcomes
+        else:
+            _keep(acquire.calls, outcomes, raw)
+            settled = _settle(plan, stage, raw)
+            values += settled.values
+            errors += settled.failures
+            acquired, defaulted = _without(settled.obtained, given), settled.defaulted
+            degraded = degraded or bool(defaulted)
+            if settled.fatal is not None:
+                trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}))
+                _raise_if_asked(settled, bill, trace)
+                reason = "acquisition_failed"
+                break
+
+        request.stage = stage.number - 1
+        request.values = values if stage.order is None else [values[position] for position in stage.order]
+        scores = yield request
+        if not is_distribution(scores):
+            settled = _not_scorable(plan, stage, values)
+            errors += settled.failures
+            trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}))
+            _raise_if_asked(settled, bill, trace)
+            reason = "acquisition_failed"
+            break
+
+        scored += 1
+        position, accepted = accept(scores, stage.thresholds)
+        confidence = scores[position]
+        probabilities = dict(zip(labels, scores))  # noqa: B905 - lengths were audited, and strict doubles the price
+        trace.append(StageRecord(stage.number, acquired, given, defaulted, added, probabilities))
+        if accepted:
+            reason, label = "confident", labels[position]
+            break
+
+    return Decision(
+        "accepted" if reason == "confident" else "rejected",
+        reason,
+        label,
+        confidence,
+        probabilities,
+        scored,
+        bill,
+        time.perf_counter() - started,
+        tuple(trace),
+        degraded,
+        errors,
+        plan.bundle,
+    )
+
+
+def _without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in left_out)
+
+
+def _with_known(
+    plan: Plan, stage: StagePlan, known: Mapping[str, object], raw: Mapping[str, Any]
+) -> tuple[Acquire, float, float, tuple[str, ...]]:
+    """Return the stage's calls, bill, added cost and known features when the caller has brought some values."""
+    before = [name for earlier in plan.stages[: stage.number - 1] for name in earlier.names if name not in known]
+    new = [name for name in stage.names if name not in known]
+    due = Acquire.of(plan.calls[name] for name in new if name not in raw)
+    given = tuple(name for name in stage.names if name in known)
+    return due, plan.meter.cost([*before, *new]), plan.meter.increment(before, new), given
+
+
+def _keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> None:
+    """Note what each feature came to; a driver that stopped at a failure sends fewer outcomes than calls."""
+    for call, outcome in zip(calls, outcomes, strict=False):
+        if call.single:
+            raw[call.names[0]] = outcome
+        else:
+            _unpack(call, outcome, raw)
+
+
+def _unpack(call: Call, outcome: Any, raw: dict[str, Any]) -> None:
+    """Spread the result of an acquirer of several features; values that are known already are not overwritten."""
+    if isinstance(outcome, Failed):
+        found = dict.fromkeys(call.names, outcome)
+    elif isinstance(outcome, Mapping):
+        fault = Failed(ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, outcome))}"))
+        found = {name: outcome.get(name, fault) for name in call.names}
+    else:
+        found = _unpack_sequence(call, outcome)
+    for name, value in found.items():
+        raw.setdefault(name, value)
+
+
+def _unpack_sequence(call: Call, outcome: Any) -> dict[str, Any]:
+    names = call.names
+    if isinstance(outcome, str | bytes) or not hasattr(outcome, "__len__") or not hasattr(outcome, "__iter__"):
+        told = f"got {type(outcome).__name__}"
+        fault = ValueFault("wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}")
+        return dict.fromkeys(names, Failed(fault))
+    if len(outcome) != len(names):
+        told = f"got {len(outcome)}"
+        fault = ValueFault("missing_key", f"its acquirer must return {len(names)} values, for {', '.join(names)}; {told}")
+        return dict.fromkeys(names, Failed(fault))
+    return dict(zip(names, outcome, strict=True))
+
+
+@dataclass(slots=True)
+class _Settled:
+    """A stage looked at feature by feature: its values, and what went wrong."""
+
+    values: list[float]
+    obtained: tuple[str, ...]
+    defaulted: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    fatal: Failure | None
+    policy: str | None
+    cause: BaseException | None
+
+
+def _settle(plan: Plan, stage: StagePlan, raw: Mapping[str, Any]) -> _Settled:
+    """Encode feature by feature, apply each acquirer's policy, and name every failure."""
+    settled = _Settled([], (), (), (), None, None, None)
+    for feature in stage.features:
+        if feature.name not in raw:
+            continue  # the driver stopped before its call: another failure ends this item
+        try:
+            settled.values.append(_encode(feature, raw[feature.name]))
+            settled.obtained += (feature.name,)
+        except ValueFault as fault:
+            failure = Failure(feature.name, stage.number, fault.kind, fault.message)
+            settled.failures += (failure,)
+            policy = plan.calls[feature.name].policy
+            if policy == "default" and feature.fallback is not None:
+                settled.values.append(feature.fallback)
+                settled.defaulted += (feature.name,)
+            elif settled.fatal is None:
+                settled.fatal, settled.policy, settled.cause = failure, policy, fault.__cause__
+    return settled
+
+
+def _encode(feature: BoundFeature, value: Any) -> float:
+    if not isinstance(value, Failed):
+        return feature.encode(value)
+    if isinstance(value.error, ValueFault):
+        raise value.error
+    raise ValueFault("exception", f"its acquirer raised {type(value.error).__name__}: {value.error}") from value.error
+
+
+def _not_scorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _Settled:
+    """Blame the largest value: finite inputs give no probabilities only when they overflow inside the model."""
+    names = [name for begun in plan.stages[: stage.number] for name in begun.names]
+    sizes = [0.0 if math.isnan(value) else abs(value) for value in values]
+    name = names[sizes.index(max(sizes))]
+    told = f"the largest value is {values[names.index(name)]!r}. Cap it in the acquirer"
+    failure = Failure(name, stage.number, "not_scorable", f"the stage's model gives no probabilities for these values; {told}")
+    return _Settled([], (), (), (failure,), failure, plan.calls[name].policy, None)
+
+
+def _raise_if_asked(settled: _Settled, bill: float, trace: Sequence[StageRecord]) -> None:
+    fatal = settled.fatal
+    if fatal is not None and settled.policy == "raise":
+        message = f"feature {fatal.feature!r} (stage {fatal.stage}): {fatal.message}"
+        raise AcquisitionError(message, fatal.feature, fatal.stage, fatal.kind, bill, tuple(trace)) from settled.cause

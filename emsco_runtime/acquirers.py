@@ -1,0 +1,116 @@
+"""The registry of acquirers: the user's callables that obtain features.
+
+A registry lives as long as the service and may serve several bundles. Nothing is called here and nothing is checked against a
+bundle here: `_plan` does that when a cascade is bound, and lists every fault at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape"]
+
+OnFailure: TypeAlias = Literal["raise", "reject", "default"]
+Shape: TypeAlias = Literal["feature", "features", "batch"]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Acquirer:
+    """One registered callable.
+
+    Parameters
+    ----------
+    function
+        The callable: item -> value ("feature"), item -> mapping or sequence ("features"), items -> sequence ("batch").
+    names
+        The features it obtains, in order.
+    shape
+        Which of the three it is.
+    on_failure
+        Its own policy; None leaves it to the cascade.
+    """
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+    shape: Shape
+    on_failure: OnFailure | None = None
+
+    def __str__(self) -> str:
+        """Return the name of the callable, for messages."""
+        return str(getattr(self.function, "__qualname__", self.function))
+
+
+class Acquirers:
+    """A registry of acquirers, filled with decorators.
+
+    Examples
+    --------
+    >>> acquirers = Acquirers()
+    >>> @acquirers.feature("length")
+    ... def length(message):
+    ...     return len(message)
+    >>> @acquirers.features("digits", "capitals", on_failure="default")
+    ... def characters(message):
+    ...     return {"digits": sum(map(str.isdigit, message)), "capitals": sum(map(str.isupper, message))}
+    >>> @acquirers.batch("words")
+    ... def words(messages):
+    ...     return [len(message.split()) for message in messages]
+    >>> acquirers.names
+    ('capitals', 'digits', 'length', 'words')
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Acquirer] = []
+
+    def feature(self, name: str, *, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
+        """Register a callable that takes an item and returns the value of one feature.
+
+        Parameters
+        ----------
+        name
+            The feature, as the bundle calls it.
+        on_failure
+            What a failure does: "raise", "reject", or "default" (the bundle's fallback value). None: as the cascade says.
+        """
+        return self._register((name,), "feature", on_failure)
+
+    def features(self, *names: str, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
+        """Register a callable that takes an item and returns several features at once.
+
+        It returns a mapping that holds every name, or a sequence in the order of the names. It is called at most once per item,
+        when the first of its features is needed; the values for later stages are kept.
+        """
+        return self._register(names, "features", on_failure)
+
+    def batch(self, *names: str, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
+        """Register a callable that takes a list of items: one call for all the items of `decide_many` that need it.
+
+        With one name it returns one value per item, in order; with several, a mapping from each name to such a sequence.
+        `decide` calls it with a list of one item, unless the feature has an acquirer for single items too.
+        """
+        return self._register(names, "batch", on_failure)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all features that can be obtained, sorted."""
+        return tuple(sorted({name for entry in self._entries for name in entry.names}))
+
+    @property
+    def entries(self) -> tuple[Acquirer, ...]:
+        """Return everything registered so far, in order."""
+        return tuple(self._entries)
+
+    def _register(
+        self, names: tuple[str, ...], shape: Shape, on_failure: OnFailure | None
+    ) -> Callable[[_Function], _Function]:
+        if names and callable(names[0]):
+            raise TypeError(f'@acquirers.{shape} needs the feature\'s name: write @acquirers.{shape}("name")')
+
+        def register(function: _Function) -> _Function:
+            self._entries.append(Acquirer(function, names, shape, on_failure))
+            return function
+
+        return register

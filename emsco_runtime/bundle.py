@@ -1,0 +1,223 @@
+"""Reading a bundle: read, audit, build.
+
+1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits.
+2. **Audit**: JSON, shape, id, names, hashes, and what the models ask for; all in bytes and text, nothing is executed.
+3. **Build**: only now may `_scorer` make sessions from the model bytes handed out here.
+
+Writing lives in `publish`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from emsco_runtime._audit import faults
+from emsco_runtime._onnx_audit import Tensor, model_fault
+from emsco_runtime.errors import BundleError, BundleVersionError
+from emsco_runtime.manifest import SCHEMA_VERSION, Manifest, digest
+
+__all__ = ["MANIFEST", "MAX_MANIFEST_BYTES", "MAX_MODEL_BYTES", "Bundle", "audit_models", "parse", "read_bundle"]
+
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 64 * 2**20
+MAX_MODEL_BYTES = 512 * 2**20
+
+# A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
+_ATTEMPTS = 5
+_DOUBLE = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An audited bundle in memory: its manifest and the bytes of its models.
+
+    Parameters
+    ----------
+    manifest
+        The parsed manifest.
+    models
+        Content of each stage's model, in order.
+    path
+        Where it was read from, for messages.
+    """
+
+    manifest: Manifest
+    models: tuple[bytes, ...]
+    path: str
+
+
+class _Vanished(Exception):
+    """A model that the manifest names is not there: perhaps the bundle has just been replaced."""
+
+
+def read_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """Read and audit a bundle folder; nothing of it is executed.
+
+    Parameters
+    ----------
+    path
+        The folder that holds `manifest.json`.
+
+    Raises
+    ------
+    BundleError
+        With the file, the place inside it, the value got and the remedy.
+    """
+    folder = Path(path)
+    last = ""
+    for _ in range(_ATTEMPTS):
+        text = _read_manifest(folder)
+        manifest = parse(text, str(folder / MANIFEST))
+        try:
+            models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
+        except _Vanished as vanished:
+            last = str(vanished)
+            continue
+        audit_models(manifest, models, str(folder))
+        return Bundle(manifest, models, str(folder))
+    raise BundleError("the file is missing although the manifest names it. Copy or export the bundle again", last)
+
+
+def parse(text: bytes, path: str) -> Manifest:
+    """Turn the bytes of a `manifest.json` into an audited manifest."""
+    document = _load_json(text, path)
+    if document.get("format") != "emsco-bundle":
+        found = f"got {_shown(document.get('format'))}, \"emsco-bundle\" is due"
+        raise BundleError(f"this is no emsco bundle: {found}", path, "$.format")
+    _check_version(document.get("schema_version"), path)
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        _raise_invalid(error, path)
+    if manifest.id != digest(document):
+        told = f"got {manifest.id}, the content has {digest(document)}"
+        raise BundleError(f"the manifest was changed after it was written: {told}. Copy or export the bundle again", path, "$.id")
+    for fault in faults(manifest):
+        raise BundleError(fault.message, path, fault.json_path)
+    return manifest
+
+
+def audit_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> None:
+    """Check every model's bytes against the manifest: hash, input, output, nothing that reaches outside."""
+    for index, (stage, content) in enumerate(zip(manifest.stages, models, strict=True)):
+        place = f"$.stages[{index}].model"
+        found = hashlib.sha256(content).hexdigest()
+        if found != stage.model.sha256:
+            told = f"the file hashes to {found}, the manifest says {stage.model.sha256}"
+            raise BundleError(f"{told}. Copy or export the bundle again", f"{path}/{stage.model.path}", f"{place}.sha256")
+        source = Tensor(stage.model.input, _DOUBLE, (None, len(stage.inputs)))
+        target = Tensor(stage.model.output, _DOUBLE, (None, len(manifest.labels)))
+        fault = model_fault(content, source=source, target=target)
+        if fault is not None:
+            raise BundleError(fault, f"{path}/{stage.model.path}", place)
+
+
+def _read_manifest(folder: Path) -> bytes:
+    if not folder.is_dir():
+        told = "is not a folder" if folder.exists() else "does not exist"
+        raise BundleError(f"the bundle {told}. Give the folder that holds {MANIFEST}", str(folder))
+    try:
+        return _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+    except FileNotFoundError:
+        raise BundleError(f"there is no {MANIFEST} in the folder, so it is no bundle", str(folder)) from None
+
+
+def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
+    path = folder / manifest.stages[index].model.path
+    try:
+        if path.parent.is_symlink():
+            raise BundleError("a symbolic link is not followed. Put the models themselves into the bundle", str(path.parent))
+        return _read_file(path, MAX_MODEL_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _Vanished(str(path)) from None
+
+
+def _read_file(path: Path, limit: int) -> bytes:
+    """Read a plain file; a link, a device, a pipe or an oversized file is refused before its content is touched."""
+    try:
+        # O_NONBLOCK: opening a pipe must not wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            told = "a symbolic link is not followed. Put the file itself into the bundle"
+            raise BundleError(told, str(path)) from None
+        raise BundleError(f"cannot be read: {error.strerror}. Check its permissions", str(path)) from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BundleError("is not a plain file", str(path))
+        if status.st_size > limit:
+            raise BundleError(f"the file is too large: {status.st_size} bytes, at most {limit} are read", str(path))
+        return file.read(limit + 1)[: limit + 1]
+
+
+def _load_json(text: bytes, path: str) -> dict[str, Any]:
+    try:
+        document = json.loads(
+            text.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite_float
+        )
+        # Lone surrogates pass the parser but cannot be written again, so they have no id.
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"not valid JSON: {error}. Copy or export the bundle again", path) from None
+    if not isinstance(document, dict):
+        raise BundleError(f"a JSON object is due, got {type(document).__name__}", path, "$")
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return result
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that a bundle may hold")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text} is too large")
+    return number
+
+
+def _check_version(version: object, path: str) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BundleError(f"got {_shown(version)}, a whole number from 1 is due", path, "$.schema_version")
+    if version > SCHEMA_VERSION:
+        told = f"the bundle has schema version {version}, this library reads up to {SCHEMA_VERSION}"
+        raise BundleVersionError(f"{told}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
+
+
+def _raise_invalid(error: ValidationError, path: str) -> NoReturn:
+    problems = error.errors(include_url=False, include_context=False)
+    first = problems[0]
+    # Where a value may have one of several types, pydantic adds the type's name to the place; it is not part of the JSON.
+    place = "$"
+    for part in first["loc"]:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif not part.endswith((")", "]")) and part not in ("str", "int", "float", "bool"):
+            place += f".{part}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise BundleError(f"{first['msg']}, got {_shown(first['input'])}{more}", path, place) from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,211 @@
+"""`Cascade`: a bundle bound to acquirers, ready to decide."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
+from emsco_runtime._drivers import drive_many, drive_one
+from emsco_runtime._encoding import ValueFault, encoder
+from emsco_runtime._golden import replay
+from emsco_runtime._plan import KeyReader, bind
+from emsco_runtime._scorer import Scorer
+from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
+from emsco_runtime.bundle import Bundle, read_bundle
+from emsco_runtime.errors import BindError, InputError
+
+if TYPE_CHECKING:
+    from emsco_runtime.decision import Decision
+    from emsco_runtime.manifest import Manifest
+
+__all__ = ["Cascade"]
+
+_NOTHING: Mapping[str, object] = {}
+
+
+class Cascade:
+    """A bundle bound to acquirers: thread-safe, fork-safe, picklable.
+
+    Parameters
+    ----------
+    bundle
+        An audited bundle; `load` reads one from a folder.
+    acquirers
+        The registry of callables. None: items are mappings from feature name to value.
+    on_failure
+        What a failed acquisition does, for acquirers without a policy of their own: "raise" an `AcquisitionError`, "reject" the
+        item, or go on with the feature's "default" from the bundle.
+
+    Raises
+    ------
+    BindError
+        If acquirers and bundle do not fit; lists every fault.
+    BundleError
+        If the models do not load, or the golden items come out differently.
+
+    Examples
+    --------
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> cascade = Cascade(sample_bundle())
+    >>> decision = cascade.decide({"size": 2.0, "links": 1.0, "reputation": 0.5})
+    >>> decision.status, decision.label, decision.stages, decision.cost
+    ('accepted', 'spam', 1, 1.0)
+    """
+
+    def __init__(self, bundle: Bundle, acquirers: Acquirers | None = None, *, on_failure: OnFailure = "raise") -> None:
+        entries = None if acquirers is None else _entries(acquirers)
+        self._state = (bundle, entries, on_failure)
+        self._open()
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], acquirers: Acquirers | None = None, *, on_failure: OnFailure = "raise"
+    ) -> Cascade:
+        """Read, audit and bind a bundle folder, and replay its golden items.
+
+        Parameters
+        ----------
+        path
+            The bundle folder.
+        acquirers, on_failure
+            As in `Cascade`.
+        """
+        return cls(read_bundle(path), acquirers, on_failure=on_failure)
+
+    def _open(self) -> None:
+        bundle, entries, on_failure = self._state
+        self._plan = bind(bundle.manifest, entries, on_failure)
+        self._plan_many = bind(bundle.manifest, entries, on_failure, many=True)
+        # The same policies, with values read from a mapping: for rows of a table.
+        readers = [Acquirer(KeyReader(name), (name,), "feature", call.policy) for name, call in self._plan.calls.items()]
+        self._row_plan = bind(bundle.manifest, readers, on_failure)
+        self._features = {feature.name: feature for feature in bundle.manifest.features}
+        self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
+        self._scorer = Scorer.of(bundle)
+        replay(bundle, self._scorer)
+
+    def __getstate__(self) -> tuple[Bundle, tuple[Acquirer, ...] | None, OnFailure]:
+        """Return what another process needs; sessions and buffers are made anew there."""
+        return self._state
+
+    def __setstate__(self, state: tuple[Bundle, tuple[Acquirer, ...] | None, OnFailure]) -> None:
+        """Bind again, with all the checks of the first time."""
+        self._state = state
+        self._open()
+
+    @property
+    def bundle(self) -> Bundle:
+        """Return the bundle that decides."""
+        return self._state[0]
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the bundle's manifest."""
+        return self._state[0].manifest
+
+    def decide(self, item: Any, *, budget: float | None = None, known: Mapping[str, object] | None = None) -> Decision:
+        """Decide one item: acquire features stage by stage until one stage is confident enough.
+
+        Parameters
+        ----------
+        item
+            Handed to the acquirers as it is.
+        budget
+            Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not begun.
+        known
+            Feature -> value that you have already: free, and not acquired again.
+
+        Raises
+        ------
+        AcquisitionError
+            If a feature cannot be obtained and its policy is "raise".
+        InputError
+            If the budget is negative or NaN, or a known value is not one.
+        """
+        limit = math.inf if budget is None else _checked_budget(budget)
+        return drive_one(self._plan, self._scorer, item, self._checked_known(known) if known else _NOTHING, limit)
+
+    def decide_many(
+        self,
+        items: Iterable[Any],
+        *,
+        budget: float | None = None,
+        known: Sequence[Mapping[str, object] | None] | None = None,
+    ) -> list[Decision]:
+        """Decide many items in step: batch acquirers get all the items that need them in one call per stage.
+
+        Each decision is what `decide` would give for the item: status, reason, label, stages and cost exactly, probabilities
+        within 1e-12.
+
+        Parameters
+        ----------
+        items
+            Any iterable; the decisions come in its order. All are under way at once: hand in batches of a bounded size.
+        budget
+            As in `decide`, for each item.
+        known
+            One mapping (or None) per item.
+
+        Raises
+        ------
+        AcquisitionError
+            As in `decide`, with the position of the item as `index`.
+        """
+        listed = list(items)
+        limit = math.inf if budget is None else _checked_budget(budget)
+        return drive_many(self._plan_many, self._scorer, listed, self._known_each(known, len(listed)), limit)
+
+    def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
+        """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer is called.
+
+        Failures follow the policies of the features' acquirers, and every row ends as `decide` would end it.
+
+        Parameters
+        ----------
+        columns
+            Feature -> values, all of one length. Columns that no stage needs are ignored.
+        budget
+            As in `decide`, for each row.
+        """
+        limit = math.inf if budget is None else _checked_budget(budget)
+
+        def decide_row(row: Mapping[str, Any]) -> Decision:
+            return drive_one(self._row_plan, self._scorer, row, _NOTHING, limit)
+
+        return decide_columns(ColumnContext(self._row_plan, self._features, self._scorer, limit, decide_row), columns)
+
+    def _known_each(self, known: Sequence[Mapping[str, object] | None] | None, count: int) -> list[Mapping[str, object]]:
+        if known is None:
+            return [_NOTHING] * count
+        if len(known) != count:
+            raise InputError(f"known: one mapping (or None) per item is due, got {len(known)} for {count} items")
+        return [self._checked_known(values) if values else _NOTHING for values in known]
+
+    def _checked_known(self, known: Mapping[str, object]) -> Mapping[str, object]:
+        for name, value in known.items():
+            if name not in self._encoders:
+                close = difflib.get_close_matches(str(name), self._features, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
+                raise InputError(f"known: the bundle has no feature {name!r}{hint}")
+            try:
+                self._encoders[name](value)
+            except ValueFault as fault:
+                raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
+        return known
+
+
+def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
+    if not isinstance(acquirers, Acquirers):
+        raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
+    return acquirers.entries
+
+
+def _checked_budget(budget: float) -> float:
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
+        raise InputError(f"budget: a number of at least 0 is due, got {budget!r}. Leave it out for no limit")
+    return float(budget)

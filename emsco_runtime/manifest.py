@@ -1,0 +1,218 @@
+"""`manifest.json` as pydantic models: the one definition of the bundle format.
+
+`schemas/manifest.v1.schema.json` is generated from these classes (``make schemas``) and a test keeps the two equal.
+
+How to change the format
+------------------------
+1. Readers are strict: an unknown field is an error. So *every* change of shape or meaning, a new optional field included, is a
+   new `schema_version`; nothing is ever added to a version that was released.
+2. To make version N + 1: copy the models that change, keep the old ones readable (a function that lifts a version N document to
+   the new models, called in `parse`), set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
+3. Old schema files, and the golden bundles under ``tests/runtime/golden/``, stay for good: a test loads each of them.
+4. A newer version than ours is refused before anything else is looked at, with the advice to upgrade.
+5. `id` covers the document as written, so a lifted document keeps the id of its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+
+from emsco_runtime.meter import Meter
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "CostSummary",
+    "Data",
+    "Expected",
+    "Feature",
+    "Golden",
+    "GoldenDecision",
+    "Group",
+    "Label",
+    "Manifest",
+    "Model",
+    "Provenance",
+    "RawValue",
+    "Stage",
+    "StageExits",
+    "digest",
+]
+
+SCHEMA_VERSION = 1
+
+# Limits that no honest bundle comes near; they keep a hostile one from exhausting memory.
+MAX_LABELS = 1_000
+MAX_FEATURES = 20_000
+MAX_CATEGORIES = 50_000
+MAX_STAGES = 100
+MAX_GOLDEN = 100
+
+Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+Cost: TypeAlias = Annotated[float, Field(ge=0)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Threshold: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+RawValue: TypeAlias = bool | float | str | None
+
+
+class _Record(BaseModel):
+    """Strict, frozen, nothing extra, no NaN."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Feature(_Record):
+    """One named input with its price and what counts as a valid value."""
+
+    name: Name
+    kind: Literal["numeric", "boolean", "categorical"]
+    categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES)] = ()
+    cost: Cost
+    group: Name | None = None
+    missing: Literal["forbid", "impute"] = "forbid"
+    unknown: Literal["fail", "ignore"] = "fail"
+    fallback: RawValue = None
+
+
+class Group(_Record):
+    """Features that share one acquisition; its cost is paid once per item."""
+
+    name: Name
+    cost: Cost
+
+
+class Model(_Record):
+    """The ONNX file of a stage: where it lies, what it must hash to, its one input and one output."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^stages/[1-9][0-9]{0,2}-[0-9a-f]{12}\.onnx$")]
+    sha256: Sha256
+    input: Name
+    output: Name
+
+    @classmethod
+    def of(cls, stage: int, content: bytes, *, input: str, output: str) -> Model:  # noqa: A002 - the manifest's own field name
+        """Describe the model file of a stage (counted from 1) by its content."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        return cls(path=f"stages/{stage}-{sha256[:12]}.onnx", sha256=sha256, input=input, output=output)
+
+
+class Stage(_Record):
+    """One step: the features it acquires, its model's inputs in model order, and the confidence each label needs."""
+
+    acquire: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES)]
+    inputs: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES)]
+    model: Model
+    thresholds: Annotated[dict[str, Threshold], Field(max_length=MAX_LABELS)]
+
+
+class StageExits(_Record):
+    """How many held-out rows left at a stage, and how many of them with the right label."""
+
+    accepted: Count
+    right: Count
+
+
+class CostSummary(_Record):
+    """Cost per item over a split; a mean alone would hide the tail."""
+
+    mean: Cost
+    p50: Cost
+    p95: Cost
+    max: Cost
+
+
+class Expected(_Record):
+    """What the cascade did on a named held-out split, as counts."""
+
+    split: Name
+    rows: Annotated[int, Field(ge=1)]
+    accepted: Count
+    right: Count
+    stages: Annotated[tuple[StageExits, ...], Field(max_length=MAX_STAGES)]
+    cost: CostSummary
+
+
+class GoldenDecision(_Record):
+    """The decision that a golden item must get."""
+
+    status: Literal["accepted", "rejected"]
+    reason: Literal["confident", "inconclusive"]
+    label: Label | None
+    stages: Annotated[int, Field(ge=1)]
+    cost: Cost
+
+
+class Golden(_Record):
+    """One item replayed at load: raw values, the probabilities of every stage, and the decision."""
+
+    values: Annotated[dict[Name, RawValue], Field(max_length=MAX_FEATURES)]
+    probabilities: Annotated[
+        tuple[Annotated[tuple[float, ...], Field(max_length=MAX_LABELS)], ...], Field(max_length=MAX_STAGES)
+    ]
+    decision: GoldenDecision
+
+
+class Data(_Record):
+    """Fingerprint of the training rows: their number and a hash of their content."""
+
+    rows: Count
+    sha256: Sha256
+
+
+class Provenance(_Record):
+    """Where the bundle comes from."""
+
+    settings: dict[str, JsonValue]
+    seed: int | None
+    versions: dict[str, str]
+    data: Data | None
+
+
+class Manifest(_Record):
+    """The whole of `manifest.json`."""
+
+    format: Literal["emsco-bundle"] = "emsco-bundle"
+    schema_version: Literal[1] = 1
+    id: Sha256
+    name: Name
+    version: Name
+    created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    labels: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MAX_LABELS)]
+    cost_unit: Name
+    features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=MAX_FEATURES)]
+    groups: Annotated[tuple[Group, ...], Field(max_length=MAX_FEATURES)] = ()
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=MAX_STAGES)]
+    expected: Expected
+    certificate: None = None
+    golden: Annotated[tuple[Golden, ...], Field(min_length=1, max_length=MAX_GOLDEN)]
+    provenance: Provenance
+
+    def meter(self) -> Meter:
+        """Return the cost function over this bundle's features and groups."""
+        return Meter(
+            {feature.name: feature.cost for feature in self.features},
+            {feature.name: feature.group for feature in self.features if feature.group is not None},
+            {group.name: group.cost for group in self.groups},
+        )
+
+    def sealed(self) -> Manifest:
+        """Return this manifest with the `id` that its content has."""
+        return self.model_copy(update={"id": digest(self.model_dump(mode="json"))})
+
+
+def digest(document: dict[str, Any]) -> str:
+    """Return the id of a parsed manifest: sha256 of its canonical JSON, `id` left out.
+
+    Examples
+    --------
+    >>> digest({"id": "any", "name": "spam"}) == digest({"name": "spam"})
+    True
+    """
+    content = {key: value for key, value in document.items() if key != "id"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,147 @@
+"""Writing a bundle so that a reader, or a crash, never sees half of one.
+
+Models carry their hash in their name, so new ones never overwrite old ones. They are written and synced first; `manifest.json`
+is replaced last, in one step; files that no manifest names any more are removed after that. Until the replacement, the previous
+bundle is in force; from it on, the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from emsco_runtime.bundle import MANIFEST, MAX_MANIFEST_BYTES, MAX_MODEL_BYTES, Bundle, audit_models, parse
+from emsco_runtime.errors import BundleError
+from emsco_runtime.manifest import Manifest
+
+__all__ = ["seal", "write_bundle"]
+
+# Only names that we give are ever removed: a finished model, or a temporary file of an interrupted export.
+_MODEL = re.compile(r"[1-9][0-9]{0,2}-[0-9a-f]{12}\.onnx")
+_TEMPORARY = re.compile(r"\.emsco-[0-9a-f]+\.tmp")
+
+
+def seal(manifest: Manifest, models: Sequence[bytes], path: str = "(in memory)") -> Bundle:
+    """Give a manifest its id and audit the whole as if it had been read: what is published can be loaded."""
+    text = _text(manifest.sealed())
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise BundleError(f"the manifest is too large: {len(text)} bytes, at most {MAX_MANIFEST_BYTES} are read", path)
+    sealed = parse(text, f"{path}/{MANIFEST}")
+    if len(models) != len(sealed.stages):
+        raise BundleError(f"got {len(models)} models for {len(sealed.stages)} stages; one per stage is due", path, "$.stages")
+    for index, content in enumerate(models):
+        if len(content) > MAX_MODEL_BYTES:
+            told = f"the model is too large: {len(content)} bytes, at most {MAX_MODEL_BYTES} are read"
+            raise BundleError(f"{told}. Use a smaller classifier", path, f"$.stages[{index}].model")
+    audit_models(sealed, tuple(models), path)
+    return Bundle(sealed, tuple(models), path)
+
+
+def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Sequence[bytes], *, force: bool = False) -> Bundle:
+    """Write a bundle folder atomically.
+
+    Parameters
+    ----------
+    path
+        The folder; made if it does not exist.
+    manifest
+        The manifest; its `id` is computed here.
+    models
+        Content of each stage's model, in order.
+    force
+        Replace a bundle that is already there. Without it, only a new or empty folder is written to.
+
+    Raises
+    ------
+    BundleError
+        If the bundle is unsound, or the folder is taken or cannot be written. A previous bundle then stays in force.
+    """
+    folder = Path(path)
+    bundle = seal(manifest, models, str(folder))
+    try:
+        with _locked(folder):
+            _refuse_taken(folder, force=force)
+            _write_models(folder, bundle)
+            _write_file(folder, MANIFEST, _text(bundle.manifest))
+            _remove_strays(folder, bundle.manifest)
+    except OSError as error:
+        raise BundleError(f"cannot be written: {error.strerror or error}. Check the path and its permissions", str(folder)) from error
+    return bundle
+
+
+def _text(manifest: Manifest) -> bytes:
+    return (json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder for one writer at a time: another's clean-up would take our models for strays."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if made:
+        _sync_folder(folder.parent)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_taken(folder: Path, *, force: bool) -> None:
+    if (folder / MANIFEST).exists():
+        if not force:
+            raise BundleError("there is a bundle already. Use force (--force) to replace it, or choose another folder", str(folder))
+    elif any(entry.name != "stages" and not _TEMPORARY.fullmatch(entry.name) for entry in folder.iterdir()):
+        raise BundleError("the folder is not empty and holds no bundle. Choose a new or empty folder", str(folder))
+
+
+def _write_models(folder: Path, bundle: Bundle) -> None:
+    stages = folder / "stages"
+    if stages.is_symlink():
+        raise BundleError("a symbolic link is not followed. Remove it, or choose another folder", str(stages))
+    stages.mkdir(exist_ok=True)
+    for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
+        _write_file(stages, Path(stage.model.path).name, content)
+    _sync_folder(folder)
+
+
+def _write_file(folder: Path, name: str, content: bytes) -> None:
+    """Write, sync and move into place, so that the name never stands for half a file."""
+    temporary = folder / f".emsco-{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / name)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; the rename is still atomic there.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _remove_strays(folder: Path, manifest: Manifest) -> None:
+    named = {Path(stage.model.path).name for stage in manifest.stages}
+    models = (entry for entry in (folder / "stages").iterdir() if _MODEL.fullmatch(entry.name) and entry.name not in named)
+    temporaries = (entry for place in (folder, folder / "stages") for entry in place.iterdir() if _TEMPORARY.fullmatch(entry.name))
+    for stray in (*models, *temporaries):
+        stray.unlink(missing_ok=True)

@@ -1,0 +1,323 @@
+"""Fakes for tests: bundles without training, and acquirers that write down every call.
+
+Everything here is public and works with nothing installed but the runtime. The bundles are real ones: audited, hashed, with ONNX
+models that onnxruntime runs.
+
+Examples
+--------
+>>> from emsco_runtime import Cascade
+>>> from emsco_runtime.testing import RecordingAcquirers, sample_bundle
+>>> acquirers = RecordingAcquirers("size", ("links", "reputation"), on_failure="reject")
+>>> cascade = Cascade(sample_bundle(), acquirers)
+>>> cascade.decide({"size": 0.1, "links": TimeoutError("no answer"), "reputation": 1.0}).reason
+'acquisition_failed'
+>>> acquirers.asked
+[('size',), ('links', 'reputation')]
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._drivers import drive_one
+from emsco_runtime._plan import bind
+from emsco_runtime._rule import NEAR, accept
+from emsco_runtime._scorer import Scorer, ScorerModel
+from emsco_runtime.acquirers import Acquirers, OnFailure
+from emsco_runtime.bundle import Bundle
+from emsco_runtime.manifest import (
+    CostSummary,
+    Expected,
+    Feature,
+    Golden,
+    GoldenDecision,
+    Group,
+    Label,
+    Manifest,
+    Model,
+    Provenance,
+    RawValue,
+    Stage,
+    StageExits,
+)
+from emsco_runtime.publish import seal
+
+__all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]
+
+_INPUT, _OUTPUT = "features", "probabilities"
+
+
+class RecordingAcquirers(Acquirers):
+    """Acquirers that read their values from the item, a mapping, and write down every call.
+
+    A value that is an exception is raised instead: faults are injected per item.
+
+    Parameters
+    ----------
+    *features
+        A name for an acquirer of one feature, a tuple of names for one of several.
+    batch
+        Names of features with a batch acquirer each.
+    on_failure
+        Policy of all of them; None leaves it to the cascade.
+    """
+
+    def __init__(self, *features: str | tuple[str, ...], batch: Sequence[str] = (), on_failure: OnFailure | None = None) -> None:
+        super().__init__()
+        self.calls: list[tuple[tuple[str, ...], Any]] = []
+        for names in features:
+            if isinstance(names, str):
+                self.feature(names, on_failure=on_failure)(_Recorder(self.calls, (names,), single=True))
+            else:
+                self.features(*names, on_failure=on_failure)(_Recorder(self.calls, names, single=False))
+        for name in batch:
+            self.batch(name, on_failure=on_failure)(_BatchRecorder(self.calls, name))
+
+    @property
+    def asked(self) -> list[tuple[str, ...]]:
+        """Return the features of every call, in the order of the calls."""
+        return [names for names, _ in self.calls]
+
+
+class _Recorder:
+    def __init__(self, calls: list[tuple[tuple[str, ...], Any]], names: tuple[str, ...], *, single: bool) -> None:
+        self._calls = calls
+        self._names = names
+        self._single = single
+
+    def __call__(self, item: Mapping[str, Any]) -> Any:
+        self._calls.append((self._names, item))
+        values = {name: _value(item, name) for name in self._names if name in item}
+        return values[self._names[0]] if self._single else values
+
+
+class _BatchRecorder:
+    def __init__(self, calls: list[tuple[tuple[str, ...], Any]], name: str) -> None:
+        self._calls = calls
+        self._name = name
+
+    def __call__(self, items: Sequence[Mapping[str, Any]]) -> list[Any]:
+        self._calls.append(((self._name,), tuple(items)))
+        return [_value(item, self._name) for item in items]
+
+
+def _value(item: Mapping[str, Any], name: str) -> Any:
+    if isinstance(item[name], Exception):
+        raise item[name]
+    return item[name]
+
+
+def sample_bundle() -> Bundle:
+    """Return a small spam bundle: `size` (1), then `links` (2), then `reputation` (20) with a shared look-up (5).
+
+    Large values speak for spam, values below zero for ham, and near zero nobody knows.
+    """
+    return make_bundle(
+        [["size"], ["links"], ["reputation"]],
+        costs={"size": 1.0, "links": 2.0, "reputation": 20.0},
+        groups={"lookup": (5.0, ["reputation"])},
+        weights=[[[-2.0], [2.0]], [[-2.0, -1.0], [2.0, 1.0]], [[-2.0, -1.0, -3.0], [2.0, 1.0, 3.0]]],
+        threshold=0.9,
+    )
+
+
+def make_bundle(
+    stages: Sequence[Sequence[str]],
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, tuple[float, Sequence[str]]] | None = None,
+    features: Sequence[Feature] | None = None,
+    labels: Sequence[Label] = ("ham", "spam"),
+    threshold: float | Mapping[str, float] = 0.8,
+    weights: Sequence[Any] | None = None,
+    seed: int = 0,
+    name: str = "sample",
+) -> Bundle:
+    """Make a bundle in memory, with logistic models of given or random weights.
+
+    Parameters
+    ----------
+    stages
+        Features of each stage, in order.
+    costs
+        Own cost of each feature; 1 each by default.
+    groups
+        Group -> its cost and its members.
+    features
+        Full descriptions, for features that are not plain numbers; then `costs` and the members of `groups` are taken from there.
+    labels
+        The labels.
+    threshold
+        One number, or one per label (as text).
+    weights
+        A matrix [labels, inputs] per stage; random by default.
+    seed
+        Seed of the random weights and of the golden items.
+    name
+        The bundle's name.
+    """
+    rng = np.random.default_rng(seed)
+    listed = [feature for stage in stages for feature in stage]
+    described = tuple(features) if features else _plain_features(listed, costs or {}, groups or {})
+    models = []
+    for index in range(len(stages)):
+        width = sum(map(len, stages[: index + 1]))
+        matrix = rng.normal(size=(len(labels), width)) if weights is None else np.asarray(weights[index], dtype=np.float64)
+        gaps = np.zeros(width) if any(feature.missing == "impute" for feature in described) else None
+        models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=gaps))
+    thresholds = threshold if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
+    draft = Manifest(
+        id="0" * 64,
+        name=name,
+        version="1",
+        created="2026-01-01T00:00:00Z",
+        labels=tuple(labels),
+        cost_unit="unit",
+        features=described,
+        groups=tuple(Group(name=group, cost=cost) for group, (cost, _) in (groups or {}).items()),
+        stages=tuple(
+            Stage(
+                acquire=tuple(stage),
+                inputs=tuple(listed[: sum(map(len, stages[: index + 1]))]),
+                model=Model.of(index + 1, models[index], input=_INPUT, output=_OUTPUT),
+                thresholds=dict(thresholds),
+            )
+            for index, stage in enumerate(stages)
+        ),
+        expected=_no_expectation(len(stages)),
+        golden=(_blank_golden(listed, len(stages), len(labels)),),
+        provenance=Provenance(settings={}, seed=seed, versions={}, data=None),
+    )
+    return seal(draft.model_copy(update={"golden": (_golden(draft, models, rng),)}), models)
+
+
+def _plain_features(
+    names: Sequence[str], costs: Mapping[str, float], groups: Mapping[str, tuple[float, Sequence[str]]]
+) -> tuple[Feature, ...]:
+    group_of = {member: group for group, (_, members) in groups.items() for member in members}
+    return tuple(
+        Feature(name=name, kind="numeric", cost=costs.get(name, 1.0), group=group_of.get(name), fallback=0.0) for name in names
+    )
+
+
+def _no_expectation(stages: int) -> Expected:
+    """Return the figures of a bundle that was never measured: one row, rejected."""
+    cost = CostSummary(mean=0.0, p50=0.0, p95=0.0, max=0.0)
+    return Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),) * stages, cost=cost)
+
+
+def _blank_golden(names: Sequence[str], stages: int, labels: int) -> Golden:
+    decision = GoldenDecision(status="rejected", reason="inconclusive", label=None, stages=stages, cost=0.0)
+    return Golden(values=dict.fromkeys(names), probabilities=((0.0,) * labels,) * stages, decision=decision)
+
+
+def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
+    """Draw an item until no stage's score is near a threshold or a tie."""
+    labels = len(draft.labels)
+    scorer = Scorer(
+        [
+            ScorerModel(content, _INPUT, _OUTPUT, len(stage.inputs), labels, stage.model.path)
+            for stage, content in zip(draft.stages, models, strict=True)
+        ]
+    )
+    plan = bind(draft, None, "raise")
+    kinds = {feature.name: feature for feature in draft.features}
+    while True:
+        values = {name: _drawn(kinds[name], rng) for stage in draft.stages for name in stage.acquire}
+        rows, clear = [], True
+        encoded: list[float] = []
+        for stage in plan.stages:
+            encoded += [feature.encode(values[feature.name]) for feature in stage.features]
+            row = scorer.score(stage.number - 1, encoded)
+            position, _ = accept(row, stage.thresholds)
+            top, second = sorted(row, reverse=True)[:2]
+            clear = clear and min(abs(top - stage.thresholds[position]), top - second) > 2 * NEAR
+            rows.append(tuple(row))
+        if clear:
+            break
+    made = drive_one(plan, scorer, values, {}, float("inf"))
+    reason = "confident" if made.status == "accepted" else "inconclusive"
+    decision = GoldenDecision(status=made.status, reason=reason, label=made.label, stages=made.stages, cost=made.cost)
+    return Golden(values=values, probabilities=tuple(rows), decision=decision)
+
+
+def _drawn(feature: Feature, rng: np.random.Generator) -> RawValue:
+    if feature.kind == "categorical":
+        return str(rng.choice(feature.categories))
+    if feature.kind == "boolean":
+        return bool(rng.integers(2))
+    return round(float(rng.normal()), 3)
+
+
+def logistic_model(weights: Any, bias: Any, *, imputed: Sequence[float] | None = None) -> bytes:
+    """Return the bytes of an ONNX model: softmax(x @ weights.T + bias), float64, written without the onnx package.
+
+    Parameters
+    ----------
+    weights
+        A matrix [labels, inputs].
+    bias
+        One number per label.
+    imputed
+        What a gap (NaN) in each input counts as; None when there are no gaps.
+    """
+    matrix = np.ascontiguousarray(np.asarray(weights, dtype=np.float64).T)
+    inputs, labels = matrix.shape
+    filled, filling = _INPUT, b""
+    if imputed is not None:
+        filled = "filled"
+        filling = (
+            _part(1, _node("IsNaN", [_INPUT], "gap"))
+            + _part(1, _node("Where", ["gap", "imputed", _INPUT], filled))
+            + _part(5, _tensor("imputed", np.asarray(imputed, dtype=np.float64).reshape(1, inputs)))
+        )
+    graph = b"".join(
+        [
+            filling,
+            _part(1, _node("Gemm", [filled, "weights", "bias"], "logits")),
+            _part(1, _node("Softmax", ["logits"], _OUTPUT)),
+            _part(2, b"logistic"),
+            _part(5, _tensor("weights", matrix)),
+            _part(5, _tensor("bias", np.asarray(bias, dtype=np.float64))),
+            _part(11, _port(_INPUT, inputs)),
+            _part(12, _port(_OUTPUT, labels)),
+        ]
+    )
+    opset = _part(1, b"") + _number(2, 17)
+    return _number(1, 8) + _part(7, graph) + _part(8, opset)
+
+
+# A protobuf message is a row of fields; a field is its number and kind, then a number or a length and bytes.
+
+
+def _varint(value: int) -> bytes:
+    groups = [value & 0x7F]
+    while value := value >> 7:
+        groups.append(value & 0x7F)
+    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _part(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _node(operator: str, inputs: Sequence[str], output: str) -> bytes:
+    return b"".join(_part(1, name.encode()) for name in inputs) + _part(2, output.encode()) + _part(4, operator.encode())
+
+
+def _tensor(name: str, array: Any) -> bytes:
+    sizes = b"".join(_number(1, size) for size in array.shape)
+    return sizes + _number(2, 11) + _part(8, name.encode()) + _part(9, struct.pack(f"<{array.size}d", *array.ravel()))
+
+
+def _port(name: str, width: int) -> bytes:
+    shape = _part(1, _part(2, b"rows")) + _part(1, _number(1, width))
+    return _part(1, name.encode()) + _part(2, _part(1, _number(1, 11) + _part(2, shape)))

@@ -1,0 +1,63 @@
+"""Errors and warnings of training: one class per kind of trouble.
+
+::
+
+    EmscoError                          root of everything of ours (emsco_runtime.errors)
+    └── TrainError                      training, export or verification cannot go on
+        ├── DataError (ValueError)      rows, columns, labels or weights are unusable
+        ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
+        ├── FitError                    a stage model did not converge, or its classifier failed
+        └── ExportError                 a bundle cannot be made
+            ├── ConversionError         a classifier has no faithful ONNX graph
+            └── VerificationError       runtime and training disagree about a row
+
+    UserWarning
+    └── ThresholdWarning                a threshold so low that every item leaves at stage 1
+"""
+
+from __future__ import annotations
+
+from emsco_runtime.errors import EmscoError
+
+__all__ = [
+    "ConversionError",
+    "DataError",
+    "DesignError",
+    "ExportError",
+    "FitError",
+    "ThresholdWarning",
+    "TrainError",
+    "VerificationError",
+]
+
+
+class TrainError(EmscoError):
+    """Root of the errors of training."""
+
+
+class DataError(TrainError, ValueError):
+    """The rows, columns, labels or weights given are unusable; the message names the column, the row and the value."""
+
+
+class DesignError(TrainError, ValueError):
+    """Stages, costs, thresholds or options do not fit the data or each other; the message lists every fault."""
+
+
+class FitError(TrainError):
+    """A stage model did not converge, or its classifier failed to fit."""
+
+
+class ExportError(TrainError):
+    """A bundle cannot be made of this design."""
+
+
+class ConversionError(ExportError):
+    """A classifier has no ONNX graph that gives its probabilities."""
+
+
+class VerificationError(ExportError):
+    """The runtime and the training evaluation disagree about some row; nothing was written."""
+
+
+class ThresholdWarning(UserWarning):
+    """A threshold at or below 1 / labels: some label always reaches it, so every item leaves at stage 1."""

@@ -1,0 +1,97 @@
+"""Labels: what the user calls the classes, and their positions.
+
+Inside training a class is its position in the sorted labels; the manifest and every decision carry the label itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._arrays import Array, Ints
+from emsco_runtime._encoding import _is_gap
+from emsco_runtime.decision import Label
+from emsco_train.errors import DataError
+
+__all__ = ["label_positions", "plain_labels", "unique_labels"]
+
+_UNSEEN = -1
+_LARGEST = 2**53  # beyond this, JSON readers that use floats would change an integer label
+
+
+def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
+    """Return labels as plain strings and integers; booleans become 0 and 1, whole floats integers.
+
+    Parameters
+    ----------
+    values
+        One label per row: a list, an array or a frame's column.
+    rows
+        How many are due.
+    where
+        What the error message calls them, such as "y".
+
+    Examples
+    --------
+    >>> plain_labels(np.array([1.0, 0.0]), rows=2, where="y")
+    [1, 0]
+    """
+    array = _one_dimensional(values, where)
+    if len(array) != rows:
+        raise DataError(f"{where} has {len(array)} labels for {rows} rows: give one per row")
+    return [_plain(value, row, where) for row, value in enumerate(array.tolist())]
+
+
+def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
+    """Return the sorted labels, integers before strings.
+
+    Examples
+    --------
+    >>> unique_labels(["spam", "ham", "spam"], "y")
+    ('ham', 'spam')
+    """
+    found = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+    texts = [str(label) for label in found]
+    if len(set(texts)) < len(texts):
+        clash = sorted({text for text in texts if texts.count(text) > 1})
+        raise DataError(f"{where}: labels must be unique as text, but {clash} occur both as numbers and as text: use one form")
+    if len(found) < 2:
+        raise DataError(f"{where} has only the label {found[0]!r}: at least two different ones are needed to train")
+    return tuple(found)
+
+
+def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
+    """Return the position of each label; -1 for one that training never saw, which no decision can get right."""
+    position = {label: index for index, label in enumerate(labels)}
+    return np.array([position.get(value, _UNSEEN) for value in values], dtype=np.intp)
+
+
+def _one_dimensional(values: Any, where: str) -> Array:
+    # Objects, so that numpy does not turn [1, "a"] into text; arrays and frame columns keep their type.
+    array: Array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(list(values), dtype=object)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{where} has shape {array.shape}: one label per row is due")
+    return array
+
+
+def _plain(value: object, row: int, where: str) -> Label:
+    if _is_gap(value):
+        raise DataError(f"{where}, row {row}: the label is missing ({value!r}); drop the row or give it a label")
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Integral | np.bool_):
+        return _bounded(int(value), row, where)
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return _bounded(int(value), row, where)
+    raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is no label; labels are text or whole numbers")
+
+
+def _bounded(number: int, row: int, where: str) -> int:
+    if abs(number) > _LARGEST:
+        raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
+    return number

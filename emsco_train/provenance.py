@@ -1,0 +1,67 @@
+"""Provenance: where a bundle comes from, so that it can be made again."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+
+from pydantic import JsonValue
+
+import emsco_runtime
+from emsco_runtime._arrays import Floats
+from emsco_runtime.decision import Label
+from emsco_runtime.manifest import Data, Feature, Provenance
+
+__all__ = ["fingerprint", "provenance"]
+
+_PACKAGES = ("numpy", "onnx", "onnxruntime", "scikit-learn", "skl2onnx")
+
+
+def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Label]) -> Data:
+    """Return the number of training rows and a hash of their names, encoded values and labels.
+
+    Parameters
+    ----------
+    features
+        What the columns are.
+    codes
+        Encoded rows [rows, features].
+    labels
+        The label of each row.
+    """
+    content = hashlib.sha256()
+    for index, feature in enumerate(features):
+        column = codes[:, index].astype("<f8")
+        # Every NaN has the same meaning, not always the same bits.
+        column[column != column] = float("nan")  # noqa: PLR0124 - the test for NaN
+        _add(content, feature.name.encode())
+        _add(content, "\0".join(feature.categories).encode())
+        _add(content, column.tobytes())
+    for label in labels:
+        _add(content, f"{type(label).__name__} {label}".encode())
+    return Data(rows=len(codes), sha256=content.hexdigest())
+
+
+def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Provenance:
+    """Return the record for the manifest, with the versions that are installed now.
+
+    Parameters
+    ----------
+    settings
+        The choices that shaped the models.
+    seed
+        Seed of everything random.
+    data
+        Fingerprint of the training rows.
+    """
+    versions = {"emsco": emsco_runtime.__version__, "python": platform.python_version()}
+    versions |= {package: metadata.version(package) for package in _PACKAGES}
+    return Provenance(settings=dict(settings), seed=seed, versions=versions, data=data)
+
+
+def _add(content: hashlib._Hash, part: bytes) -> None:
+    # The length goes first, so that no two different lists of parts run together into the same bytes.
+    content.update(len(part).to_bytes(8, "little"))
+    content.update(part)

@@ -1,0 +1,169 @@
+"""`Table`: named columns of equal length, whatever they came in.
+
+Data frames are recognised by what they can do (`columns` and ``frame[name]``): no frame library is needed or imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._arrays import Array
+from emsco_train.errors import DataError
+
+__all__ = ["Table"]
+
+_USABLE_KINDS = "biufOU"  # boolean, integer, unsigned, float, object, text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns of raw values.
+
+    Parameters
+    ----------
+    columns
+        Name -> one-dimensional array.
+    rows
+        Length of every column.
+    categorical
+        Columns that their source declared to be categories, whatever the type of their values.
+
+    Examples
+    --------
+    >>> table = Table.of({"size": [1.5, 2.0], "kind": ["a", "b"]})
+    >>> table.rows, table.names
+    (2, ('size', 'kind'))
+    >>> table.item(1)
+    {'size': 2.0, 'kind': 'b'}
+    >>> Table.of([[1, 2], [3, 4]]).names
+    ('x0', 'x1')
+    """
+
+    columns: Mapping[str, Array]
+    rows: int
+    categorical: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, data: Any, names: Sequence[str] | None = None) -> Table:
+        """Make a table from a data frame, a mapping of arrays, or a two-dimensional array.
+
+        Parameters
+        ----------
+        data
+            A table is returned as it is.
+        names
+            Names of the columns of an array; x0, x1, ... unless given. Frames and mappings have their own.
+        """
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, Mapping):
+            return _assembled([(key, data[key]) for key in data], names)
+        if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+            # Positions would be needed to tell duplicate names apart, so these are refused before any is looked up.
+            keys = list(data.columns)
+            _refuse_duplicates([str(key) for key in keys])
+            return _assembled([(key, data[key]) for key in keys], names)
+        return _from_matrix(data, names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(self.columns)
+
+    def select(self, names: Sequence[str]) -> Table:
+        """Return these columns only, in this order."""
+        absent = [name for name in names if name not in self.columns]
+        if absent:
+            raise DataError(f"no column {', '.join(map(repr, absent))}; the table has: {', '.join(self.names)}")
+        return Table({name: self.columns[name] for name in names}, self.rows, self.categorical & frozenset(names))
+
+    def take(self, rows: Array | Sequence[int]) -> Table:
+        """Return these rows, in this order; a mask of booleans works too."""
+        columns = {name: column[np.asarray(rows)] for name, column in self.columns.items()}
+        return Table(columns, len(next(iter(columns.values()))), self.categorical)
+
+    def item(self, row: int) -> dict[str, object]:
+        """Return one row as the runtime takes it: name -> plain Python value."""
+        # A slice and `tolist` give Python's own types for numbers and text alike.
+        return {name: column[row : row + 1].tolist()[0] for name, column in self.columns.items()}
+
+    def items(self) -> Iterator[dict[str, object]]:
+        """Iterate over all rows as `item` gives them, several times quicker."""
+        names = self.names
+        for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _from_matrix(data: Any, names: Sequence[str] | None) -> Table:
+    matrix = np.asarray(data)
+    if matrix.ndim != 2:
+        advice = "give rows x columns, a mapping name -> column, or a data frame"
+        raise DataError(f"a table has two dimensions, got {type(data).__name__} of shape {matrix.shape}: {advice}")
+    width = matrix.shape[1]
+    labels = [f"x{index}" for index in range(width)] if names is None else [str(name) for name in names]
+    if len(labels) != width:
+        raise DataError(f"{width} columns but {len(labels)} names: give one name per column")
+    return _assembled([(label, matrix[:, index]) for index, label in enumerate(labels)], None)
+
+
+def _assembled(pairs: Sequence[tuple[object, Any]], names: Sequence[str] | None) -> Table:
+    if names is not None:
+        raise DataError("names were given for data that has its own: rename its columns instead")
+    if not pairs:
+        raise DataError("a table needs at least one column, got none")
+    _refuse_duplicates([str(key) for key, _ in pairs])
+    columns = {str(key): _column(str(key), values) for key, values in pairs}
+    categorical = frozenset(str(key) for key, values in pairs if _declares_categories(values))
+    return Table(columns, _common_length(columns), categorical)
+
+
+def _refuse_duplicates(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"column names must be unique; more than once: {', '.join(map(repr, twice))}. Rename or drop them")
+
+
+def _common_length(columns: Mapping[str, Array]) -> int:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"columns have different lengths: {lengths}; give every row a value, None or NaN for a gap")
+    rows = next(iter(lengths.values()))
+    if rows == 0:
+        raise DataError("the table has no rows: give at least one")
+    return rows
+
+
+def _declares_categories(values: Any) -> bool:
+    # The categorical type of data frames has this attribute; numpy's types have not.
+    return hasattr(getattr(values, "dtype", None), "categories")
+
+
+def _column(name: str, values: Any) -> Array:
+    column = _nullable_numbers(values)
+    if column is None:
+        column = _as_array(values)
+    if column.ndim != 1:
+        raise DataError(f"column {name!r} has shape {column.shape}: one value per row is due")
+    if column.dtype.kind not in _USABLE_KINDS:
+        raise DataError(f"column {name!r} holds {column.dtype}: convert it to numbers, booleans or text")
+    return column
+
+
+def _as_array(values: Any) -> Array:
+    array: Array = np.asarray(values)
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray) and isinstance(values, Sequence):
+        # numpy turns a list such as [1, "a", None] into text; as objects the values stay what they are.
+        return np.asarray(values, dtype=object)
+    return array
+
+
+def _nullable_numbers(values: Any) -> Array | None:
+    """Return a frame's nullable numbers as floats with NaN for gaps, or None when the column is something else."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is None or isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "iuf":
+        return None
+    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))

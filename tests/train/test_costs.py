@@ -1,0 +1,85 @@
+"""Costs: what is accepted, what is refused, and that the runtime's meter does the pricing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emsco_train import CostGroup, CostModel, DesignError
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"),
+    [
+        (None, 2.0),
+        ([3, 4.5], 7.5),
+        ({"b": 2, "a": 1}, 3.0),
+        (CostModel({"a": 1.0, "b": 0.0}, (CostGroup("g", 5.0, ("b",)),), "EUR"), 6.0),
+    ],
+)
+def test_forms(costs: Any, total: float) -> None:
+    """None, a sequence in column order, a mapping and a cost model are all understood."""
+    assert CostModel.of(costs, ["a", "b"]).meter().cost(["a", "b"]) == total
+
+
+def test_turneys_discount_is_a_group() -> None:
+    """A test of 87.30 that costs 1.00 after another of its group: own cost 1.00 in a group of 86.30."""
+    costs = CostModel.from_mapping({"one": 1.0, "two": 1.0}, groups=[CostGroup("lab", 86.3, ("one", "two"))])
+    meter = costs.meter()
+    assert (meter.cost(["one"]), meter.cost(["one", "two"])) == (87.3, 88.3)
+    assert costs.group_of("one") == "lab"
+    assert CostModel.of(None, ["one"]).group_of("one") is None
+
+
+@given(st.dictionaries(st.text(min_size=1), st.floats(0.01, 1e9), min_size=1, max_size=8), st.randoms())
+def test_price_of_a_set_is_its_exact_sum(costs: dict[str, float], random: Any) -> None:
+    """Whatever the order, the meter gives the correctly rounded sum."""
+    names = list(costs)
+    random.shuffle(names)
+    assert CostModel.from_mapping(costs).meter().cost(names) == math.fsum(costs.values())
+
+
+def test_all_faults_in_one_error() -> None:
+    """Wrong numbers and wrong groups are listed together, each with its name and value."""
+    groups = [CostGroup("g", -1.0, ("a", "zzz")), CostGroup("g", 1.0, ("a",))]
+    wrong: dict[str, Any] = {"a": 1.0, "b": math.nan, "c": -2, "d": "3", "e": True, "f": math.inf}
+    with pytest.raises(DesignError) as caught:
+        CostModel.from_mapping(wrong, groups=groups)
+    text = str(caught.value)
+    for part in ("'b' is nan", "'c' is -2", "'d' is '3'", "'e' is True", "'f' is inf", "'g' is -1.0", "'zzz'", "two groups"):
+        assert part in text
+    assert "'a' is in two groups" in text
+
+
+def test_all_zero_is_refused_unless_a_group_costs() -> None:
+    """No cost at all makes every design equally cheap; a group's cost is enough."""
+    with pytest.raises(DesignError, match="all costs are 0"):
+        CostModel.from_mapping({"a": 0, "b": 0.0})
+    CostModel.from_mapping({"a": 0}, groups=[CostGroup("g", 1, ("a",))])
+
+
+def test_unit_must_be_named() -> None:
+    """An empty unit would leave the bill without a meaning."""
+    with pytest.raises(DesignError, match="unit is empty"):
+        CostModel.from_mapping({"a": 1}, unit="")
+
+
+def test_check_lists_missing_and_unknown() -> None:
+    """Prices and columns are compared, all offenders in one message."""
+    costs = CostModel.from_mapping({"a": 1, "typo": 2})
+    with pytest.raises(DesignError, match=r"no cost for feature 'b'.*a cost for 'typo'"):
+        costs.check(["a", "b"], ["a", "b"])
+    with pytest.raises(DesignError, match=r"x19, \.\.\."):
+        costs.check([f"x{index}" for index in range(30)], [])
+    CostModel.from_mapping({"a": 1}).check(["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize("costs", [[1.0], [1.0, 2.0, 3.0], 7])
+def test_sequence_of_another_length(costs: Any) -> None:
+    """A sequence is in column order, so its length must fit."""
+    with pytest.raises(DesignError, match="2 costs are due"):
+        CostModel.of(costs, ["a", "b"])

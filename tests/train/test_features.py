@@ -1,0 +1,115 @@
+"""Features: what is inferred from training columns, and what options change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from emsco_runtime.manifest import Feature
+from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, Table
+from emsco_train.features import encode_table, infer_features
+
+
+def infer(values: Any, options: FeatureOptions | None = None) -> Feature:
+    """Infer one feature called x from one column."""
+    chosen = None if options is None else {"x": options}
+    return infer_features(Table.of({"x": values}), ["x"], CostModel.of(None, ["x"]), chosen)[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "missing", "fallback"),
+    [
+        ([3.0, 1.0, 2.0], "numeric", "forbid", 2.0),
+        ([3, 1, 2, 2], "numeric", "forbid", 2.0),
+        ([3.0, np.nan, 5.0], "numeric", "impute", 4.0),
+        ([3, None, 5], "numeric", "impute", 4.0),
+        (np.array([True, False, True]), "boolean", "forbid", True),
+        ([True, None, False], "boolean", "impute", False),
+        (["b", "a", "b"], "categorical", "forbid", "b"),
+        (np.array(["b", "a"]), "categorical", "forbid", "a"),
+        (["b", None, "a"], "categorical", "impute", "a"),
+        (pd.Series([3, 1, 3], dtype="category"), "categorical", "forbid", "3"),
+        (pd.Series(pd.Categorical([3, None, 1])), "categorical", "impute", "1"),
+    ],
+)
+def test_inference(values: Any, kind: str, missing: str, fallback: Any) -> None:
+    """Kind follows the column's type, gaps make "impute", the fallback is the median or the commonest value (first of ties)."""
+    feature = infer(values)
+    assert (feature.kind, feature.missing, feature.unknown, feature.fallback) == (kind, missing, "fail", fallback)
+    assert type(feature.fallback) is type(fallback)
+
+
+def test_codes_are_categories_by_their_text() -> None:
+    """3 and 3.0 are the category "3", sorted as text, as the runtime compares them."""
+    feature = infer(np.array([10.0, 3.0, np.nan, 3.0]), FeatureOptions(kind="categorical"))
+    assert feature.categories == ("10", "3")
+    assert encode_table([feature], Table.of({"x": [3, "10", None]}), "test")[:, 0].tolist()[:2] == [1.0, 0.0]
+
+
+def test_options_override() -> None:
+    """Each option replaces what the column would have said."""
+    feature = infer([0, 1, 1], FeatureOptions(kind="boolean", missing="impute", fallback=0))
+    assert (feature.kind, feature.missing, feature.fallback) == ("boolean", "impute", False)
+    assert infer([1.0, 2.0], FeatureOptions(fallback=None)).fallback is None
+    assert infer([1.0, 2.0], FeatureOptions(fallback=7)).fallback == 7.0
+    ignored = infer(["a", "b"], FeatureOptions(unknown="ignore", fallback="other"))
+    assert (ignored.unknown, ignored.fallback) == ("ignore", "other")
+    assert infer([1, 2], FeatureOptions(kind="categorical", fallback=2)).fallback == "2"
+
+
+def test_costs_and_groups_are_carried() -> None:
+    """Price and group of a feature stand in its description."""
+    costs = CostModel.from_mapping({"x": 2}, groups=[CostGroup("g", 1, ("x",))])
+    feature = infer_features(Table.of({"x": [1, 2]}), ["x"], costs)[0]
+    assert (feature.cost, feature.group) == (2.0, "g")
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        ([None, None], None, "column 'x' has no value at all"),
+        ([1.0, np.inf], None, "column 'x', training row 1: a finite number is due, got inf"),
+        ([1.0, "a"], None, r"mixes kinds: row 1 is 'a' \(categorical\), earlier ones are numeric"),
+        (["a", True], None, "mixes kinds: row 1 is True"),
+        (["1", "a"], FeatureOptions(kind="numeric"), "column 'x', training row 0: a number is due, got '1'"),
+        ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: True or False"),
+        ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: a category .* is due, got 1.5"),
+        ([object(), object()], None, "training row 0: a number is due, got <object"),
+        ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a gap"),
+        (["", "a"], None, "column 'x': categories.0 is '', which a bundle cannot hold"),
+    ],
+)
+def test_bad_columns(values: Any, options: FeatureOptions | None, message: str) -> None:
+    """Each unusable column is named with the row and the value at fault."""
+    with pytest.raises(DataError, match=message):
+        infer(values, options)
+
+
+def test_bad_options() -> None:
+    """Options that contradict the feature, or belong to none, are refused."""
+    with pytest.raises(DesignError, match="the fallback of 'x': a number is due, got 'a'"):
+        infer([1, 2], FeatureOptions(fallback="a"))
+    with pytest.raises(DesignError, match='unknown="ignore" is for categories, but \'x\' is numeric'):
+        infer([1, 2], FeatureOptions(unknown="ignore"))
+    with pytest.raises(DesignError, match=r"options for \['y'\], which are no columns; the table has: x"):
+        infer_features(Table.of({"x": [1, 2]}), ["x"], CostModel.of(None, ["x"]), {"y": FeatureOptions()})
+
+
+def test_other_rows_are_held_to_the_training_rows() -> None:
+    """A gap or a category that training never saw is an error with the remedy, unless the option allows it."""
+    number, word = infer([1.0, 2.0]), infer(["a", "b"])
+    with pytest.raises(DataError, match="column 'x', held-out row 1: the value is missing"):
+        encode_table([number], Table.of({"x": [1.0, np.nan]}), "held-out")
+    with pytest.raises(DataError, match="column 'x', held-out row 0: unknown category 'c'"):
+        encode_table([word], Table.of({"x": ["c"]}), "held-out")
+    lenient = infer(["a", "b"], FeatureOptions(unknown="ignore"))
+    assert encode_table([lenient], Table.of({"x": ["c", "b"]}), "held-out")[:, 0].tolist() == [-1.0, 1.0]
+
+
+def test_huge_numbers_that_add_up_to_infinity_are_numbers() -> None:
+    """A column whose sum overflows is looked at again, value by value, and found sound."""
+    feature = infer([1e308, 1.5e308, -1e300])
+    assert feature.kind == "numeric"

@@ -1,0 +1,54 @@
+"""The face of the package: names, laziness, and what happens without the extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+import emsco_train
+from emsco_runtime.errors import EmscoError
+from emsco_train import errors
+
+
+def test_public_names_are_sorted_and_load() -> None:
+    """Every name in `__all__` exists, `__all__` is sorted, and `dir` shows it."""
+    assert emsco_train.__all__ == sorted(emsco_train.__all__)
+    assert all(getattr(emsco_train, name).__name__ == name for name in emsco_train.__all__)
+    assert set(emsco_train.__all__) <= set(dir(emsco_train))
+
+
+def test_unknown_name_lists_the_known_ones() -> None:
+    """A typing mistake is answered with the names there are."""
+    with pytest.raises(AttributeError, match=r"no attribute 'export_desing'; it has: .*export_design"):
+        emsco_train.export_desing  # noqa: B018
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import fails with one line that holds the pip command."""
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("onnx", "skl2onnx") else real(name))
+    with pytest.raises(ImportError, match=r"^emsco_train needs onnx, skl2onnx, .*pip install 'emsco\[train\]'$"):
+        runpy.run_path(str(emsco_train.__file__))
+
+
+def test_import_is_light() -> None:
+    """Importing the package, its costs and its errors loads neither scikit-learn nor onnx nor pandas."""
+    code = (
+        "import sys, emsco_train; emsco_train.CostModel, emsco_train.DataError;"
+        "print(sorted({'sklearn', 'onnx', 'skl2onnx', 'onnxruntime', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_error_has_the_common_root() -> None:
+    """One `except EmscoError` catches whatever training raises on purpose."""
+    raised = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+    assert all(issubclass(kind, EmscoError) and issubclass(kind, errors.TrainError) for kind in raised)
+    assert issubclass(errors.DataError, ValueError)
+    assert issubclass(errors.DesignError, ValueError)
+    assert issubclass(errors.ThresholdWarning, UserWarning)

@@ -1,0 +1,102 @@
+"""Stage models: weights, settings and other classifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from emsco_train.errors import DataError, DesignError, FitError
+from emsco_train.stage_model import ClassifierModel, StageSettings, fit_stage, row_weights
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(120, 4))
+Y = (X @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=120) > 0.7).astype(np.intp)
+W = RNG.uniform(0.0, 3.0, 120)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"no": 1.0, "yes": 4.0}, {"yes": 4}])
+@pytest.mark.parametrize("sample_weight", [None, W])
+def test_weights_mean_what_they_mean_in_scikit_learn(class_weight: Any, sample_weight: Any) -> None:
+    """Class weights (balanced or given) and sample weights give the model that scikit-learn fits with them."""
+    weights = row_weights(Y, ("no", "yes"), class_weight=class_weight, sample_weight=sample_weight)
+    found = fit_stage(X, Y, 2, weights, StageSettings()).probabilities(X)
+    theirs = class_weight if isinstance(class_weight, str | None) else {0: 1.0, 1: 4.0}
+    twin = LogisticRegression(solver="newton-cholesky", tol=1e-12, class_weight=theirs).fit(X, Y, sample_weight)
+    assert np.abs(found - twin.predict_proba(X)).max() < 1e-9
+
+
+def test_no_weights() -> None:
+    """Without weights there is no array of ones either: classifiers that take none still work."""
+    assert row_weights(Y, ("no", "yes"), class_weight=None, sample_weight=None) is None
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "sample_weight", "kind", "message"),
+    [
+        ("balanecd", None, DesignError, "class_weight is 'balanecd'"),
+        ({"maybe": 1.0, "yes": -1}, None, DesignError, r"'maybe' is no label; -1 for label 'yes'.*\(labels: no, yes\)"),
+        (None, W[:-1], DataError, r"shape \(119,\) for 120 rows"),
+        (None, ["a"] * 120, DataError, "one number per row"),
+        (None, np.where(np.arange(120) == 7, np.nan, 1.0), DataError, "row 7: nan is no weight"),
+        (None, (Y == 1).astype(float), DataError, "0 for every row of label 'no'"),
+    ],
+)
+def test_bad_weights(class_weight: Any, sample_weight: Any, kind: type[Exception], message: str) -> None:
+    """Each unusable weight is named."""
+    with pytest.raises(kind, match=message):
+        row_weights(Y, ("no", "yes"), class_weight=class_weight, sample_weight=sample_weight)
+
+
+def test_other_classifier_is_cloned_and_seeded() -> None:
+    """The caller's object stays untouched; an open random state takes the seed, so that a fit can be repeated."""
+    forest = RandomForestClassifier(5)
+    fits = [fit_stage(X, Y, 2, W, StageSettings(forest, seed=seed)) for seed in (1, 1, 2)]
+    assert not hasattr(forest, "estimators_")
+    assert forest.random_state is None
+    first, again, other = (fit.probabilities(X) for fit in fits)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert isinstance(fits[0], ClassifierModel)
+    assert fits[0].name == "RandomForestClassifier"
+
+
+def test_seeds_inside_a_pipeline() -> None:
+    """The random state of a step is filled in too; one that the caller set is kept."""
+    inner = make_pipeline(StandardScaler(), RandomForestClassifier(3))
+    fitted = fit_stage(X, Y, 2, None, StageSettings(inner, seed=9))
+    assert isinstance(fitted, ClassifierModel)
+    assert fitted.estimator[-1].random_state == 9
+    kept = fit_stage(X, Y, 2, None, StageSettings(RandomForestClassifier(3, random_state=4), seed=9))
+    assert isinstance(kept, ClassifierModel)
+    assert kept.estimator.random_state == 4
+
+
+@pytest.mark.parametrize("classifier", ["forest", RandomForestClassifier, StandardScaler()])
+def test_no_classifier(classifier: Any) -> None:
+    """Names, classes and transformers are no classifiers."""
+    with pytest.raises(DesignError, match="give an instance of a scikit-learn classifier"):
+        StageSettings(classifier)
+
+
+@pytest.mark.parametrize("C", [0, -1.0, float("inf"), "1", True])
+def test_bad_penalty(C: Any) -> None:  # noqa: N803
+    """C is a finite number above 0."""
+    with pytest.raises(DesignError, match="C is .*a finite number above 0"):
+        StageSettings(C=C)
+
+
+def test_classifiers_that_cannot_serve() -> None:
+    """No probabilities, no sample weights, a failing fit: each told in one line."""
+    with pytest.raises(DesignError, match="Perceptron has no predict_proba"):
+        fit_stage(X, Y, 2, None, StageSettings(Perceptron()))
+    with pytest.raises(DesignError, match="KNeighborsClassifier takes no sample weights"):
+        fit_stage(X, Y, 2, W, StageSettings(KNeighborsClassifier()))
+    with pytest.raises(FitError, match="RandomForestClassifier failed to fit 120 rows x 4 columns"):
+        fit_stage(X, Y, 2, None, StageSettings(RandomForestClassifier(n_estimators=-1)))
