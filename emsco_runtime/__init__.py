@@ -28,8 +28,8 @@ from emsco_runtime.publish import write_bundle
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-    "AcquisitionError",
     "Acquirers",
+    "AcquisitionError",
     "BindError",
     "Bundle",
     "BundleError",

@@ -35,7 +35,7 @@ def faults(manifest: Manifest) -> list[Fault]:
     return found or list(_golden(manifest))
 
 
-def _repeated(names: Iterable[object]) -> list[object]:
+def _repeated(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
@@ -58,7 +58,9 @@ def _features(manifest: Manifest) -> Iterator[Fault]:
     prices = [feature.cost for feature in manifest.features] + [group.cost for group in manifest.groups]
     if not any(prices):
         yield Fault("$.features", "all costs are zero, so no design is cheaper than another. Give some feature a cost above 0")
-    if not math.isfinite(math.fsum(prices)):
+    try:
+        math.fsum(prices)
+    except OverflowError:
         yield Fault("$.features", "the costs add up to infinity. Use a larger cost unit")
 
 
@@ -72,7 +74,9 @@ def _kind(feature: Feature, place: str) -> Iterator[Fault]:
         if feature.categories:
             yield Fault(f"{place}.categories", f"the {feature.kind} feature {feature.name!r} has categories. Leave them out")
         if feature.unknown != "fail":
-            yield Fault(f"{place}.unknown", f'"ignore" is for categorical features, {feature.name!r} is {feature.kind}. Use "fail"')
+            yield Fault(
+                f"{place}.unknown", f'"ignore" is for categorical features, {feature.name!r} is {feature.kind}. Use "fail"'
+            )
     if feature.fallback is not None:
         try:
             encoder(feature)(feature.fallback)
@@ -93,7 +97,9 @@ def _stages(manifest: Manifest) -> Iterator[Fault]:
             yield Fault(f"{place}.acquire", f"the feature {name!r} is acquired twice. A feature belongs to one stage")
         acquired.extend(stage.acquire)
         for name in sorted(set(stage.inputs) - set(acquired)):
-            yield Fault(f"{place}.inputs", f"the feature {name!r} is not acquired by this stage or an earlier one. Acquire it first")
+            yield Fault(
+                f"{place}.inputs", f"the feature {name!r} is not acquired by this stage or an earlier one. Acquire it first"
+            )
         for name in _repeated(stage.inputs):
             yield Fault(f"{place}.inputs", f"the input {name!r} stands there twice. Inputs must be unique")
         if set(stage.thresholds) != labels:
@@ -107,21 +113,38 @@ def _stages(manifest: Manifest) -> Iterator[Fault]:
 def _expected(manifest: Manifest) -> Iterator[Fault]:
     expected = manifest.expected
     if len(expected.stages) != len(manifest.stages):
-        yield Fault("$.expected.stages", f"got {len(expected.stages)} entries for {len(manifest.stages)} stages. One per stage is due")
+        yield Fault(
+            "$.expected.stages", f"got {len(expected.stages)} entries for {len(manifest.stages)} stages. One per stage is due"
+        )
     for name, count, limit in (("accepted", expected.accepted, expected.rows), ("right", expected.right, expected.accepted)):
         total = sum(getattr(stage, name) for stage in expected.stages)
         if count != total or count > limit:
             told = f"got {count}, the stages add up to {total}, and it cannot exceed {limit}"
             yield Fault(f"$.expected.{name}", f"the counts do not fit together: {told}")
+    for index, stage in enumerate(expected.stages):
+        if stage.right > stage.accepted:
+            told = f"got {stage.right}, and it cannot exceed the {stage.accepted} accepted there"
+            yield Fault(f"$.expected.stages[{index}].right", f"the counts do not fit together: {told}")
 
 
 def _golden(manifest: Manifest) -> Iterator[Fault]:
+    encoders = {feature.name: encoder(feature) for feature in manifest.features}
     for index, golden in enumerate(manifest.golden):
         place = f"$.golden[{index}]"
         for stage in manifest.stages:
             for name in stage.acquire:
                 if name not in golden.values:
-                    yield Fault(f"{place}.values", f"the value of {name!r} is missing. A golden item holds every acquired feature")
+                    yield Fault(
+                        f"{place}.values", f"the value of {name!r} is missing. A golden item holds every acquired feature"
+                    )
+        for name, value in golden.values.items():
+            if name not in encoders:
+                yield Fault(f"{place}.values.{name}", f"the feature {name!r} is not in $.features. Leave it out")
+                continue
+            try:
+                encoders[name](value)
+            except ValueFault as fault:
+                yield Fault(f"{place}.values.{name}", f"not a value of {name!r}: {fault.message}")
         shape = [len(row) for row in golden.probabilities]
         if shape != [len(manifest.labels)] * len(manifest.stages):
             told = f"got rows of {shape}"

@@ -195,9 +195,7 @@ def _extend(
     return wider, faulty
 
 
-def _decide_stage(
-    context: ColumnContext, stage: StagePlan, codes: _Codes, rows: Ints, matrix: Floats
-) -> tuple[Mask, Mask]:
+def _decide_stage(context: ColumnContext, stage: StagePlan, codes: _Codes, rows: Ints, matrix: Floats) -> tuple[Mask, Mask]:
     """Score and compare; return which rows go on, and which must be decided alone."""
     inputs = matrix if stage.order is None else matrix[:, stage.order]
     scores = context.scorer.score_rows(stage.number - 1, inputs)

@@ -42,7 +42,7 @@ def _acquire(request: Acquire, item: Any) -> list[Any]:
         try:
             for function in request.functions[len(outcomes) :]:
                 keep(function(item))
-        except Exception as error:  # noqa: BLE001, PERF203 - whatever the user's code raises is a failed feature
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
             failed = request.calls[len(outcomes)]
             keep(Failed(error))
             if failed.policy != "default":
@@ -76,7 +76,7 @@ class _Lockstep:
         """Return the decisions in the order of the items."""
         return [self._decisions[index] for index in range(len(self._walks))]
 
-    def asking(self, kind: type[Acquire] | type[Score]) -> dict[int, Any]:
+    def asking(self, kind: type[Acquire | Score]) -> dict[int, Any]:
         """Return the open requests of one kind, by item."""
         return {index: request for index, request in self.requests.items() if isinstance(request, kind)}
 

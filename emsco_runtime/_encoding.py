@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emsco_runtime.decision import FailureKind
     from emsco_runtime.manifest import Feature
 
-__all__ = ["Encoder", "ValueFault", "are_plain", "encode_column", "encoder"]
+__all__ = ["Encoder", "ValueFault", "are_plain", "category_name", "encode_column", "encoder", "is_gap"]
 
 Encoder: TypeAlias = Callable[[object], float]
 
@@ -63,7 +63,7 @@ def _number_encoder(feature: Feature) -> Encoder:
         # The quick way out for the commonest case; NaN fails both comparisons.
         if numeric and type(value) is float and -_INFINITY < value < _INFINITY:
             return value
-        return on_gap() if _is_gap(value) else convert(value)
+        return on_gap() if is_gap(value) else convert(value)
 
     return encode
 
@@ -77,9 +77,9 @@ def _category_encoder(feature: Feature) -> Encoder:
     def encode(value: object) -> float:
         if type(value) is str and value in position:
             return position[value]
-        if _is_gap(value):
+        if is_gap(value):
             return on_gap()
-        name = _category_name(value)
+        name = category_name(value)
         if name in position:
             return position[name]
         if ignore:
@@ -105,7 +105,8 @@ def _gap_encoder(feature: Feature) -> Callable[[], float]:
     return refuse
 
 
-def _is_gap(value: object) -> bool:
+def is_gap(value: object) -> bool:
+    """Return whether a value stands for a missing one: None, NaN, or pandas' NA and NaT."""
     # pandas.NA compares to nothing, and pandas must not be imported here: it is known by its type's name.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
@@ -132,7 +133,7 @@ def _boolean(value: object) -> float:
     raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it in the acquirer")
 
 
-def _category_name(value: object) -> str:
+def category_name(value: object) -> str:
     """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
     if isinstance(value, str):
         return str(value)
@@ -168,7 +169,9 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
 def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:
     column: Floats = values.astype(np.float64, copy=False)
     # One sum tells whether all is finite, at a fraction of the price of isfinite; a rare overflow only costs the second look.
-    if math.isfinite(float(column.sum())):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(column.sum())
+    if math.isfinite(total):
         return column, None
     faulty: Mask = np.isinf(column) if impute else ~np.isfinite(column)
     return column, faulty if faulty.any() else None

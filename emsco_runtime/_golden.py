@@ -29,7 +29,9 @@ def replay(bundle: Bundle, scorer: Scorer) -> None:
         place = f"$.golden[{index}]"
         fault = _probability_fault(plan, scorer, golden) or _decision_fault(plan, scorer, golden)
         if fault:
-            advice = "This onnxruntime, or this machine, computes something else than the one the bundle was made on: do not use it"
+            advice = (
+                "This onnxruntime, or this machine, computes something else than the one the bundle was made on: do not use it"
+            )
             raise BundleError(f"{fault}. {advice}", bundle.path, place)
 
 

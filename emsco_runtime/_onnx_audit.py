@@ -92,8 +92,11 @@ def _listed(tensors: list[Tensor]) -> str:
 
 
 def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
+    # onnxruntime takes these four bytes for its own format, whatever the rest says, and would read another model than we do.
+    if content[4:8] == b"ORTM":
+        raise _Refused("the model is in onnxruntime's own format, which a bundle must not hold. Export it as ONNX")
     graph: _Field | None = None
-    version = 0
+    version = opsets = 0
     for field in _fields(memoryview(content)):
         if field.number == 1:
             version = field.value
@@ -103,10 +106,16 @@ def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
                 raise _Malformed
             graph = field
         elif field.number == 8:
-            _check_domain(next((part.text() for part in field.message() if part.number == 1), ""))
+            opsets += 1
+            # Every one, not just the first: a protobuf parser takes the last.
+            for part in field.message():
+                if part.number == 1:
+                    _check_domain(part.text())
         elif field.number in (20, 25):
-            raise _Refused("the model holds training information or functions of its own, which a bundle must not. Export it anew")
-    if graph is None:
+            raise _Refused(
+                "the model holds training information or functions of its own, which a bundle must not. Export it anew"
+            )
+    if graph is None or not opsets:
         raise _Malformed
     if not 3 <= version <= MAX_IR_VERSION:
         raise _Refused(f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}. Export with an older IR version")
@@ -157,7 +166,9 @@ def _check_sparse(sparse: _Field) -> None:
 def _check_tensor(tensor: _Field) -> None:
     for field in tensor.message():
         if field.number == 13 or (field.number == 14 and field.value != 0):
-            raise _Refused("the model keeps tensors in external data; a bundle's models hold everything themselves. Export it anew")
+            raise _Refused(
+                "the model keeps tensors in external data; a bundle's models hold everything themselves. Export it anew"
+            )
 
 
 def _check_domain(domain: str) -> None:
@@ -173,7 +184,7 @@ def _read_tensor_info(info: _Field) -> Tensor:
             name = field.text()
         elif field.number == 2:
             tensor = [part for kind in field.message() if kind.number == 1 for part in kind.message()]
-            element = next((part.value for part in tensor if part.number == 1), 0)
+            element = next((part.value for part in reversed(tensor) if part.number == 1), 0)
             shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.message() if size.number == 1]
     return Tensor(name, element, tuple(shape))
 
@@ -203,7 +214,8 @@ def _fields(content: memoryview) -> Iterator[_Field]:
             position += 8 if wire == _FIXED64 else 4
         else:
             raise _Malformed
-        if position > end or number == 0:
+        # A protobuf parser cuts a key down to 32 bits: a larger one is another field to it than to us.
+        if position > end or not 0 < number < 2**29:
             raise _Malformed
         yield _Field(number, value, part)
 

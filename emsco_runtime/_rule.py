@@ -60,7 +60,8 @@ def accept_rows(probabilities: Floats, thresholds: Sequence[float]) -> tuple[Int
     label = np.zeros(len(first), dtype=np.intp)
     lead = np.full(len(first), np.inf)
     for position, column in enumerate(others, start=1):
-        gap = column - top
+        with np.errstate(invalid="ignore"):
+            gap = column - top
         better = gap > 0
         np.abs(gap, out=gap)
         # The lead over the second best: a new best leads by the gap; otherwise the nearest follower counts.

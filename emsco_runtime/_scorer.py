@@ -2,8 +2,8 @@
 
 A session made before a fork can hang or crash in the child, so sessions carry the id of the process that made them and a child
 makes its own. The id is kept in `_process` and renewed by Python's own fork hook, because asking the kernel before every score
-would cost a tenth of it. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read within `score`,
-without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
+would cost a tenth of it. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read
+within `score`, without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
     label: Label | None = None
 
     for stage in plan.stages:
-        acquire, cost, added, given = stage.acquire, stage.cost, stage.added, ()
+        acquire, cost, added = stage.acquire, stage.cost, stage.added
+        given: tuple[str, ...] = ()
         if known:
             acquire, cost, added, given = _with_known(plan, stage, known, raw)
         if cost > budget:
@@ -81,7 +82,8 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
         bill = cost
 
         outcomes = (yield acquire) if acquire.calls else ()
-        acquired, defaulted = stage.names, ()
+        acquired = stage.names
+        defaulted: tuple[str, ...] = ()
         if stage.plain and not given and are_plain(outcomes):
             values += outcomes
         else:
@@ -174,7 +176,9 @@ def _unpack_sequence(call: Call, outcome: Any) -> dict[str, Any]:
     names = call.names
     if isinstance(outcome, str | bytes) or not hasattr(outcome, "__len__") or not hasattr(outcome, "__iter__"):
         told = f"got {type(outcome).__name__}"
-        fault = ValueFault("wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}")
+        fault = ValueFault(
+            "wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}"
+        )
         return dict.fromkeys(names, Failed(fault))
     if len(outcome) != len(names):
         told = f"got {len(outcome)}"

@@ -103,9 +103,7 @@ class Acquirers:
         """Return everything registered so far, in order."""
         return tuple(self._entries)
 
-    def _register(
-        self, names: tuple[str, ...], shape: Shape, on_failure: OnFailure | None
-    ) -> Callable[[_Function], _Function]:
+    def _register(self, names: tuple[str, ...], shape: Shape, on_failure: OnFailure | None) -> Callable[[_Function], _Function]:
         if names and callable(names[0]):
             raise TypeError(f'@acquirers.{shape} needs the feature\'s name: write @acquirers.{shape}("name")')
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from emsco_runtime._audit import faults
+from emsco_runtime._audit import Fault, faults
 from emsco_runtime._onnx_audit import Tensor, model_fault
 from emsco_runtime.errors import BundleError, BundleVersionError
 from emsco_runtime.manifest import SCHEMA_VERSION, Manifest, digest
@@ -34,6 +34,8 @@ MAX_MODEL_BYTES = 512 * 2**20
 # A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
 _ATTEMPTS = 5
 _DOUBLE = 11
+# Faults told in one message beside the first.
+_TOLD = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +93,17 @@ def parse(text: bytes, path: str) -> Manifest:
     """Turn the bytes of a `manifest.json` into an audited manifest."""
     document = _load_json(text, path)
     if document.get("format") != "emsco-bundle":
-        found = f"got {_shown(document.get('format'))}, \"emsco-bundle\" is due"
+        found = f'got {_shown(document.get("format"))}, "emsco-bundle" is due'
         raise BundleError(f"this is no emsco bundle: {found}", path, "$.format")
     _check_version(document.get("schema_version"), path)
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
-        _raise_invalid(error, path)
+        _raise_first(_invalid(error, document), path)
     if manifest.id != digest(document):
         told = f"got {manifest.id}, the content has {digest(document)}"
         raise BundleError(f"the manifest was changed after it was written: {told}. Copy or export the bundle again", path, "$.id")
-    for fault in faults(manifest):
-        raise BundleError(fault.message, path, fault.json_path)
+    _raise_first(faults(manifest), path)
     return manifest
 
 
@@ -122,13 +123,15 @@ def audit_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> No
 
 
 def _read_manifest(folder: Path) -> bytes:
-    if not folder.is_dir():
-        told = "is not a folder" if folder.exists() else "does not exist"
-        raise BundleError(f"the bundle {told}. Give the folder that holds {MANIFEST}", str(folder))
     try:
+        if not folder.is_dir():
+            told = "is not a folder" if folder.exists() else "does not exist"
+            raise BundleError(f"the bundle {told}. Give the folder that holds {MANIFEST}", str(folder))
         return _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise BundleError(f"there is no {MANIFEST} in the folder, so it is no bundle", str(folder)) from None
+    except OSError as error:
+        raise _unreadable(error, folder) from error
 
 
 def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
@@ -139,6 +142,12 @@ def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
         return _read_file(path, MAX_MODEL_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise _Vanished(str(path)) from None
+    except OSError as error:
+        raise _unreadable(error, path) from error
+
+
+def _unreadable(error: OSError, path: Path) -> BundleError:
+    return BundleError(f"cannot be read: {error.strerror or error}. Check the path and its permissions", str(path))
 
 
 def _read_file(path: Path, limit: int) -> bytes:
@@ -146,20 +155,22 @@ def _read_file(path: Path, limit: int) -> bytes:
     try:
         # O_NONBLOCK: opening a pipe must not wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        raise
     except OSError as error:
         if error.errno == errno.ELOOP:
             told = "a symbolic link is not followed. Put the file itself into the bundle"
             raise BundleError(told, str(path)) from None
-        raise BundleError(f"cannot be read: {error.strerror}. Check its permissions", str(path)) from error
-    with os.fdopen(descriptor, "rb") as file:
+        raise
+    try:
+        # Asked before a file object is made: Python makes none for a folder.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise BundleError("is not a plain file", str(path))
+            raise BundleError("is not a plain file. Copy or export the bundle again", str(path))
         if status.st_size > limit:
             raise BundleError(f"the file is too large: {status.st_size} bytes, at most {limit} are read", str(path))
-        return file.read(limit + 1)[: limit + 1]
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
 
 
 def _load_json(text: bytes, path: str) -> dict[str, Any]:
@@ -204,18 +215,38 @@ def _check_version(version: object, path: str) -> None:
         raise BundleVersionError(f"{told}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
 
 
-def _raise_invalid(error: ValidationError, path: str) -> NoReturn:
-    problems = error.errors(include_url=False, include_context=False)
-    first = problems[0]
-    # Where a value may have one of several types, pydantic adds the type's name to the place; it is not part of the JSON.
-    place = "$"
-    for part in first["loc"]:
-        if isinstance(part, int):
-            place += f"[{part}]"
-        elif not part.endswith((")", "]")) and part not in ("str", "int", "float", "bool"):
-            place += f".{part}"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    raise BundleError(f"{first['msg']}, got {_shown(first['input'])}{more}", path, place) from None
+def _invalid(error: ValidationError, document: dict[str, Any]) -> list[Fault]:
+    """Turn pydantic's list into faults, one per place: a value that may have several types has an entry for each of them."""
+    messages: dict[str, list[str]] = {}
+    values: dict[str, object] = {}
+    for problem in error.errors(include_url=False, include_context=False):
+        place = _place(problem["loc"], document, absent=problem["type"] == "missing")
+        # A faulty entry makes its list too short as well; the entry is what has to be mended.
+        if place in values or not any(other.startswith((f"{place}.", f"{place}[")) for other in values):
+            messages.setdefault(place, []).append(problem["msg"])
+            values[place] = problem["input"]
+    return [Fault(place, f"{', or: '.join(messages[place])}, got {_shown(values[place])}") for place in messages]
+
+
+def _place(location: tuple[int | str, ...], document: object, *, absent: bool) -> str:
+    """Return the JSON path; pydantic mixes the names of types into its own, which the document does not hold."""
+    place, value = "$", document
+    for part in location:
+        if isinstance(value, list) and isinstance(part, int):
+            place, value = f"{place}[{part}]", value[part]
+        elif isinstance(value, dict) and (part in value or absent):
+            place, value = f"{place}.{part}", value.get(part)
+    return place
+
+
+def _raise_first(found: list[Fault], path: str) -> None:
+    """Raise the first fault with the others in its message, so that all can be mended at once."""
+    if not found:
+        return
+    first, *others = found
+    also = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others[:_TOLD])
+    more = f"; and {len(others) - _TOLD} more" if len(others) > _TOLD else ""
+    raise BundleError(f"{first.message}{also}{more}", path, first.json_path)
 
 
 def _shown(value: object) -> str:

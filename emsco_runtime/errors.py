@@ -9,7 +9,8 @@
     ├── AcquisitionError            a feature could not be obtained (on_failure="raise")
     └── InputError (ValueError)     an argument of a call is wrong
 
-Every message says what is wrong, where, the value that was got and what to do next; the same facts are attributes of the instance.
+Every message says what is wrong, where, the value that was got and what to do next; the same facts are attributes of the
+instance.
 """
 
 from __future__ import annotations

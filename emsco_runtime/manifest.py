@@ -151,9 +151,7 @@ class Golden(_Record):
     """One item replayed at load: raw values, the probabilities of every stage, and the decision."""
 
     values: Annotated[dict[Name, RawValue], Field(max_length=MAX_FEATURES)]
-    probabilities: Annotated[
-        tuple[Annotated[tuple[float, ...], Field(max_length=MAX_LABELS)], ...], Field(max_length=MAX_STAGES)
-    ]
+    probabilities: Annotated[tuple[Annotated[tuple[float, ...], Field(max_length=MAX_LABELS)], ...], Field(max_length=MAX_STAGES)]
     decision: GoldenDecision
 
 
@@ -181,7 +179,7 @@ class Manifest(_Record):
     id: Sha256
     name: Name
     version: Name
-    created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    created: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
     labels: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MAX_LABELS)]
     cost_unit: Name
     features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=MAX_FEATURES)]

@@ -72,7 +72,9 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
             _write_file(folder, MANIFEST, _text(bundle.manifest))
             _remove_strays(folder, bundle.manifest)
     except OSError as error:
-        raise BundleError(f"cannot be written: {error.strerror or error}. Check the path and its permissions", str(folder)) from error
+        raise BundleError(
+            f"cannot be written: {error.strerror or error}. Check the path and its permissions", str(folder)
+        ) from error
     return bundle
 
 
@@ -98,7 +100,9 @@ def _locked(folder: Path) -> Iterator[None]:
 def _refuse_taken(folder: Path, *, force: bool) -> None:
     if (folder / MANIFEST).exists():
         if not force:
-            raise BundleError("there is a bundle already. Use force (--force) to replace it, or choose another folder", str(folder))
+            raise BundleError(
+                "there is a bundle already. Use force (--force) to replace it, or choose another folder", str(folder)
+            )
     elif any(entry.name != "stages" and not _TEMPORARY.fullmatch(entry.name) for entry in folder.iterdir()):
         raise BundleError("the folder is not empty and holds no bundle. Choose a new or empty folder", str(folder))
 
@@ -142,6 +146,10 @@ def _sync_folder(folder: Path) -> None:
 def _remove_strays(folder: Path, manifest: Manifest) -> None:
     named = {Path(stage.model.path).name for stage in manifest.stages}
     models = (entry for entry in (folder / "stages").iterdir() if _MODEL.fullmatch(entry.name) and entry.name not in named)
-    temporaries = (entry for place in (folder, folder / "stages") for entry in place.iterdir() if _TEMPORARY.fullmatch(entry.name))
+    temporaries = (
+        entry for place in (folder, folder / "stages") for entry in place.iterdir() if _TEMPORARY.fullmatch(entry.name)
+    )
     for stray in (*models, *temporaries):
-        stray.unlink(missing_ok=True)
+        # The new bundle is in force already: what cannot be removed is ignored by readers, and no reason to call it unwritten.
+        with contextlib.suppress(OSError):
+            stray.unlink()

@@ -167,7 +167,7 @@ def make_bundle(
     for index in range(len(stages)):
         width = sum(map(len, stages[: index + 1]))
         matrix = rng.normal(size=(len(labels), width)) if weights is None else np.asarray(weights[index], dtype=np.float64)
-        gaps = np.zeros(width) if any(feature.missing == "impute" for feature in described) else None
+        gaps = [0.0] * width if any(feature.missing == "impute" for feature in described) else None
         models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=gaps))
     thresholds = threshold if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
     draft = Manifest(
@@ -240,8 +240,13 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
         if clear:
             break
     made = drive_one(plan, scorer, values, {}, float("inf"))
-    reason = "confident" if made.status == "accepted" else "inconclusive"
-    decision = GoldenDecision(status=made.status, reason=reason, label=made.label, stages=made.stages, cost=made.cost)
+    decision = GoldenDecision(
+        status=made.status,
+        reason="confident" if made.label is not None else "inconclusive",
+        label=made.label,
+        stages=made.stages,
+        cost=made.cost,
+    )
     return Golden(values=values, probabilities=tuple(rows), decision=decision)
 
 

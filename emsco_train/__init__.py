@@ -8,7 +8,7 @@ The way of the data, one module each::
     stage_model      the one function that fits a stage;  logistic: to convergence
     graph            a stage as ONNX;  conversion: the proof that the two agree
     cascade_model    all stages of a design;  evaluation: what it does with rows;  golden: items for the bundle
-    verify           replay through the runtime, row by row
+    verification     replay through the runtime, row by row
     export           all of it, ending in a bundle
 
 Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick; a name is loaded when it is first used.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from emsco_train.export import Export, export_design
     from emsco_train.features import FeatureOptions
     from emsco_train.table import Table
-    from emsco_train.verify import Verification, verify
+    from emsco_train.verification import Verification, verify
 
 __all__ = [
     "CascadeModel",
@@ -73,10 +73,10 @@ _HOMES = {
     "Table": "emsco_train.table",
     "ThresholdWarning": _ERRORS,
     "TrainError": _ERRORS,
-    "Verification": "emsco_train.verify",
+    "Verification": "emsco_train.verification",
     "VerificationError": _ERRORS,
     "export_design": "emsco_train.export",
-    "verify": "emsco_train.verify",
+    "verify": "emsco_train.verification",
 }
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]

@@ -7,7 +7,6 @@ threshold or a tie that the last bits decide is settled by the graph's single-ro
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,8 @@ import numpy as np
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime._rule import accept, accept_rows
 from emsco_runtime._scorer import Scorer
-from emsco_runtime.manifest import CostSummary, Expected, StageExits
+from emsco_runtime.manifest import Expected, StageExits
+from emsco_runtime.summary import summarise_costs
 from emsco_train.cascade_model import CascadeModel
 from emsco_train.logistic import LogisticModel
 
@@ -72,7 +72,7 @@ class Evaluation:
             accepted=int(accepted.sum()),
             right=int(right.sum()),
             stages=tuple(exits),
-            cost=_summary(self.cost),
+            cost=summarise_costs(self.cost.tolist()),
         )
 
 
@@ -114,16 +114,9 @@ def _score(model: CascadeModel, scorer: Scorer, index: int, codes: Floats) -> Fl
 
 def _settled(model: CascadeModel, scorer: Scorer, index: int, codes: Floats, matrix: Floats) -> tuple[Ints, Mask]:
     """Return top label and acceptance per row, by the reference score where it is close."""
-    top, _, confident, near = accept_rows(matrix, np.array(model.thresholds))
+    top, _, confident, near = accept_rows(matrix, model.thresholds)
     width = len(model.stages[index].inputs)
     for row in np.flatnonzero(near).tolist():
         scores = scorer.score(index, codes[row, :width].tolist())
         top[row], confident[row] = accept(scores, model.thresholds)
     return top, confident
-
-
-def _summary(cost: Floats) -> CostSummary:
-    # Rounding can put the mean of equal numbers a hair outside them.
-    mean = min(max(math.fsum(cost.tolist()) / len(cost), float(cost.min())), float(cost.max()))
-    p50, p95 = np.quantile(cost, [0.5, 0.95], method="inverted_cdf")
-    return CostSummary(mean=mean, p50=float(p50), p95=float(p95), max=float(cost.max()))

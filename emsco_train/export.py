@@ -30,7 +30,7 @@ from emsco_train.provenance import fingerprint, provenance
 from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
 from emsco_train.table import Table
 from emsco_train.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
-from emsco_train.verify import Verification, verify
+from emsco_train.verification import Verification, verify
 
 __all__ = ["Export", "export_design"]
 
@@ -179,7 +179,7 @@ def export_design(
     return _publish(path, manifest, model, train, fresh, force=force)
 
 
-def _manifest(  # noqa: PLR0917 - all of it is needed, each part once
+def _manifest(
     heading: _Heading, model: CascadeModel, prices: CostModel, train: _Rows, fresh: _Rows, choices: Mapping[str, JsonValue]
 ) -> Manifest:
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from emsco_runtime._arrays import Array, Floats, Mask
-from emsco_runtime._encoding import ValueFault, _category_name, _is_gap, encode_column, encoder
+from emsco_runtime._encoding import ValueFault, category_name, is_gap, encode_column, encoder
 from emsco_runtime.manifest import Feature, RawValue
 from emsco_train.costs import CostModel
 from emsco_train.errors import DataError, DesignError
@@ -165,7 +165,7 @@ def _gaps(values: Array) -> Mask:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.fromiter((_is_gap(value) for value in values), dtype=np.bool_, count=len(values))
+        return np.fromiter((is_gap(value) for value in values), dtype=np.bool_, count=len(values))
     return np.zeros(len(values), dtype=np.bool_)
 
 
@@ -195,7 +195,7 @@ def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
     for row, value in enumerate(values.tolist()):
         if not gaps[row]:
             try:
-                found.add(_category_name(value))
+                found.add(category_name(value))
             except ValueFault as fault:
                 raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
     return tuple(sorted(found))
@@ -203,11 +203,11 @@ def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
 
 def _encoded(feature: Feature, values: Array, where: str) -> Floats:
     codes, faulty = encode_column(feature, values)
-    encode = encoder(feature)
-    # The mask says "look closer": only the one-value encoder knows whether, and why, a value is refused.
-    for row in [] if faulty is None else np.flatnonzero(faulty).tolist():
+    if faulty is not None:
+        row = int(np.argmax(faulty))
         try:
-            codes[row] = encode(values[row : row + 1].tolist()[0])
+            # The mask says that a value is refused; only the one-value encoder says why.
+            encoder(feature)(values[row : row + 1].tolist()[0])
         except ValueFault as fault:
             raise DataError(f"column {feature.name!r}, {where} row {row}: {fault.message}") from None
     return codes

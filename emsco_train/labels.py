@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._encoding import _is_gap
+from emsco_runtime._encoding import is_gap
 from emsco_runtime.decision import Label
 from emsco_train.errors import DataError
 
@@ -80,7 +80,7 @@ def _one_dimensional(values: Any, where: str) -> Array:
 
 
 def _plain(value: object, row: int, where: str) -> Label:
-    if _is_gap(value):
+    if is_gap(value):
         raise DataError(f"{where}, row {row}: the label is missing ({value!r}); drop the row or give it a label")
     if isinstance(value, str):
         return str(value)

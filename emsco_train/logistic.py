@@ -66,7 +66,7 @@ def fit_logistic(encoded: Floats, target: Ints, labels: int, *, weights: Floats 
     --------
     >>> model = fit_logistic(np.array([[-1.0], [1.0], [2.0]]), np.array([0, 1, 1]), 2)
     >>> model.probabilities(np.array([[0.0]])).round(3)
-    array([[0.424, 0.576]])
+    array([[0.428, 0.572]])
     """
     rows = np.ones(len(encoded)) if weights is None else weights
     design = np.column_stack([encoded, np.ones(len(encoded))])

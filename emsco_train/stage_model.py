@@ -70,7 +70,9 @@ class StageSettings:
             raise DesignError(f"C is {self.C!r}: a finite number above 0 is due")
         if self.classifier is None:
             return
-        if isinstance(self.classifier, type) or not is_classifier(self.classifier):
+        # scikit-learn's own question raises for anything that is no estimator at all.
+        estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
+        if not estimator or not is_classifier(self.classifier):
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
 
 

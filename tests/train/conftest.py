@@ -62,7 +62,7 @@ def mixed(request: pytest.FixtureRequest) -> Mixed:
         columns = _columns(rows, rng, colours)
         y = _labels(columns, rng)
         splits.append((_shaped(columns, form, rng), y))
-    return Mixed(*splits[0], splits[1], options, [["flag", "colour"], ["count", "size"], ["shape", "rate"]])
+    return Mixed(*splits[0], splits[1], options, [["count", "colour"], ["flag", "size"], ["shape", "rate"]])
 
 
 def _shaped(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator) -> Any:

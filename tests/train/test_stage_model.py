@@ -88,7 +88,7 @@ def test_no_classifier(classifier: Any) -> None:
 @pytest.mark.parametrize("C", [0, -1.0, float("inf"), "1", True])
 def test_bad_penalty(C: Any) -> None:  # noqa: N803
     """C is a finite number above 0."""
-    with pytest.raises(DesignError, match="C is .*a finite number above 0"):
+    with pytest.raises(DesignError, match=r"C is .*a finite number above 0"):
         StageSettings(C=C)
 
 

@@ -1,0 +1,64 @@
+# Every target sets up what it needs in .venv, and is quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WHEEL_VENV := .venv-wheel
+WHEEL_READY := $(WHEEL_VENV)/.ready
+PIP := -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint unit wheel bench proofs schemas format clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml emsco_runtime/__init__.py
+	@echo "setting up $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP) --upgrade pip
+	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## train, export and decide on a small data set, and show what happens
+	@$(BIN)/emsco-demo
+
+test: lint unit wheel  ## every check
+
+lint: $(READY)  ## formatting, lint rules, types, import rules
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(READY)  ## tests with coverage gates: runtime 100 %, train 95 %
+	@rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
+	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
+
+$(WHEEL_READY): pyproject.toml
+	@echo "setting up $(WHEEL_VENV) ..."
+	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv $(WHEEL_VENV)
+	@$(WHEEL_VENV)/bin/python $(PIP) --upgrade pip
+	@touch $@
+
+wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run the runtime's tests on it
+	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python
+
+bench: $(READY)  ## benchmarks: a table and build/bench.json
+	$(BIN)/python benchmarks/runtime.py
+
+proofs: $(READY)  ## the long forms of the tests
+	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof
+
+schemas: $(READY)  ## write schemas/ from the models
+	$(BIN)/python tools/schemas.py
+
+format: $(READY)  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) $(WHEEL_VENV) build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

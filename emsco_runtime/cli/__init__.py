@@ -1,0 +1,1 @@
+"""The runtime's commands: argument parsing, reading, printing. What they do lives in the package above."""

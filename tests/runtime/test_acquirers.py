@@ -1,0 +1,174 @@
+"""Registering acquirers, and binding them to a bundle: every fault at once, before the first item."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Acquirers, BindError, Bundle, Cascade
+from emsco_runtime.manifest import Feature
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+
+
+def bound(acquirers: Any, bundle: Bundle | None = None, **options: Any) -> tuple[str, ...]:
+    """Bind and return the faults."""
+    with pytest.raises(BindError) as caught:
+        Cascade(bundle or sample_bundle(), acquirers, **options)
+    return caught.value.faults
+
+
+def test_decorators_leave_the_function_as_it_is() -> None:
+    """A decorated function can still be called and tested like any other."""
+    acquirers = Acquirers()
+
+    @acquirers.feature("size")
+    def size(item: str) -> int:
+        return len(item)
+
+    assert size("four") == 4
+    assert acquirers.names == ("size",)
+    assert [str(entry) for entry in acquirers.entries] == [f"{size.__qualname__}"]
+
+
+def test_a_decorator_without_a_name_is_refused_at_once() -> None:
+    """`@acquirers.feature` without the call is told apart from a name."""
+    acquirers = Acquirers()
+    with pytest.raises(TypeError, match=r'write @acquirers.feature\("name"\)'):
+        acquirers.feature(len)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["timeout_s", "retries", "ttl"])
+def test_options_that_are_not_built_do_not_exist(option: str) -> None:
+    """An unknown option is a TypeError, never accepted and ignored."""
+    with pytest.raises(TypeError):
+        Acquirers().feature("size", **{option: 1.0})
+
+
+@pytest.mark.parametrize("option", ["deadline_s", "timeout_s", "cost"])
+def test_decide_has_no_options_that_do_nothing(option: str) -> None:
+    """`decide` refuses options that it does not have."""
+    with pytest.raises(TypeError):
+        Cascade(sample_bundle()).decide({"size": 3.0}, **{option: 1.0})
+
+
+def test_every_missing_feature_is_named_at_once() -> None:
+    """One error lists all features without an acquirer, with how to register one."""
+    faults = bound(RecordingAcquirers("links"))
+    assert len(faults) == 2
+    assert "feature 'size': no acquirer is registered for it. Register one with @acquirers.feature(\"size\")" in faults
+    assert "'reputation'" in faults[1]
+
+
+def test_a_misspelt_feature_is_recognised() -> None:
+    """A registered name that is close to a missing one is offered."""
+    (fault,) = bound(RecordingAcquirers("size", "links", "reputatoin"))
+    assert "did you mean it by 'reputatoin'?" in fault
+
+
+def test_features_of_other_bundles_do_not_disturb() -> None:
+    """A registry may serve several bundles: what this one does not need is ignored."""
+    acquirers = RecordingAcquirers("size", "links", "reputation", "weather")
+    Cascade(sample_bundle(), acquirers).decide({"size": 0.0, "links": 0.0, "reputation": 0.0})
+    assert ("weather",) not in acquirers.asked
+
+
+def test_two_acquirers_for_one_feature_are_refused() -> None:
+    """Nobody has to guess which of two callables is called."""
+    (fault,) = bound(RecordingAcquirers("size", "links", "reputation", ("size", "weather")))
+    assert "'size': 2 acquirers are registered" in fault
+
+
+async def _asynchronous(item: object) -> float:
+    return 1.0
+
+
+class _AsyncCallable:
+    async def __call__(self, item: object) -> float:
+        return 1.0
+
+
+def _generator(item: object) -> Any:
+    yield 1.0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: 1.0, "must take one argument, the item"),
+        (lambda item, other: 1.0, "must take one argument, the item"),
+        (lambda *, item: 1.0, "must take one argument, the item"),
+        (_asynchronous, "only synchronous acquirers"),
+        (_AsyncCallable(), "only synchronous acquirers"),
+        (_generator, "it uses yield"),
+        (3.0, "not callable: 3.0"),
+    ],
+    ids=["no argument", "two arguments", "keyword only", "async", "async object", "generator", "not callable"],
+)
+def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> None:
+    """A callable that could never serve an item is refused before the first one comes."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.feature("size")(function)
+    (fault,) = bound(acquirers)
+    assert said in fault
+    assert "'size'" in fault
+
+
+def test_a_batch_acquirer_must_take_the_list_of_items() -> None:
+    """The message for a batch acquirer speaks of the list of items."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.batch("size")(lambda: [])
+    (fault,) = bound(acquirers)
+    assert "the list of items" in fault
+
+
+def test_builtins_without_a_signature_are_accepted() -> None:
+    """Some built-in callables do not tell their signature: they are tried."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.feature("size")(math.hypot)
+    assert Cascade(sample_bundle(), acquirers).decide(3.0).label == "spam"
+
+
+@pytest.mark.parametrize("names", [(), (3,), ("size", "size")], ids=["none", "a number", "twice"])
+def test_names_that_are_none(names: tuple[Any, ...]) -> None:
+    """An acquirer needs names of features, each once."""
+    acquirers = RecordingAcquirers("size", "links", "reputation")
+    acquirers.features(*names)(lambda item: {})
+    assert any("named twice" in fault or "as text" in fault for fault in bound(acquirers))
+
+
+@pytest.mark.parametrize("policy", ["ignore", "RAISE", 3])
+def test_unknown_policies_are_refused(policy: Any) -> None:
+    """A policy that does not exist is refused, on an acquirer and on the cascade, and both are told at once."""
+    faults = bound(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
+    assert len(faults) == 4
+    assert all(f"got {policy!r}, one of raise, reject, default is due" in fault for fault in faults)
+
+
+def test_the_default_policy_needs_a_fallback() -> None:
+    """`on_failure="default"` without a fallback value in the bundle is found when bound, not when the source fails."""
+    features = [Feature(name="a", kind="numeric", cost=1.0), Feature(name="b", kind="numeric", cost=1.0, fallback=0.0)]
+    bundle = make_bundle([["a"], ["b"]], features=features)
+    (fault,) = bound(RecordingAcquirers("a", "b"), bundle, on_failure="default")
+    assert "'a'" in fault
+    assert "no fallback" in fault
+    Cascade(bundle, RecordingAcquirers("a", "b"), on_failure="reject")
+
+
+def test_acquirers_must_be_a_registry() -> None:
+    """A plain mapping of functions is refused with the type got."""
+    (fault,) = bound({"size": len})
+    assert "an emsco_runtime.Acquirers is due, got dict" in fault
+
+
+def test_many_faults_make_one_readable_error() -> None:
+    """All faults stand in one message, a line each; a single one stays on one line; the error can be pickled."""
+    with pytest.raises(BindError) as caught:
+        Cascade(sample_bundle(), Acquirers())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "3 faults:"
+    assert len(lines) == 4
+    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
+    assert "\n" not in str(BindError(["one fault"]))

@@ -1,0 +1,341 @@
+"""`emsco-inspect` and `emsco-run`, as processes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emsco_runtime import Bundle, Cascade, write_bundle
+from emsco_runtime.cli._console import Progress
+from emsco_runtime.manifest import Feature
+from emsco_runtime.testing import make_bundle, sample_bundle
+
+BIN = Path(sys.executable).parent
+
+
+def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run an installed command and capture what it prints."""
+    return subprocess.run([BIN / command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+def refused(status: int, command: str, *arguments: object) -> str:
+    """Run a command that must fail with one line on standard error and no traceback; return the line."""
+    done = run(command, *arguments)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    if status == 1:
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith(f"{command}: ")
+    return done.stderr
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """Write the sample bundle and return its folder."""
+    return written(tmp_path / "bundle", sample_bundle())
+
+
+def written(path: Path, made: Bundle) -> Path:
+    """Write a bundle."""
+    write_bundle(path, made.manifest, made.models)
+    return path
+
+
+def table(path: Path, text: str) -> Path:
+    """Write a CSV file."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+ROWS = "size,links,reputation,label\n3,0,0,spam\n-3,,,spam\n0,0,-3,ham\n0,0.1,0.1,ham\n"
+
+
+# emsco-inspect
+
+
+def test_inspect_shows_what_an_operator_asks_for(bundle: Path) -> None:
+    """Stages, features, costs, groups, thresholds, expected figures and certificate are there to read."""
+    done = run("emsco-inspect", bundle)
+    assert done.returncode == 0
+    for said in (
+        "sample  version 1",
+        "ham, spam",
+        "1 to 28 unit an item",
+        "lookup (5)",
+        "reputation",
+        "0.9",
+        "certificate  none",
+    ):
+        assert said in done.stdout
+    assert done.stderr == ""
+
+
+def test_inspect_as_json_is_the_manifest_with_costs(bundle: Path) -> None:
+    """`--json` is for programs: the whole manifest, and the costs worked out by the one cost function."""
+    document = json.loads(run("emsco-inspect", bundle, "--json").stdout)
+    assert document["costs"] == {"stage": [1.0, 2.0, 25.0], "cumulative": [1.0, 3.0, 28.0], "all_features": 28.0}
+    del document["costs"]
+    assert document == json.loads((bundle / "manifest.json").read_text())
+
+
+def test_inspect_of_rich_bundles(tmp_path: Path) -> None:
+    """Categories, thresholds per label, unused features and long stages are shown in a bounded space."""
+    names = [f"f{index}" for index in range(9)]
+    features = [Feature(name=name, kind="numeric", cost=1.0) for name in names]
+    features += [
+        Feature(name="colour", kind="categorical", cost=0.5, categories=("red", "blue"), unknown="ignore", fallback="red"),
+        Feature(name="spare", kind="boolean", cost=2.0),
+    ]
+    made = make_bundle([[*names, "colour"]], features=features, threshold={"ham": 0.9, "spam": 0.99})
+    shown = run("emsco-inspect", written(tmp_path / "b", made)).stdout
+    for said in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
+        assert said in shown
+
+
+def test_inspect_refuses_a_damaged_bundle(bundle: Path) -> None:
+    """One clear line with the file, the place and the remedy; exit 1."""
+    model = next((bundle / "stages").iterdir())
+    model.write_bytes(model.read_bytes()[:-1])
+    assert "$.stages[" in refused(1, "emsco-inspect", bundle)
+    assert "does not exist" in refused(1, "emsco-inspect", bundle / "nowhere")
+
+
+def test_inspect_into_a_closed_pipe(bundle: Path) -> None:
+    """`emsco-inspect ... | head -1` ends quietly."""
+    done = subprocess.run(
+        f"{BIN / 'emsco-inspect'} {bundle} --json | head -c 1", shell=True, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_a_reader_that_never_reads(bundle: Path) -> None:
+    """With the pipe closed before the first byte, the command ends with status 1 and says nothing."""
+    process = subprocess.Popen([BIN / "emsco-inspect", bundle], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 1
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("command", ["emsco-inspect", "emsco-run"])
+def test_wrong_use_is_told_with_the_usage(command: str) -> None:
+    """Missing and unknown arguments: exit 2 with the usage; --help: exit 0."""
+    assert "usage:" in refused(2, command)
+    assert "usage:" in refused(2, command, "x", "--nonsense")
+    assert run(command, "--help").returncode == 0
+
+
+# emsco-run
+
+
+def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Path) -> None:
+    """The decisions are those of `decide`; coverage, accuracy, cost and exits are printed; gaps behind an exit do not matter."""
+    rows, out = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
+    done = run("emsco-run", bundle, rows, "--out", out)
+    assert done.returncode == 0, done.stderr
+    for said in (
+        "rows       4",
+        "coverage   75.00 % (3 accepted, 1 rejected)",
+        "accuracy   66.67 % (2 of 3 accepted are right)",
+        "mean cost  14.5 unit (p50 1, p95 28, max 28; all features: 28)",
+        "exits      stage 1: 2 (50.00 %), stage 3: 1 (25.00 %)",
+        "rejected   inconclusive: 1",
+    ):
+        assert said in done.stdout
+    with out.open(newline="") as file:
+        decided = list(csv.DictReader(file))
+    assert [row["label"] for row in decided] == ["spam", "ham", "ham", ""]
+    assert [row["row"] for row in decided] == ["0", "1", "2", "3"]
+    single = Cascade(sample_bundle()).decide({"size": 0.0, "links": 0.1, "reputation": 0.1})
+    assert float(decided[3]["confidence"]) == single.confidence
+    assert float(decided[3]["cost"]) == single.cost
+    assert os.stat(out).st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_run_without_a_label_prints_no_accuracy(bundle: Path, tmp_path: Path) -> None:
+    """Accuracy is printed where the label is there, under its own name if asked."""
+    rows = table(tmp_path / "rows.csv", "size,links,reputation,truth\n3,0,0,spam\n")
+    assert "accuracy" not in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
+    assert "accuracy   100.00 %" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv", "--label", "truth").stdout
+    assert "label column 'nope' is missing" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "o", "--label", "nope")
+
+
+def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
+    """Booleans in words, codes with a decimal point, gaps, categories, quoted fields, a byte-order mark, blank lines."""
+    features = [
+        Feature(name="flag", kind="boolean", cost=1.0, missing="impute"),
+        Feature(name="code", kind="categorical", cost=1.0, categories=("3", "a,b"), missing="impute", unknown="ignore"),
+    ]
+    made = make_bundle([["flag", "code"]], features=features, threshold=0.9)
+    text = '\ufeffflag,code\nTrue,3.0\n\nno,"a,b"\n,\n1,zz\n'
+    out = tmp_path / "out.csv"
+    done = run("emsco-run", written(tmp_path / "b", made), table(tmp_path / "rows.csv", text), "--out", out)
+    assert done.returncode == 0, done.stderr
+    cascade = Cascade(made)
+    items = [{"flag": True, "code": "3"}, {"flag": False, "code": "a,b"}, {"flag": None, "code": None}, {"flag": 1, "code": "zz"}]
+    with out.open(newline="") as file:
+        assert [float(row["confidence"]) for row in csv.DictReader(file)] == pytest.approx(
+            [cascade.decide(item).confidence for item in items], abs=1e-12
+        )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("big", "a number is due, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
+)
+def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, said: str) -> None:
+    """The data row, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
+    rows, out = table(tmp_path / "rows.csv", f"size,links,reputation\n3,0,0\n{value},0,0\n"), tmp_path / "out.csv"
+    out.write_text("older")
+    line = refused(1, "emsco-run", bundle, rows, "--out", out)
+    assert "data row 1: feature 'size' (stage 1)" in line
+    assert said in line
+    assert "--on-failure" in line
+    assert out.read_text() == "older"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "out.csv", "rows.csv"]
+
+
+def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) -> None:
+    """--on-failure reject and default, and --budget, do what their names say, and the summary tells."""
+    rows, out = table(tmp_path / "rows.csv", "size,links,reputation\n3,0,0\n,0,0\n0,0,0\n"), tmp_path / "out.csv"
+    done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "reject", "--budget", "3")
+    assert "rejected   acquisition failed: 1, budget: 1" in done.stdout
+    assert "size: the value is missing" in out.read_text()
+    done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
+    assert "degraded   1 rows" in done.stdout
+    for wrong in ("-1", "nan", "much"):
+        assert "a number of at least 0 is due" in refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
+
+
+def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
+    """No accepted row: no accuracy to print, and no exits."""
+    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n0,0,0,ham\n")
+    assert "exits      none" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"size,links,reputation\n", "there are no rows below the header"),
+        (b"size,links\n1,2\n", "columns are missing: reputation"),
+        (b"size,size,links,reputation\n", "names a column twice: size"),
+        (b"size,links,reputation\n1,2\n", "line 2: 2 fields, the header has 3"),
+        (b'size,links,reputation\n1,"2\n', "not readable as UTF-8 CSV"),
+        (b"size,links,reputation\n1,\xff,2\n", "not readable as UTF-8 CSV"),
+    ],
+    ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8"],
+)
+def test_run_refuses_tables_that_are_none(bundle: Path, tmp_path: Path, content: bytes, said: str) -> None:
+    """Each kind of broken table gets one line that says what is wrong and where."""
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes(content)
+    assert said in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> None:
+    """A missing table, a folder in its place, an output folder that does not exist: one line with the name."""
+    rows = table(tmp_path / "rows.csv", ROWS)
+    assert "nowhere.csv" in refused(1, "emsco-run", bundle, tmp_path / "nowhere.csv", "--out", tmp_path / "o.csv")
+    assert "directory" in refused(1, "emsco-run", bundle, tmp_path, "--out", tmp_path / "o.csv").lower()
+    assert "No such file or directory" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "no" / "o.csv")
+
+
+def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
+    """`--run RUN --split NAME` decides just the rows that RUN/splits.csv gives to the split, under their own numbers."""
+    rows, out, splits = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "splits.csv"
+    table(splits, "row,split\n0,train\n1,test\n2,train\n3,test\n")
+    done = run("emsco-run", bundle, rows, "--out", out, "--run", tmp_path, "--split", "test")
+    assert "rows       2" in done.stdout
+    with out.open(newline="") as file:
+        assert [row["row"] for row in csv.DictReader(file)] == ["1", "3"]
+    common = ("emsco-run", bundle, rows, "--out", out, "--run", tmp_path)
+    assert "there is no split 'dev'; it has test, train" in refused(1, *common, "--split", "dev")
+    assert "--run and --split go together" in refused(2, *common)
+    table(splits, "row,split\n1,test\n9,test\n")
+    assert "the split names 2 rows, the file has 1 of them" in refused(1, *common, "--split", "test")
+    table(splits, "row,split\nx,test\n")
+    assert "got the row number 'x'" in refused(1, *common, "--split", "test")
+    table(splits, "row,part\n1,test\n")
+    assert "the column 'split' is missing" in refused(1, *common, "--split", "test")
+
+
+def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path) -> None:
+    """More rows than one batch: the same labels and costs as `decide_columns`."""
+    matrix = np.random.default_rng(0).normal(size=(9000, 3))
+    lines = [",".join(map(repr, row)) for row in matrix.tolist()]
+    rows, out = table(tmp_path / "rows.csv", "\n".join(["size,links,reputation", *lines])), tmp_path / "out.csv"
+    assert run("emsco-run", bundle, rows, "--out", out).returncode == 0
+    names = ("size", "links", "reputation")
+    columns = Cascade(sample_bundle()).decide_columns({name: matrix[:, index] for index, name in enumerate(names)})
+    with out.open(newline="") as file:
+        decided = list(csv.DictReader(file))
+    assert [row["label"] or None for row in decided] == columns.label.tolist()
+    assert [float(row["cost"]) for row in decided] == columns.cost.tolist()
+
+
+def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
+    """Ctrl-C: one line, status 130, no half-written file."""
+    pipe = tmp_path / "rows.csv"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [BIN / "emsco-run", bundle, pipe, "--out", tmp_path / "out.csv"], stderr=subprocess.PIPE, text=True
+    )
+    # The command waits for the header; once it has opened the pipe it is past its set-up.
+    with pipe.open("w"):
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "emsco-run: interrupted\n")
+    assert not (tmp_path / "out.csv").exists()
+
+
+# Progress
+
+
+def test_progress_in_plain_lines() -> None:
+    """Away from a terminal, a plain line is written now and then."""
+    stream = io.StringIO()
+    progress = Progress(stream, every_s=0.0)
+    progress.show(4096)
+    progress.close()
+    assert stream.getvalue().startswith("4,096 rows, ")
+    assert stream.getvalue().endswith("rows/s\n")
+    silent = io.StringIO()
+    Progress(silent).show(1)
+    assert silent.getvalue() == ""
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal one line renews itself, with a bar where the total is known, and is wiped at the end."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        progress = Progress(stream)
+        progress._last -= 1.0
+        progress.show(50, total=100)
+        progress._last -= 1.0
+        progress.show(60)
+        progress.close()
+        shown = os.read(ours, 1000).decode()
+    os.close(ours)
+    assert "\r[##########          ] 50 rows" in shown
+    assert "\r60 rows" in shown
+    assert shown.endswith("\r\x1b[K")

@@ -1,0 +1,176 @@
+"""From raw values to numbers."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emsco_runtime._encoding import ValueFault, are_plain, encode_column, encoder
+from emsco_runtime.manifest import Feature
+
+NUMBER = Feature(name="n", kind="numeric", cost=1.0)
+GAPPY = Feature(name="n", kind="numeric", cost=1.0, missing="impute")
+FLAG = Feature(name="b", kind="boolean", cost=1.0)
+COLOUR = Feature(name="c", kind="categorical", cost=1.0, categories=("red", "3", "blue"))
+LENIENT = Feature(name="c", kind="categorical", cost=1.0, categories=("red", "3"), unknown="ignore", missing="impute")
+
+
+class NAType:
+    """Stands in for pandas.NA, which the runtime knows by its type's name alone."""
+
+
+class Looped:
+    """An object that adds up to a number but is none."""
+
+    def __radd__(self, other: float) -> Any:
+        return self
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "number"),
+    [
+        (NUMBER, 1.5, 1.5),
+        (NUMBER, 3, 3.0),
+        (NUMBER, True, 1.0),
+        (NUMBER, np.float32(0.5), 0.5),
+        (NUMBER, np.int64(-2), -2.0),
+        (NUMBER, np.bool_(True), 1.0),
+        (NUMBER, Fraction(1, 4), 0.25),
+        (FLAG, True, 1.0),
+        (FLAG, np.bool_(False), 0.0),
+        (FLAG, 1, 1.0),
+        (FLAG, 0.0, 0.0),
+        (COLOUR, "red", 0.0),
+        (COLOUR, np.str_("blue"), 2.0),
+        (COLOUR, 3, 1.0),
+        (COLOUR, 3.0, 1.0),
+        (COLOUR, np.int8(3), 1.0),
+        (LENIENT, "violet", -1.0),
+        (LENIENT, 7, -1.0),
+    ],
+)
+def test_values_that_are_meant(feature: Feature, value: object, number: float) -> None:
+    """Numbers as they are, booleans as 0 and 1, categories by their position, codes as the text they stand for."""
+    assert encoder(feature)(value) == number
+
+
+@pytest.mark.parametrize("value", [None, math.nan, np.float32("nan"), NAType()])
+@pytest.mark.parametrize("feature", [GAPPY, LENIENT])
+def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, value: object) -> None:
+    """None, NaN and pandas.NA are values for a feature whose `missing` is "impute"."""
+    assert math.isnan(encoder(feature)(value))
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "kind", "said"),
+    [
+        (NUMBER, None, "missing", "missing"),
+        (NUMBER, math.nan, "missing", "missing"),
+        (NUMBER, "12", "wrong_type", "'12' (str)"),
+        (NUMBER, Decimal(1), "wrong_type", "Decimal"),
+        (NUMBER, [1.0], "wrong_type", "[1.0] (list)"),
+        (NUMBER, np.array([1.0]), "wrong_type", "ndarray"),
+        (NUMBER, math.inf, "infinite", "inf"),
+        (NUMBER, -math.inf, "infinite", "-inf"),
+        (NUMBER, 10**400, "infinite", "1000"),
+        (GAPPY, math.inf, "infinite", "inf"),
+        (FLAG, 2, "wrong_type", "2 (int)"),
+        (FLAG, "yes", "wrong_type", "'yes' (str)"),
+        (FLAG, None, "missing", "missing"),
+        (COLOUR, "violet", "unknown_category", "'violet' (str); known are: red, 3, blue"),
+        (COLOUR, 3.5, "wrong_type", "3.5 (float)"),
+        (COLOUR, True, "wrong_type", "True (bool)"),
+        (COLOUR, math.inf, "wrong_type", "inf"),
+        (COLOUR, None, "missing", "missing"),
+        (LENIENT, b"red", "wrong_type", "bytes"),
+        (LENIENT, datetime.date(2026, 1, 1), "wrong_type", "date"),
+    ],
+)
+def test_values_that_fail(feature: Feature, value: object, kind: str, said: str) -> None:
+    """Every other value is refused with the kind of failure and the value got."""
+    with pytest.raises(ValueFault) as caught:
+        encoder(feature)(value)
+    assert caught.value.kind == kind
+    assert said in caught.value.message
+
+
+def test_a_long_value_is_shortened_in_the_message() -> None:
+    """A megabyte of text does not become a megabyte of error message."""
+    with pytest.raises(ValueFault) as caught:
+        encoder(NUMBER)("x" * 10**6)
+    assert len(caught.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    "values", [["1"], [None], [1.0, "x"], [math.nan], [math.inf, 1.0], [np.array([1.0, 2.0])], [10**400, 1.0], [Looped()], [1, 2]]
+)
+def test_the_quick_look_never_passes_what_is_not_plain(values: list[object]) -> None:
+    """`are_plain` may say no too often, never yes too often."""
+    assert not are_plain(values)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1))
+def test_the_quick_look_passes_floats(values: list[float]) -> None:
+    """Finite floats that add up to a finite sum are plain, and the encoder leaves them as they are."""
+    assert are_plain(values)
+    assert [encoder(NUMBER)(value) for value in values] == values
+
+
+raw = st.one_of(
+    st.none(),
+    st.floats(),
+    st.integers(-4, 4),
+    st.booleans(),
+    st.sampled_from(["red", "3", "blue", "violet", ""]),
+    st.just(10**400),
+)
+
+
+@given(st.sampled_from([NUMBER, GAPPY, FLAG, COLOUR, LENIENT]), st.lists(raw, max_size=8))
+def test_columns_are_encoded_as_values_are(feature: Feature, values: list[object]) -> None:
+    """`encode_column` agrees with the encoder of one value, for any mix of values; what fails there is marked here."""
+    column, faulty = encode_column(feature, np.array([*values, None], dtype=object)[:-1])
+    check_column(feature, values, column, faulty)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8, np.bool_, np.float16])
+@pytest.mark.parametrize("feature", [NUMBER, GAPPY, FLAG, COLOUR])
+def test_arrays_of_numbers_are_encoded_as_values_are(feature: Feature, dtype: type) -> None:
+    """The quick path for numeric arrays gives the same numbers and marks the same faults."""
+    values = np.array([0, 1, 3, 0], dtype=dtype)
+    check_column(feature, list(values), *encode_column(feature, values))
+
+
+@pytest.mark.parametrize("feature", [NUMBER, GAPPY])
+def test_gaps_and_infinities_in_float_arrays(feature: Feature) -> None:
+    """NaN is a value or a fault, as the feature says; infinity is always a fault; sums that overflow mislead nobody."""
+    for values in ([1.0, np.nan, 2.0], [np.inf, 1.0], [-np.inf, np.inf], [1e308, 1e308], [1.0, 2.0]):
+        check_column(feature, values, *encode_column(feature, np.array(values)))
+
+
+def check_column(feature: Feature, values: list[Any], column: Any, faulty: Any) -> None:
+    """Compare an encoded column with the encoder, value by value."""
+    encode = encoder(feature)
+    for index, value in enumerate(values):
+        try:
+            number = encode(value)
+        except ValueFault:
+            assert faulty is not None
+            assert faulty[index]
+        else:
+            assert faulty is None or not faulty[index]
+            assert column[index] == number or (math.isnan(column[index]) and math.isnan(number))

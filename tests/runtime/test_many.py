@@ -1,0 +1,315 @@
+"""Many items in step, and whole tables: exactly what deciding one by one gives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
+from emsco_runtime import _columns as columns_module
+from emsco_runtime._scorer import Scorer
+from emsco_runtime.manifest import Feature
+from emsco_runtime.publish import seal
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tests.runtime.strategies import bundles, items, prices
+
+EXACT = ("status", "reason", "label", "stages", "cost", "degraded")
+CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
+UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
+
+
+def as_columns(bundle: Bundle, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Turn items into object columns, which keep every value as it is."""
+    columns = {}
+    for feature in bundle.manifest.features:
+        column = np.empty(len(rows), dtype=object)
+        column[:] = [row[feature.name] for row in rows]
+        columns[feature.name] = column
+    return columns
+
+
+def assert_alike(single: Decision, other: Decision) -> None:
+    """Compare two decisions as the contract says under "single and batch"."""
+    assert [getattr(single, name) for name in EXACT] == [getattr(other, name) for name in EXACT]
+    assert single.errors == other.errors
+    assert len(single.trace) == len(other.trace)
+    for one, two in zip(single.trace, other.trace, strict=True):
+        assert one._replace(probabilities={}) == two._replace(probabilities={})
+        assert one.probabilities == pytest.approx(two.probabilities, abs=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_three_ways_of_deciding_agree(data: st.DataObject) -> None:
+    """`decide`, `decide_many` and `decide_columns`, on mixed features with gaps, faults, budgets and both lenient policies."""
+    bundle = data.draw(bundles(mixed=True))
+    rows = data.draw(st.lists(items(bundle, faults=True), min_size=1, max_size=8))
+    cascade = Cascade(bundle, on_failure=data.draw(st.sampled_from(["reject", "default"])))
+    budget = data.draw(st.none() | prices)
+    single = [cascade.decide(row, budget=budget) for row in rows]
+    for one, two in zip(single, cascade.decide_many(rows, budget=budget), strict=True):
+        assert_alike(one, two)
+    table = cascade.decide_columns(as_columns(bundle, rows), budget=budget)
+    assert len(table) == len(rows)
+    for index, decision in enumerate(single):
+        assert [getattr(table, name)[index] for name in EXACT] == [getattr(decision, name) for name in EXACT]
+        confidence = math.nan if decision.confidence is None else decision.confidence
+        assert table.confidence[index] == pytest.approx(confidence, abs=1e-12, nan_ok=True)
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_rows_that_sit_at_the_threshold(data: st.DataObject) -> None:
+    """The threshold is set to the very score of a row, or a bit above or below it: every way of deciding sees the same side."""
+    seed = data.draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    names = [f"f{index}" for index in range(data.draw(st.integers(1, 12)))]
+    plain = make_bundle([names], threshold=0.5, seed=seed)
+    matrix = rng.normal(size=(16, len(names)))
+    row = matrix[data.draw(st.integers(0, 15))].tolist()
+    top = max(Scorer.of(plain).score(0, row))
+    threshold = data.draw(st.sampled_from([top, np.nextafter(top, 0.0), min(1.0, np.nextafter(top, 2.0))]))
+    cascade = Cascade(with_threshold(plain, float(threshold)))
+    rows = [dict(zip(names, values, strict=True)) for values in matrix.tolist()]
+    single = [cascade.decide(item) for item in rows]
+    assert cascade.decide(dict(zip(names, row, strict=True))).status == ("accepted" if top >= threshold else "rejected")
+    many = cascade.decide_many(rows)
+    table = cascade.decide_columns({name: matrix[:, index] for index, name in enumerate(names)})
+    assert [one.status for one in single] == [one.status for one in many] == table.status.tolist()
+    assert [one.label for one in single] == [one.label for one in many] == table.label.tolist()
+
+
+def with_threshold(bundle: Bundle, threshold: float) -> Bundle:
+    """Return the bundle with another threshold at every stage, its golden item's decision adapted."""
+    manifest = bundle.manifest
+    stages = tuple(
+        stage.model_copy(update={"thresholds": dict.fromkeys(stage.thresholds, threshold)}) for stage in manifest.stages
+    )
+    golden = manifest.golden[0]
+    top = max(golden.probabilities[0])
+    label = manifest.labels[golden.probabilities[0].index(top)] if top >= threshold else None
+    status = ("accepted", "confident") if top >= threshold else ("rejected", "inconclusive")
+    decision = golden.decision.model_copy(update={"status": status[0], "reason": status[1], "label": label})
+    golden = golden.model_copy(update={"decision": decision})
+    return seal(manifest.model_copy(update={"stages": stages, "golden": (golden,)}), bundle.models)
+
+
+def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose two best labels are as good as equal get the same label alone, in step and in a table."""
+    # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
+    monkeypatch.setattr("emsco_runtime.testing.NEAR", -1.0)
+    monkeypatch.setattr("emsco_runtime._audit.NEAR", -1.0)
+    weights = [[[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]]
+    cascade = Cascade(make_bundle([["a", "b"]], weights=weights, labels=("x", "y", "z"), threshold=0.4, seed=1))
+    matrix = np.random.default_rng(0).normal(size=(50, 2)) + 1
+    single = [cascade.decide({"a": a, "b": b}) for a, b in matrix.tolist()]
+    table = cascade.decide_columns({"a": matrix[:, 0], "b": matrix[:, 1]})
+    assert [one.label for one in single] == table.label.tolist()
+
+
+# decide_many
+
+
+def test_a_batch_acquirer_is_called_once_per_stage_with_the_items_that_need_it() -> None:
+    """Items that left are not asked about again; the order of the items is kept."""
+    acquirers = RecordingAcquirers("size", batch=["links", "reputation"])
+    cascade = Cascade(sample_bundle(), acquirers)
+    rows = [UNCLEAR, CLEAR, {**UNCLEAR, "links": 5.0}, UNCLEAR]
+    assert [decision.stages for decision in cascade.decide_many(rows)] == [3, 1, 2, 3]
+    assert acquirers.calls[:4] == [(("size",), row) for row in rows]
+    assert acquirers.calls[4:] == [(("links",), (rows[0], rows[2], rows[3])), (("reputation",), (rows[0], rows[3]))]
+
+
+def test_no_items_no_calls() -> None:
+    """An empty list gives an empty list; a generator is fine too."""
+    cascade = Cascade(sample_bundle())
+    assert cascade.decide_many([]) == []
+    assert len(cascade.decide_many(CLEAR for _ in range(3))) == 3
+
+
+def test_a_batch_acquirer_of_several_features() -> None:
+    """It returns a mapping from name to one value per item; arrays will do."""
+    acquirers = RecordingAcquirers("size")
+
+    @acquirers.batch("links", "reputation")
+    def both(messages: list[dict[str, float]]) -> dict[str, Any]:
+        return {name: np.array([message[name] for message in messages]) for name in ("links", "reputation")}
+
+    cascade = Cascade(sample_bundle(), acquirers)
+    (many,) = cascade.decide_many([UNCLEAR])
+    assert_alike(cascade.decide(UNCLEAR), many)
+    assert many.stages == 3
+
+
+@pytest.mark.parametrize(
+    ("result", "kind", "said"),
+    [
+        (lambda items: [1.0], "missing_key", "got 1 for 2 items"),
+        (lambda items: "ab", "wrong_type", "got str"),
+        (lambda items: {"size": [1.0, 2.0]}, "wrong_type", "got dict"),
+        (lambda items: 3.0, "wrong_type", "got float"),
+        (lambda items: 1 / 0, "exception", "ZeroDivisionError"),
+        (lambda items: [1.0, None], "missing", "missing"),
+    ],
+    ids=["too few", "text", "mapping", "number", "raises", "one gap"],
+)
+def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: str) -> None:
+    """The items concerned fail by name, under the policy; the others are decided."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.batch("size", on_failure="reject")(result)
+    decisions = Cascade(sample_bundle(), acquirers).decide_many([UNCLEAR, UNCLEAR])
+    failed = [decision for decision in decisions if decision.reason == "acquisition_failed"]
+    assert len(failed) == (1 if kind == "missing" else 2)
+    assert failed[0].errors[0].kind == kind
+    assert said in failed[0].errors[0].message
+    assert failed[0].cost == 1.0
+
+
+def test_a_batch_acquirer_of_several_must_return_a_mapping() -> None:
+    """A list from an acquirer of two features cannot be told apart by name; a missing name fails alone."""
+    for result, kind in (([1.0, 2.0], "wrong_type"), ({"links": [1.0]}, "missing_key")):
+        acquirers = RecordingAcquirers("size")
+        acquirers.batch("links", "reputation", on_failure="reject")(lambda items, result=result: result)
+        (decision,) = Cascade(sample_bundle(), acquirers).decide_many([UNCLEAR])
+        assert decision.errors[-1].kind == kind
+
+
+def test_an_error_tells_which_item() -> None:
+    """`AcquisitionError.index` is the item's position, and the message begins with it; the cause is kept."""
+    broken = {**UNCLEAR, "links": ValueError("down")}
+    cascade = Cascade(sample_bundle(), RecordingAcquirers("size", "links", "reputation"))
+    with pytest.raises(AcquisitionError, match="item 2: feature 'links'") as caught:
+        cascade.decide_many([CLEAR, UNCLEAR, broken])
+    assert caught.value.index == 2
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_failed_item_is_not_asked_about_again() -> None:
+    """In step as alone: after a failure that ends an item, the stage's other acquirers are not called for it."""
+    bundle = make_bundle([["a", "b"]], threshold=0.5)
+    acquirers = RecordingAcquirers("a", "b", on_failure="reject")
+    good, bad = {"a": 1.0, "b": 1.0}, {"a": ValueError("x"), "b": 1.0}
+    decisions = Cascade(bundle, acquirers).decide_many([bad, good, bad])
+    assert [decision.reason for decision in decisions] == ["acquisition_failed", "confident", "acquisition_failed"]
+    assert acquirers.calls == [(("a",), bad), (("a",), good), (("a",), bad), (("b",), good)]
+    acquirers.calls.clear()
+    Cascade(bundle, acquirers).decide_many([bad])
+    assert acquirers.asked == [("a",)]
+
+
+def test_known_values_per_item() -> None:
+    """One mapping or None per item; items with everything known are scored in step with the others."""
+    acquirers = RecordingAcquirers("size", "links", "reputation")
+    cascade = Cascade(sample_bundle(), acquirers)
+    everything = dict(UNCLEAR)
+    decisions = cascade.decide_many([{}, UNCLEAR, UNCLEAR], known=[everything, None, {"size": 0.0}])
+    assert [decision.cost for decision in decisions] == [0.0, 28.0, 27.0]
+    assert len({decision.confidence for decision in decisions}) == 1
+    with pytest.raises(InputError, match="got 1 for 2 items"):
+        cascade.decide_many([UNCLEAR, UNCLEAR], known=[None])
+
+
+# decide_columns
+
+
+def test_columns_take_frames_lists_and_arrays_of_any_kind() -> None:
+    """Anything that numpy makes an array of is a column; columns that no stage needs are ignored."""
+    cascade = Cascade(sample_bundle())
+    table = cascade.decide_columns({"size": [3, 0], "links": np.float32([0, 0]), "reputation": (0, -3), "other": ["x"] * 9})
+    assert table.label.tolist() == ["spam", "ham"]
+    assert table.status.tolist() == ["accepted", "accepted"]
+    assert table.stages.tolist() == [1, 3]
+    assert table.cost.tolist() == [1.0, 28.0]
+    assert not table.degraded.any()
+
+
+def test_no_rows() -> None:
+    """An empty table gives empty arrays."""
+    assert len(Cascade(sample_bundle()).decide_columns({"size": [], "links": [], "reputation": []})) == 0
+
+
+def test_a_column_is_only_looked_at_where_it_is_needed() -> None:
+    """A broken value in a row that left before its stage is never noticed."""
+    table = Cascade(sample_bundle()).decide_columns({"size": [3.0, -3.0], "links": ["?", None], "reputation": [math.inf, "?"]})
+    assert table.label.tolist() == ["spam", "ham"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"size": [1.0]}, "2 columns are missing: links, reputation"),
+        ({"size": [1.0], "links": [1.0, 2.0], "reputation": [1.0]}, "same length"),
+        ({"size": 1.0, "links": 1.0, "reputation": 1.0}, "one dimension"),
+        ({"size": [[1.0]], "links": [[1.0]], "reputation": [[1.0]]}, "one dimension"),
+    ],
+)
+def test_columns_that_do_not_fit(columns: dict[str, Any], said: str) -> None:
+    """Missing columns are all named; shapes that differ are shown."""
+    with pytest.raises(InputError) as caught:
+        Cascade(sample_bundle()).decide_columns(columns)
+    assert said in str(caught.value)
+
+
+def test_a_bad_value_in_a_table_raises_with_its_row() -> None:
+    """Under "raise" the first bad row is named, as `decide_many` would; under "reject" it is rejected, others go on."""
+    columns = {"size": [3.0, math.nan, 0.0, math.nan], "links": [0.0] * 4, "reputation": [0.0] * 4}
+    with pytest.raises(AcquisitionError, match="item 1: feature 'size'"):
+        Cascade(sample_bundle()).decide_columns(columns)
+    table = Cascade(sample_bundle(), on_failure="reject").decide_columns(columns)
+    assert table.reason.tolist() == ["confident", "acquisition_failed", "inconclusive", "acquisition_failed"]
+    assert table.cost.tolist() == [1.0, 1.0, 28.0, 1.0]
+    assert np.isnan(table.confidence[1])
+    table = Cascade(sample_bundle(), on_failure="default").decide_columns(columns)
+    assert table.degraded.tolist() == [False, True, False, True]
+
+
+def test_a_table_whose_rows_are_all_bad() -> None:
+    """No row is left to score: each is decided by its policy."""
+    columns = {"size": [math.inf] * 3, "links": [0.0] * 3, "reputation": [0.0] * 3}
+    assert set(Cascade(sample_bundle(), on_failure="reject").decide_columns(columns).reason) == {"acquisition_failed"}
+
+
+def test_tables_follow_the_policies_of_the_acquirers() -> None:
+    """No acquirer is called, but a feature's policy is that of its acquirer."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.feature("size", on_failure="default")(lambda item: 1 / 0)
+    table = Cascade(sample_bundle(), acquirers).decide_columns({"size": [None], "links": [5.0], "reputation": [0.0]})
+    assert table.degraded.tolist() == [True]
+    assert table.label.tolist() == ["spam"]
+    assert acquirers.calls == []
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table larger than a block, with faults in several blocks, comes out as in one piece."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=100) for name in ("size", "links", "reputation")}
+    columns["links"][[3, 50, 97]] = np.nan
+    cascade = Cascade(sample_bundle(), on_failure="reject")
+    whole = cascade.decide_columns(columns, budget=10.0)
+    monkeypatch.setattr(columns_module, "_BLOCK", 7)
+    parts = cascade.decide_columns(columns, budget=10.0)
+    for name in EXACT:
+        assert getattr(whole, name).tolist() == getattr(parts, name).tolist()
+    assert {"confident", "budget", "acquisition_failed"} == set(whole.reason)
+
+
+def test_gaps_are_vectorised() -> None:
+    """NaN where the graph imputes is an ordinary value of a table."""
+    features = [Feature(name="a", kind="numeric", cost=1.0, missing="impute")]
+    cascade = Cascade(make_bundle([["a"]], features=features, threshold=0.6, weights=[[[-1.0], [1.0]]]))
+    table = cascade.decide_columns({"a": np.array([np.nan, 3.0])})
+    assert table.reason.tolist() == ["inconclusive", "confident"]
+    assert cascade.decide({"a": None}).confidence == 0.5
+
+
+def test_registry_and_mapping_items_agree() -> None:
+    """Binding acquirers or handing in mappings makes no difference to the decision."""
+    acquirers = Acquirers()
+    for name in ("size", "links", "reputation"):
+        acquirers.feature(name)(lambda item, name=name: item[name])
+    assert_alike(Cascade(sample_bundle(), acquirers).decide(UNCLEAR), Cascade(sample_bundle()).decide(UNCLEAR))
