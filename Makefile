@@ -21,7 +21,7 @@ $(READY): pyproject.toml emsco_runtime/__init__.py
 	@touch $@
 
 demo: $(READY)  ## train, export and decide on a small data set, and show what happens
-	@$(BIN)/emsco-demo
+	@$(BIN)/emsco-demo --out build/demo
 
 test: lint unit wheel  ## every check
 

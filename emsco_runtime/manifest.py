@@ -63,7 +63,9 @@ RawValue: TypeAlias = bool | float | str | None
 class _Record(BaseModel):
     """Strict, frozen, nothing extra, no NaN."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True
+    )
 
 
 class Feature(_Record):

@@ -17,7 +17,9 @@ Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,7 +83,12 @@ _HOMES = {
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]
 if _missing:
-    raise ImportError(f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'")
+    _told = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
+    if Path(sys.argv[0]).name.startswith("emsco-"):
+        # One of our commands is importing itself: its user wants the line, not a traceback.
+        sys.stderr.write(f"{Path(sys.argv[0]).name}: {_told}\n")
+        sys.exit(2)
+    raise ImportError(_told)
 
 
 def __getattr__(name: str) -> object:

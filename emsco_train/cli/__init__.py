@@ -1,1 +1,1 @@
-"""The training commands: argument parsing only, the work is done by the modules beside this package."""
+"""Training commands: argument parsing and printing. What they do lives in the package above."""

@@ -119,7 +119,7 @@ def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> No
 def test_a_batch_acquirer_must_take_the_list_of_items() -> None:
     """The message for a batch acquirer speaks of the list of items."""
     acquirers = RecordingAcquirers("links", "reputation")
-    acquirers.batch("size")(lambda: [])
+    acquirers.batch("size")(lambda: [1.0])
     (fault,) = bound(acquirers)
     assert "the list of items" in fault
 

@@ -161,7 +161,7 @@ def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Pa
     single = Cascade(sample_bundle()).decide({"size": 0.0, "links": 0.1, "reputation": 0.1})
     assert float(decided[3]["confidence"]) == single.confidence
     assert float(decided[3]["cost"]) == single.cost
-    assert os.stat(out).st_mode & 0o777 == 0o666 & ~_umask()
+    assert out.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
 def _umask() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -31,12 +31,15 @@ class Looped:
     """An object that adds up to a number but is none."""
 
     def __radd__(self, other: float) -> Any:
+        """Add up."""
         return self
 
     def __lt__(self, other: object) -> bool:
+        """Be less."""
         return True
 
     def __gt__(self, other: object) -> bool:
+        """Be more."""
         return True
 
 
@@ -97,7 +100,7 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
         (COLOUR, math.inf, "wrong_type", "inf"),
         (COLOUR, None, "missing", "missing"),
         (LENIENT, b"red", "wrong_type", "bytes"),
-        (LENIENT, datetime.date(2026, 1, 1), "wrong_type", "date"),
+        (LENIENT, dt.date(2026, 1, 1), "wrong_type", "date"),
     ],
 )
 def test_values_that_fail(feature: Feature, value: object, kind: str, said: str) -> None:

@@ -35,6 +35,18 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
         runpy.run_path(str(emsco_train.__file__))
 
 
+def test_a_command_without_the_extra_ends_with_that_line_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A training command prints one line and ends with status 2; no traceback."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["bin/emsco-demo"])
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(str(emsco_train.__file__))
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("emsco-demo: emsco_train needs sklearn, onnx, skl2onnx")
+
+
 def test_import_is_light() -> None:
     """Importing the package, its costs and its errors loads neither scikit-learn nor onnx nor pandas."""
     code = (

@@ -1,0 +1,215 @@
+"""The runtime's speed and size, each as a ratio to the bare alternative in the same run: `make bench`."""
+
+from __future__ import annotations
+
+import compileall
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by threads of its own
+
+import numpy as np
+import onnxruntime
+from _measure import Line, alternate, report
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import emsco_runtime
+from emsco_runtime import Acquirers, Bundle, Cascade
+from emsco_runtime.testing import make_bundle
+from emsco_train import export_design
+
+NAMES = [f"f{index}" for index in range(15)]
+STAGES = [NAMES[:4], NAMES[4:9], NAMES[9:]]
+WIDTHS = (4, 9, 15)
+ITEMS = 400
+ROWS = 100_000
+
+
+def main() -> None:
+    """Measure all lines and print them."""
+    X, y = make_classification(2000, 15, n_informative=8, class_sep=0.5, flip_y=0.2, random_state=0)
+    with tempfile.TemporaryDirectory() as folder:
+        walk = exported(folder + "/walk", X, y, threshold=1.0)
+        table = exported(folder + "/table", X, y, threshold=0.85)
+        lines = [*single_items(walk, X, y), whole_tables(table), *start_up(folder + "/table"), many_features()]
+    report(lines, "build/bench-runtime.json")
+
+
+def exported(path: str, X: Any, y: Any, threshold: float) -> Bundle:  # noqa: N803
+    """Export the three-stage design."""
+    columns = {name: X[:, index] for index, name in enumerate(NAMES)}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    return export_design(path, stages=STAGES, X=columns, y=y, held_out=(columns, y), threshold=threshold, created=moment).bundle
+
+
+def sessions(bundle: Bundle) -> list[Any]:
+    """Make bare sessions of the bundle's models, with one thread each, as the runtime has them."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return [onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]) for content in bundle.models]
+
+
+def trivial_acquirers() -> Acquirers:
+    """Return one trivial acquirer per feature."""
+    acquirers = Acquirers()
+    for index, name in enumerate(NAMES):
+        acquirers.feature(name)(lambda item, index=index: item[index])
+    return acquirers
+
+
+def single_items(bundle: Bundle, X: Any, y: Any) -> list[Line]:  # noqa: N803
+    """`decide` on items that walk all three stages, against bare sessions and against scikit-learn."""
+    cascade = Cascade(bundle, trivial_acquirers())
+    items = [tuple(row) for row in X[:ITEMS].tolist()]
+    assert all(cascade.decide(item).stages == 3 for item in items)
+    bare = sessions(bundle)
+    ready = [[X[row : row + 1, :width].copy() for width in WIDTHS] for row in range(ITEMS)]
+    fitted = [make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:, :width], y) for width in WIDTHS]
+
+    def ours() -> None:
+        for item in items:
+            cascade.decide(item)
+
+    def onnx() -> None:
+        for matrices in ready:
+            for session, matrix in zip(bare, matrices, strict=True):
+                session.run(["probabilities"], {"features": matrix})
+
+    def sklearn() -> None:
+        for matrices in ready:
+            for model, matrix in zip(fitted, matrices, strict=True):
+                if model.predict_proba(matrix)[0].max() >= 1.0:
+                    break
+
+    least = alternate({"decide": ours, "onnx": onnx}, rounds=25)
+    slow = alternate({"decide": ours, "sklearn": sklearn}, rounds=5)
+    micro = {name: seconds / ITEMS * 1e6 for name, seconds in {**least, "sklearn": slow["sklearn"]}.items()}
+    return [
+        Line(
+            "decide, 3 stages (4, 9, 15 inputs)",
+            micro["decide"],
+            "3 bare InferenceSession.run",
+            micro["onnx"],
+            "us/item",
+            least["decide"] / least["onnx"],
+            "<= 1.25",
+        ),
+        Line(
+            "decide, speed-up",
+            micro["decide"],
+            "3 predict_proba, scaling included",
+            micro["sklearn"],
+            "us/item",
+            slow["sklearn"] / slow["decide"],
+            ">= 12",
+        ),
+    ]
+
+
+def whole_tables(bundle: Bundle) -> Line:
+    """`decide_columns` against onnxruntime alone on ready matrices of the same rows at the same stages."""
+    cascade = Cascade(bundle)
+    X = make_classification(ROWS, 15, n_informative=8, class_sep=0.5, flip_y=0.2, random_state=0)[0]
+    columns = {name: np.ascontiguousarray(X[:, index]) for index, name in enumerate(NAMES)}
+    stages = cascade.decide_columns(columns).stages
+    matrices = [np.ascontiguousarray(X[stages >= stage, :width]) for stage, width in enumerate(WIDTHS, start=1)]
+    print("rows scored at each stage:", *(len(matrix) for matrix in matrices))
+    bare = sessions(bundle)
+
+    def onnx() -> None:
+        for session, matrix in zip(bare, matrices, strict=True):
+            session.run(["probabilities"], {"features": matrix})
+
+    least = alternate({"columns": lambda: cascade.decide_columns(columns), "onnx": onnx}, rounds=15)
+    ratio = least["columns"] / least["onnx"]
+    what = f"decide_columns, {ROWS:,} rows"
+    return Line(what, least["columns"] * 1e3, "onnxruntime, ready matrices", least["onnx"] * 1e3, "ms", ratio, "<= 3")
+
+
+_START_OURS = """
+import time; start = time.perf_counter()
+from emsco_runtime import Cascade
+cascade = Cascade.load({path!r})
+"""
+_START_BARE = """
+import time; start = time.perf_counter()
+import numpy, onnxruntime, pydantic
+from pathlib import Path
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+sessions = [
+    onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    for path in sorted(Path({path!r}, "stages").iterdir())
+]
+"""
+# `import pydantic` loads almost nothing: its parts come with the first model. This is the least that any user of it pays.
+_START_USED = (
+    _START_BARE
+    + """
+class Used(pydantic.BaseModel):
+    name: str
+Used.model_validate_json('{{"name": "x"}}')
+"""
+)
+_START_END = """
+seconds = time.perf_counter() - start
+import json, psutil
+print(json.dumps([seconds, psutil.Process().memory_info().rss / 2**20]))
+"""
+
+
+def start_up(path: str) -> list[Line]:
+    """Import and load in fresh processes, against importing the three libraries and making three bare sessions."""
+    # An installed package is compiled; a checkout may not be.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    compileall.compile_dir(str(Path(emsco_runtime.__file__).parent), quiet=1)
+    measured: dict[str, list[tuple[float, float]]] = {"ours": [], "bare": [], "used": []}
+    for _ in range(9):
+        for name, code in (("ours", _START_OURS), ("bare", _START_BARE), ("used", _START_USED)):
+            script = code.format(path=path) + _START_END
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+            measured[name].append(tuple(json.loads(done.stdout)))
+    lines = []
+    for name, against in (
+        ("bare", "import numpy, onnxruntime, pydantic + 3 sessions"),
+        ("used", "the same + a pydantic model of one field"),
+    ):
+        (ours, ours_mb), (base, base_mb) = (
+            [statistics.median(figures) for figures in zip(*measured[key], strict=True)] for key in ("ours", name)
+        )
+        lines += [
+            Line("import and load, 3 stages", ours * 1e3, against, base * 1e3, "ms", ours / base, "<= 1.3"),
+            Line("resident memory, more by", ours_mb, against, base_mb, "MB", ours_mb - base_mb, "<= 10"),
+        ]
+    return lines
+
+
+def many_features() -> Line:
+    """Decide items that leave at stage 1, in a bundle of 500 features and in one of 20."""
+    works = {}
+    for count in (500, 20):
+        names = [f"f{index}" for index in range(count)]
+        weights = [np.vstack([-np.ones(width), np.ones(width)]) for width in (4, count)]
+        cascade = Cascade(make_bundle([names[:4], names[4:]], weights=weights, threshold=0.9))
+        item = dict.fromkeys(names, 1.0)
+        assert cascade.decide(item).stages == 1
+        works[str(count)] = lambda cascade=cascade, item=item: [cascade.decide(item) for _ in range(500)]
+    least = alternate(works, rounds=15)
+    micro = {name: seconds / 500 * 1e6 for name, seconds in least.items()}
+    ratio = least["500"] / least["20"]
+    return Line("decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2")
+
+
+if __name__ == "__main__":
+    Path("build").mkdir(exist_ok=True)
+    main()

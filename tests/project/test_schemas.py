@@ -1,0 +1,181 @@
+"""The JSON Schemas: equal to what the code says, and true of real manifests and decisions."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from emsco_runtime import Cascade, Decision, read_bundle
+from emsco_runtime.decision import FailureKind, Reason
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tools.schemas import FOLDER, decision_schema, files, manifest_schema
+
+GOLDEN = Path(__file__).parents[1] / "runtime" / "golden"
+MANIFEST: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")
+
+
+def validate_manifest(document: Any) -> None:
+    """Hold a document to the manifest's schema."""
+    Draft202012Validator(manifest_schema()).validate(document)
+
+
+def validate_decision(document: Any) -> None:
+    """Hold a document to the decision's schema."""
+    Draft202012Validator(decision_schema()).validate(document)
+
+
+def test_files_are_up_to_date() -> None:
+    """The files are what the models say now; `make schemas` writes them. Those of older versions may lie beside them."""
+    for name, text in files().items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == text, f"{name} is out of date: run make schemas"
+
+
+def test_files_are_schemas() -> None:
+    """Every file is a valid schema of its dialect, with an identity and a title."""
+    paths = sorted(FOLDER.iterdir())
+    assert {path.name for path in paths} >= {"manifest.v1.schema.json", "decision.v1.schema.json"}
+    for path in paths:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        Draft202012Validator.check_schema(schema)
+        assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+        assert schema["$id"] == f"emsco:{path.name.removesuffix('.schema.json')}"
+        assert schema["title"].startswith("emsco ")
+
+
+def test_golden_manifests() -> None:
+    """Bundles kept for good follow the schema of their version, as files on disk."""
+    for folder in GOLDEN.iterdir():
+        document = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        schema = json.loads((FOLDER / f"manifest.v{document['schema_version']}.schema.json").read_text(encoding="utf-8"))
+        Draft202012Validator(schema).validate(document)
+        assert read_bundle(folder).manifest.id == document["id"]
+
+
+def test_a_fresh_manifest() -> None:
+    """A manifest written now follows the schema."""
+    validate_manifest(MANIFEST)
+    validate_manifest(make_bundle([["a"], ["b"]], labels=(0, 1, "x")).manifest.model_dump(mode="json"))
+
+
+def edited(document: dict[str, Any], *place_and_value: Any) -> dict[str, Any]:
+    """Return a copy with one value set, or taken out where the value is `...`."""
+    *place, last, value = place_and_value
+    result = copy.deepcopy(document)
+    holder: Any = result
+    for part in place:
+        holder = holder[part]
+    if value is ...:
+        del holder[last]
+    else:
+        holder[last] = value
+    return result
+
+
+BROKEN_MANIFESTS: dict[str, tuple[Any, ...]] = {
+    "format left out": ("format", ...),
+    "schema_version left out": ("schema_version", ...),
+    "another version": ("schema_version", 2),
+    "another format": ("format", "zip"),
+    "extra field": ("owner", "me"),
+    "extra field inside": ("stages", 0, "model", "url", "http://example.org"),
+    "path that leaves the bundle": ("stages", 0, "model", "path", "../1-000000000000.onnx"),
+    "threshold 0": ("stages", 0, "thresholds", "ham", 0),
+    "threshold above 1": ("stages", 0, "thresholds", "ham", 1.5),
+    "negative cost": ("features", 0, "cost", -1),
+    "unknown kind": ("features", 0, "kind", "image"),
+    "one label": ("labels", ["ham"]),
+    "fractional label": ("labels", 0, 0.5),
+    "no stages": ("stages", []),
+    "a date of another form": ("created", "yesterday"),
+    "short id": ("id", "abc"),
+    "golden value of no kind": ("golden", 0, "values", "size", [1]),
+}
+
+
+@pytest.mark.parametrize("edit", BROKEN_MANIFESTS.values(), ids=BROKEN_MANIFESTS)
+def test_broken_manifests(edit: tuple[Any, ...]) -> None:
+    """What the reader refuses by shape, the schema refuses too."""
+    with pytest.raises(ValidationError):
+        validate_manifest(edited(MANIFEST, *edit))
+
+
+def decisions() -> dict[str, Decision]:
+    """Return a real decision of every sort."""
+    plain = Cascade(sample_bundle())
+    numbered = Cascade(make_bundle([["x"]], labels=(0, 1), weights=[[[-3.0], [3.0]]]))
+    rejecting = Cascade(sample_bundle(), RecordingAcquirers("size", "links", "reputation"), on_failure="reject")
+    falling_back = Cascade(sample_bundle(), RecordingAcquirers("size", "links", "reputation"), on_failure="default")
+    unsure = {"size": 0.0, "links": 0.0, "reputation": 0.0}
+    return {
+        "accepted": plain.decide({"size": 5.0}),
+        "accepted, label as number": numbered.decide({"x": 2.0}),
+        "rejected": plain.decide(unsure),
+        "budget": plain.decide(unsure, budget=10),
+        "budget, nothing begun": plain.decide(unsure, budget=0),
+        "failed": rejecting.decide({"size": 0.0, "links": TimeoutError("no answer")}),
+        "failed at once": rejecting.decide({"size": "large"}),
+        "degraded": falling_back.decide({**unsure, "links": TimeoutError("no answer")}),
+        "known": plain.decide({"links": 0.0, "reputation": 9.0}, known={"size": 0.0}),
+    }
+
+
+DECISIONS = decisions()
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_real_decisions(name: str) -> None:
+    """Decisions of every sort follow the schema, as dict and as JSON."""
+    decision = DECISIONS[name]
+    validate_decision(decision.to_dict())
+    validate_decision(json.loads(decision.to_json()))
+
+
+def test_the_sorts_of_decisions_are_what_they_say() -> None:
+    """The examples above do cover the sorts, so that the schema is held to all of them."""
+    assert {decision.reason for decision in DECISIONS.values()} == set(get_args(Reason))
+    assert DECISIONS["degraded"].degraded
+    assert DECISIONS["degraded"].trace[1].defaulted == ("links",)
+    assert DECISIONS["known"].trace[0].known == ("size",)
+    assert DECISIONS["failed"].errors[0].kind == "exception"
+    assert DECISIONS["budget, nothing begun"].confidence is None
+    assert DECISIONS["accepted, label as number"].to_dict()["label"] == 1
+
+
+def test_words_come_from_the_code() -> None:
+    """Reasons and kinds of failure are those of the types, and every field of a decision is described."""
+    schema = decision_schema()
+    assert schema["properties"]["reason"]["enum"] == list(get_args(Reason))
+    assert schema["$defs"]["Failure"]["properties"]["kind"]["enum"] == list(get_args(FailureKind))
+    assert list(schema["properties"]) == list(Decision._fields) == schema["required"]
+    assert all(field["description"] for field in schema["properties"].values())
+
+
+BROKEN_DECISIONS: dict[str, tuple[Any, ...]] = {
+    "unknown reason": ("reason", "deadline passed"),
+    "unknown status": ("status", "maybe"),
+    "extra field": ("colour", "red"),
+    "field left out": ("cost", ...),
+    "text for a number": ("cost", "1"),
+    "negative cost": ("cost", -1.0),
+    "negative time": ("elapsed_s", -1e-9),
+    "accepted without a label": ("label", None),
+    "accepted though inconclusive": ("reason", "inconclusive"),
+    "rejected with a label": ("status", "rejected"),
+    "stage 0 in the trace": ("trace", 0, "stage", 0),
+    "extra field in the trace": ("trace", 0, "seconds", 1),
+    "probability as text": ("probabilities", "spam", "0.9"),
+    "bundle without an id": ("bundle", ""),
+    "failure of no kind": ("errors", [{"feature": "size", "stage": 1, "kind": "bad luck", "message": ""}]),
+}
+
+
+@pytest.mark.parametrize("edit", BROKEN_DECISIONS.values(), ids=BROKEN_DECISIONS)
+def test_broken_decisions(edit: tuple[Any, ...]) -> None:
+    """What no decision can be is refused."""
+    with pytest.raises(ValidationError):
+        validate_decision(edited(DECISIONS["accepted"].to_dict(), *edit))

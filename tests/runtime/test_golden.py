@@ -1,0 +1,237 @@
+"""Golden items: what a bundle promises is replayed at load, and bundles of every format version are kept for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emsco_runtime import BundleError, Cascade, _golden, read_bundle
+from emsco_runtime.manifest import Feature, Golden, GoldenDecision, Manifest, Model, RawValue
+from emsco_runtime.publish import seal
+from emsco_runtime.testing import _node, _number, _part, _port, _tensor, logistic_model, make_bundle, sample_bundle
+
+KEPT = Path(__file__).parent / "golden"
+# Weights of `sample_bundle`.
+WEIGHTS: list[list[list[float]]] = [[[-2.0], [2.0]], [[-2.0, -1.0], [2.0, 1.0]], [[-2.0, -1.0, -3.0], [2.0, 1.0, 3.0]]]
+SAMPLE = sample_bundle()
+
+
+def with_golden(manifest: Manifest, *, values: dict[str, RawValue] | None = None, **decision: Any) -> Manifest:
+    """Return a manifest whose golden item has other values or another decision."""
+    golden = manifest.golden[0]
+    promised = golden.decision.model_copy(update=decision)
+    changed = golden.model_copy(update={"values": values or golden.values, "decision": promised})
+    return manifest.model_copy(update={"golden": (changed,)})
+
+
+def with_models(manifest: Manifest, models: Sequence[bytes]) -> Manifest:
+    """Return a manifest that names other models, with their hashes."""
+    stages = [
+        stage.model_copy(update={"model": Model.of(index + 1, content, input="features", output="probabilities")})
+        for index, (stage, content) in enumerate(zip(manifest.stages, models, strict=True))
+    ]
+    return manifest.model_copy(update={"stages": tuple(stages)})
+
+
+def refused(manifest: Manifest, models: Sequence[bytes]) -> BundleError:
+    """Seal what is sound to the audit, bind what must be refused, and return the error."""
+    bundle = seal(manifest, models)
+    with pytest.raises(BundleError) as caught:
+        Cascade(bundle)
+    assert caught.value.path == bundle.path
+    assert "computes something else than the one the bundle was made on: do not use it" in caught.value.message
+    return caught.value
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize(("difference", "accepted"), [(1e-6, False), (1e-12, True), (0.0, True)])
+def test_a_model_that_computes_something_else(stage: int, difference: float, accepted: bool) -> None:
+    """A model that is off by 1e-6 breaks the promise although hashes and id are right; one in the last bits does not."""
+    models = [logistic_model(matrix, [difference * (index == stage), 0.0]) for index, matrix in enumerate(WEIGHTS)]
+    manifest = with_models(SAMPLE.manifest, models)
+    if accepted:
+        assert Cascade(seal(manifest, models)).decide({"size": 2.0}).label == "spam"
+    else:
+        error = refused(manifest, models)
+        assert error.json_path == "$.golden[0]"
+        assert f"stage {stage + 1} gives [" in error.message
+        assert f"the bundle promises {list(manifest.golden[0].probabilities[stage])}" in error.message
+
+
+def test_models_in_another_order_of_labels() -> None:
+    """Labels that were mixed up on the way are noticed."""
+    models = [logistic_model(np.array(matrix)[::-1], np.zeros(2)) for matrix in WEIGHTS]
+    assert refused(with_models(SAMPLE.manifest, models), models).json_path == "$.golden[0]"
+
+
+DUE = SAMPLE.manifest.golden[0].decision
+WRONG: dict[str, dict[str, Any]] = {
+    "status": {"status": "accepted" if DUE.status == "rejected" else "rejected"},
+    "reason": {"reason": "confident" if DUE.reason == "inconclusive" else "inconclusive"},
+    "label": {"label": "ham" if DUE.label != "ham" else "spam"},
+    "stages": {"stages": DUE.stages % 3 + 1},
+    "cost in the last bit": {"cost": float(np.nextafter(DUE.cost, 1e9))},
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_a_decision_that_is_not_kept(change: dict[str, Any]) -> None:
+    """Each part of the promised decision counts, the cost to its last bit; both decisions are shown."""
+    error = refused(with_golden(SAMPLE.manifest, **change), SAMPLE.models)
+    assert error.json_path == "$.golden[0]"
+    assert error.message.startswith(f"the decision is ({DUE.status!r}, {DUE.reason!r}, {DUE.label!r}, {DUE.stages}, {DUE.cost})")
+    assert repr(next(iter(change.values()))) in error.message.split("the bundle promises")[1]
+
+
+def test_the_label_keeps_its_type() -> None:
+    """A promise of "1" is not kept by the label 1."""
+    bundle = make_bundle([["x"]], labels=(0, 1), weights=[[[-3.0], [3.0]]], threshold=0.5)
+    label = bundle.manifest.golden[0].decision.label
+    assert isinstance(label, int)
+    assert "the decision is" in refused(with_golden(bundle.manifest, label=str(label)), bundle.models).message
+
+
+def test_other_values_than_promised() -> None:
+    """An item whose values were changed no longer gives its probabilities."""
+    values = dict(SAMPLE.manifest.golden[0].values) | {"reputation": -5.0}
+    assert "stage 3 gives" in refused(with_golden(SAMPLE.manifest, values=values), SAMPLE.models).message
+
+
+def test_the_second_item_counts_too() -> None:
+    """Every item is replayed, and the error says which one failed."""
+    first = SAMPLE.manifest.golden[0]
+    second = with_golden(SAMPLE.manifest, cost=1e6).golden[0]
+    manifest = SAMPLE.manifest.model_copy(update={"golden": (first, second)})
+    assert refused(manifest, SAMPLE.models).json_path == "$.golden[1]"
+
+
+def linear_model(weights: Any) -> bytes:
+    """Return a model that gives x @ weights as it is: no probabilities, unless the numbers happen to be some."""
+    matrix = np.asarray(weights, dtype=np.float64)
+    graph = _part(1, _node("MatMul", ["features", "weights"], "probabilities")) + _part(2, b"linear")
+    graph += _part(5, _tensor("weights", matrix)) + _part(11, _port("features", matrix.shape[0]))
+    graph += _part(12, _port("probabilities", matrix.shape[1]))
+    return _number(1, 8) + _part(7, graph) + _part(8, _part(1, b"") + _number(2, 17))
+
+
+@pytest.mark.parametrize("value", [1.0, 1e308], ids=["numbers that are no probabilities", "overflow"])
+def test_a_model_without_probabilities(value: float) -> None:
+    """Scores that do not add up to one, or are not even numbers, are no promise that can be kept."""
+    bundle = make_bundle([["x"]], weights=[[[1.0], [-1.0]]])
+    models = [linear_model([[0.6, 0.9]] if value == 1.0 else [[1e308, -1e308]])]
+    decision = GoldenDecision(status="accepted", reason="confident", label="spam", stages=1, cost=1.0)
+    golden = Golden(values={"x": value}, probabilities=((0.6, 0.9),), decision=decision)
+    error = refused(with_models(bundle.manifest, models).model_copy(update={"golden": (golden,)}), models)
+    told = (
+        "its values are refused: feature 'x' (stage 1): the stage's model gives no probabilities"
+        if value == 1.0
+        else "stage 1 gives"
+    )
+    assert error.message.startswith(told)
+
+
+FIRST, SECOND, BIAS = np.array([[2.0], [-2.0]]), np.array([[1.0, 4.0], [-1.0, -4.0]]), np.array([0.5, 0.0])
+
+
+def softmax(matrix: Any, inputs: Sequence[float]) -> tuple[float, ...]:
+    """Score without onnxruntime."""
+    powers = np.exp(matrix @ np.array(inputs) + BIAS)
+    return tuple((powers / powers.sum()).tolist())
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["inputs in order", "inputs turned round"])
+@pytest.mark.parametrize(
+    ("values", "encoded", "label"),
+    [
+        ({"size": 0.5, "country": "fr"}, [0.5, 1.0], "ham"),
+        ({"size": None, "country": "fr"}, [0.0, 1.0], "ham"),
+        ({"size": 0.5, "country": "atlantis"}, [0.5, -1.0], "spam"),
+        ({"size": 0.5, "country": None}, [0.5, 0.0], None),
+        ({"size": None, "country": None}, [0.0, 0.0], None),
+    ],
+    ids=["plain", "gap", "unknown category", "category missing", "nothing known"],
+)
+def test_gaps_and_unknown_categories(values: dict[str, RawValue], encoded: list[float], label: str | None, turned: bool) -> None:
+    """Golden items hold raw values: gaps and unknown categories go through the normal encoder, in the model's own order."""
+    features = [
+        Feature(name="size", kind="numeric", cost=1.0, missing="impute"),
+        Feature(name="country", kind="categorical", categories=("de", "fr"), cost=2.0, unknown="ignore", missing="impute"),
+    ]
+    draft = make_bundle([["size"], ["country"]], features=features, threshold=0.99).manifest
+    second = SECOND[:, ::-1] if turned else SECOND
+    models = [logistic_model(FIRST, BIAS, imputed=[0.0]), logistic_model(second, BIAS, imputed=[0.0, 0.0])]
+    manifest = with_models(draft, models)
+    if turned:
+        last = manifest.stages[1].model_copy(update={"inputs": ("country", "size")})
+        manifest = manifest.model_copy(update={"stages": (manifest.stages[0], last)})
+    decision = GoldenDecision(
+        status="accepted" if label else "rejected",
+        reason="confident" if label else "inconclusive",
+        label=label,
+        stages=2,
+        cost=3.0,
+    )
+    rows = (softmax(FIRST, encoded[:1]), softmax(SECOND, encoded))
+    golden = Golden(values=values, probabilities=rows, decision=decision)
+    found = Cascade(seal(manifest.model_copy(update={"golden": (golden,)}), models)).decide(values)
+    assert (found.status, found.label, found.stages, found.cost) == (decision.status, label, 2, 3.0)
+
+
+def test_tolerance() -> None:
+    """Probabilities are held to 1e-9, which no change of the rule or of a threshold can hide behind (margins are 1e-6)."""
+    assert _golden.TOLERANCE == 1e-9
+
+
+# Every bundle under golden/ with its id and some decisions (item; status, label, stages, cost). Entries are added, never changed.
+KEPT_BUNDLES: dict[str, tuple[str, list[tuple[dict[str, Any], tuple[str, str | int | None, int, float]]]]] = {
+    "v1": (
+        "3fdc6dd044256a1e6f127d47ba15725b4b7cc09c79068430a306f510461ef484",
+        [
+            ({"size": 1.75}, ("accepted", "spam", 1, 1.0)),
+            ({"size": -0.1, "signed": True, "subject length": 1.0}, ("accepted", "ham", 2, 1.6)),
+            ({"size": None, "signed": False, "subject length": -2.5}, ("accepted", 7, 2, 1.6)),
+            (
+                {"size": 0.05, "signed": True, "subject length": 0.0, "country": "atlantis", "reputation": 0.15},
+                ("accepted", "ham", 3, 29.1),
+            ),
+            (
+                {"size": 0.3, "signed": 1, "subject length": 0, "country": "fr", "reputation": 0.0},
+                ("rejected", None, 3, 29.1),
+            ),
+        ],
+    ),
+}
+
+
+def test_all_kept_bundles_are_listed() -> None:
+    """Every folder under golden/ is tested below, and none was taken away."""
+    assert {path.name for path in KEPT.iterdir()} == set(KEPT_BUNDLES)
+
+
+@pytest.mark.parametrize("name", KEPT_BUNDLES)
+def test_kept_bundles_stay_readable(name: str) -> None:
+    """A bundle that was once written loads for good: the same id, its golden promises kept, the same decisions."""
+    digest, decisions = KEPT_BUNDLES[name]
+    cascade = Cascade.load(KEPT / name)
+    assert cascade.manifest.id == read_bundle(KEPT / name).manifest.id == digest
+    for item, due in decisions:
+        found = cascade.decide(item)
+        assert (found.status, found.label, found.stages, found.cost) == due
+        assert found.bundle == digest
+
+
+def test_the_first_kept_bundle_has_everything() -> None:
+    """It uses what the format offers: all kinds, gaps, ignored categories, groups, both types of label, several golden items."""
+    manifest = read_bundle(KEPT / "v1").manifest
+    assert {feature.kind for feature in manifest.features} == {"numeric", "boolean", "categorical"}
+    assert {feature.missing for feature in manifest.features} == {"forbid", "impute"}
+    assert {feature.unknown for feature in manifest.features} == {"fail", "ignore"}
+    assert {type(label) for label in manifest.labels} == {str, int}
+    assert len(manifest.stages) == 3
+    assert manifest.groups
+    assert len(manifest.golden) > 2
+    assert any(None in golden.values.values() for golden in manifest.golden)

@@ -1,0 +1,95 @@
+"""Build the wheel, install it without extras into a clean environment, and test what production would get.
+
+The tests run from a copy, in a folder without the packages' sources, so that nothing but the wheel can be imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+CONFIG = """[pytest]
+addopts = --import-mode=importlib --strict-markers -q
+pythonpath = .
+filterwarnings = error
+markers =
+    proof: the long form of a test
+"""
+# What the runtime brings, what that brings in turn, and the tools that run the tests. Nothing else may be there.
+ALLOWED = {
+    *("emsco", "numpy", "onnxruntime", "pydantic"),
+    *("annotated-types", "pydantic-core", "typing-extensions", "typing-inspection"),
+    *("coloredlogs", "flatbuffers", "humanfriendly", "mpmath", "packaging", "protobuf", "sympy"),
+    *("hypothesis", "iniconfig", "pip", "pluggy", "pygments", "pytest", "setuptools", "sortedcontainers", "attrs"),
+}
+
+
+def main() -> int:
+    """Run all steps; the first that fails ends it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="the interpreter of the clean environment")
+    python = str(Path(parser.parse_args().python).absolute())
+    install(python, build_wheel())
+    check_packages(python)
+    check_missing_extra(python)
+    return run_tests(python)
+
+
+def build_wheel() -> Path:
+    """Build the wheel anew."""
+    folder = BUILD / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], check=True, cwd=ROOT, capture_output=True
+    )
+    return next(folder.glob("*.whl"))
+
+
+def install(python: str, wheel: Path) -> None:
+    """Install the wheel with its own requirements, and the test tools; the wheel itself is always replaced."""
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, wheel, "pytest", "hypothesis"], check=True)
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+
+
+def check_packages(python: str) -> None:
+    """Refuse any package that the base install should not bring."""
+    listing = subprocess.run(
+        [python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = {line.split("==")[0].lower().replace("_", "-") for line in listing.stdout.split()}
+    strangers = found - ALLOWED
+    if strangers:
+        raise SystemExit(f"the base install brings packages that nobody allowed: {', '.join(sorted(strangers))}")
+
+
+def check_missing_extra(python: str) -> None:
+    """Without the extra, training says in one line what to install: as an import, and as a command with status 2."""
+    line = "pip install 'emsco[train]'"
+    imported = subprocess.run([python, "-c", "import emsco_train"], capture_output=True, text=True, check=False, cwd=BUILD)
+    if imported.returncode == 0 or line not in imported.stderr.splitlines()[-1]:
+        raise SystemExit(f"import emsco_train without the extra says:\n{imported.stderr}")
+    command = subprocess.run([Path(python).parent / "emsco-demo"], capture_output=True, text=True, check=False, cwd=BUILD)
+    if command.returncode != 2 or len(command.stderr.splitlines()) != 1 or line not in command.stderr:
+        raise SystemExit(f"emsco-demo without the extra says (status {command.returncode}):\n{command.stderr}")
+
+
+def run_tests(python: str) -> int:
+    """Run the runtime's tests on the installed wheel."""
+    folder = BUILD / "wheel-check"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "tests" / "runtime", folder / "tests" / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "pytest.ini").write_text(CONFIG)
+    return subprocess.run([python, "-m", "pytest", "tests/runtime"], check=False, cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
