@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,14 +45,12 @@ def encoder(feature: Feature) -> Encoder:
 
 
 def are_plain(values: Sequence[Any]) -> bool:
-    """Return whether numeric values can be used as they are: finite floats. False only means "look at each of them"."""
-    # One pass in C instead of a call per value. Text, None and arrays do not add up to a float, NaN and infinity not to a finite
-    # one; a whole number or a boolean among floats does no harm.
+    """Return whether numeric values can be used as they are. False only means "look at each of them"."""
+    # One pass in C instead of a call per value: what is no number cannot be added, and NaN or infinity make no finite sum.
     try:
-        total = sum(values)
-    except (TypeError, OverflowError):
+        return -_INFINITY < math.fsum(values) < _INFINITY
+    except (TypeError, ValueError, OverflowError):
         return False
-    return type(total) is float and -_INFINITY < total < _INFINITY
 
 
 def _number_encoder(feature: Feature) -> Encoder:
@@ -61,7 +60,7 @@ def _number_encoder(feature: Feature) -> Encoder:
 
     def encode(value: object) -> float:
         # The quick way out for the commonest case; NaN fails both comparisons.
-        if numeric and type(value) is float and -_INFINITY < value < _INFINITY:
+        if numeric and isinstance(value, float) and -_INFINITY < value < _INFINITY:
             return value
         return on_gap() if is_gap(value) else convert(value)
 
@@ -114,12 +113,13 @@ def is_gap(value: object) -> bool:
 
 
 def _number(value: object) -> float:
-    if not isinstance(value, numbers.Real | np.bool_):
-        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it in the acquirer")
     try:
-        number = float(value)
+        # Not float(value) at once: that would read text and bytes.
+        number = float(value) if hasattr(type(value), "__float__") else float(operator.index(value))  # type: ignore[arg-type]
     except OverflowError:
         number = _INFINITY
+    except (TypeError, ValueError):
+        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it in the acquirer") from None
     if not -_INFINITY < number < _INFINITY:
         raise ValueFault("infinite", f"a finite number is due, got {_shown(value)}; cap it, or return None for a gap")
     return number

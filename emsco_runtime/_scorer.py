@@ -159,6 +159,8 @@ def _session(model: ScorerModel) -> Any:
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    # The audit read the bytes as ONNX; onnxruntime must not take them for its own format.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
         session = onnxruntime.InferenceSession(model.content, options, providers=["CPUExecutionProvider"])
     except Exception as error:

@@ -98,6 +98,11 @@ class Cascade:
         self._state = state
         self._open()
 
+    def __repr__(self) -> str:
+        """Return name, version, number of stages and the beginning of the id."""
+        manifest = self.manifest
+        return f"<Cascade {manifest.name!r} version {manifest.version!r}, {len(manifest.stages)} stages, id {manifest.id[:12]}>"
+
     @property
     def bundle(self) -> Bundle:
         """Return the bundle that decides."""

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime.cli._console import Progress
+from emsco_runtime.cli._console import Progress, run_command
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle, sample_bundle
 
@@ -291,6 +291,16 @@ def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path
         decided = list(csv.DictReader(file))
     assert [row["label"] or None for row in decided] == columns.label.tolist()
     assert [float(row["cost"]) for row in decided] == columns.cost.tolist()
+
+
+def test_an_interrupt_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C inside the work gives status 130 and one line, whatever the work was."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert run_command("emsco-test", interrupted) == 130
+    assert capsys.readouterr().err == "emsco-test: interrupted\n"
 
 
 def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime._scorer import Scorer
+from emsco_runtime._scorer import Scorer, _process
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 NAMES = [f"f{index}" for index in range(15)]
@@ -109,6 +109,13 @@ def test_a_forked_child_makes_sessions_of_its_own() -> None:
         assert pipe.read() == b"own"
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert set(scorer._sessions) == {os.getpid()}
+
+
+def test_the_id_of_the_process_is_renewed_in_children_alone() -> None:
+    """The fork hook asks the kernel again; in the same process the answer is the same."""
+    before = _process.id
+    _process._renew()
+    assert _process.id == before == os.getpid()
 
 
 def test_a_fork_while_other_threads_decide() -> None:

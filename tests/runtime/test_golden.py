@@ -204,6 +204,18 @@ KEPT_BUNDLES: dict[str, tuple[str, list[tuple[dict[str, Any], tuple[str, str | i
             ),
         ],
     ),
+    # Exported by training: logistic stages, and forests converted by skl2onnx.
+    "v1-logistic": (
+        "4cb56ece490a8e0d26cbc8d84eb48f89db1b0cc6f5188a8e60ae1de4e151f50c",
+        [
+            ({"flag": True, "colour": "red", "weight": 62.0}, ("accepted", "keep", 2, 10.245)),
+            ({"flag": False, "colour": "violet", "weight": 44.0, "size": None}, ("rejected", None, 3, 11.344999999999999)),
+        ],
+    ),
+    "v1-forest": (
+        "7a18a4cef1468cbbada91e40577c11f98fd6c08d1306d9794b02a368e80cff6c",
+        [({"flag": 0, "colour": "green", "weight": 50.5, "size": 0.9}, ("rejected", None, 3, 11.344999999999999))],
+    ),
 }
 
 

@@ -314,6 +314,15 @@ def test_every_failure_is_listed() -> None:
     assert decision.trace[0].acquired == ("b",)
 
 
+def test_the_first_of_several_fatal_failures_is_raised() -> None:
+    """Two values of a stage are bad: both are listed under "reject", and the first one is the error under "raise"."""
+    bundle = make_bundle([["a", "b"]], threshold=0.5)
+    item = {"a": "x", "b": None}
+    assert [failure.feature for failure in Cascade(bundle, on_failure="reject").decide(item).errors] == ["a", "b"]
+    with pytest.raises(AcquisitionError, match="feature 'a'"):
+        Cascade(bundle).decide(item)
+
+
 @pytest.mark.parametrize(
     ("result", "kind", "said"),
     [
@@ -485,3 +494,9 @@ def test_features_that_no_stage_acquires_are_never_asked_for() -> None:
     features = [Feature(name=name, kind="numeric", cost=1.0) for name in ("a", "spare")]
     cascade = Cascade(make_bundle([["a"]], features=features), RecordingAcquirers("a"))
     assert cascade.decide({"a": 9.0}, known={"spare": 1.0}).cost == 1.0
+
+
+def test_a_cascade_says_what_it_is() -> None:
+    """In a log or a debugger: name, version, stages and the beginning of the bundle's id."""
+    cascade = Cascade(sample_bundle())
+    assert repr(cascade) == f"<Cascade 'sample' version '1', 3 stages, id {cascade.bundle.manifest.id[:12]}>"
