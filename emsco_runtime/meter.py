@@ -28,11 +28,11 @@ class Meter:
 
     Examples
     --------
-    >>> meter = Meter({"insulin": 21.78, "glucose": 1.0}, {"glucose": "blood", "insulin": "blood"}, {"blood": 2.1})
+    >>> meter = Meter({"insulin": 20.5, "glucose": 1.0}, {"glucose": "blood", "insulin": "blood"}, {"blood": 2.1})
     >>> meter.cost(["glucose"])
     3.1
     >>> meter.cost(["glucose", "insulin", "glucose"])
-    24.88
+    23.6
     """
 
     features: Mapping[str, float]
