@@ -1,15 +1,45 @@
-"""Short names for the array types used in annotations."""
+"""Array types for annotations, and the one way in which values become a column."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Floats", "Ints", "Mask"]
+__all__ = ["Array", "Floats", "Ints", "Mask", "as_column"]
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
+
+
+def as_column(values: Any) -> Array:
+    """Return values as an array in which each stays what it is.
+
+    numpy alone would turn a list such as [1, "a", None] into text, and forget the mask of a masked array.
+
+    Examples
+    --------
+    >>> as_column([1, "a", None])
+    array([1, 'a', None], dtype=object)
+    >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True]))
+    array([np.float64(1.5), None], dtype=object)
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        gaps = np.ma.getmaskarray(values)
+        return _objects([None if gap else value for value, gap in zip(values.data, gaps, strict=True)])
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        plain = {*map(type, values)} <= {float, int} or {*map(type, values)} == {bool}
+        return np.asarray(values) if plain else _objects(values)
+    return np.asarray(values)
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    # Filled in place: handed over at once, values that are sequences themselves would become further dimensions.
+    column = np.empty(len(values), dtype=object)
+    for position, value in enumerate(values):
+        column[position] = value
+    return column

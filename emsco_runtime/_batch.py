@@ -1,14 +1,15 @@
-"""Results of batch acquirers: from one answer for many items to one outcome per item."""
+"""Results of acquirers: what is read by name, what by position, and one answer for many items as one outcome per item."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime._encoding import ValueFault
 
-__all__ = ["BatchOfOne", "spread"]
+__all__ = ["BatchOfOne", "is_mapping", "is_sequence", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +24,32 @@ class BatchOfOne:
         return spread(self.names, self.function([item]), 1)[0]
 
 
+def is_mapping(result: Any) -> bool:
+    """Return whether a result is read by name: mappings, and rows and frames that have keys (sqlite3, pandas)."""
+    return isinstance(result, Mapping) or (hasattr(result, "keys") and hasattr(result, "__getitem__"))
+
+
+def is_sequence(result: Any) -> bool:
+    """Return whether a result is read by position: it has a length and an order, and is no text."""
+    if isinstance(result, str | bytes | bytearray | Mapping | AbstractSet):
+        return False
+    return hasattr(result, "__len__") and hasattr(result, "__iter__") and getattr(result, "ndim", 1) == 1
+
+
 def spread(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
     """Return one outcome per item: a value where the acquirer has one feature, a mapping where it has several."""
     if len(names) == 1:
         return _per_item(result, count)
-    if not isinstance(result, Mapping):
+    if not is_mapping(result):
         told = f"got {type(result).__name__}"
         raise ValueFault("wrong_type", f"a batch acquirer of several features must return a mapping from name to values; {told}")
-    columns = {name: _per_item(result[name], count) for name in names if name in result}
+    keys = list(result.keys())
+    columns = {name: _per_item(result[name], count) for name in names if name in keys}
     return [{name: column[row] for name, column in columns.items()} for row in range(count)]
 
 
 def _per_item(result: Any, count: int) -> list[Any]:
-    if isinstance(result, str | bytes | Mapping) or not hasattr(result, "__len__"):
+    if not is_sequence(result):
         told = f"got {type(result).__name__}"
         raise ValueFault("wrong_type", f"a batch acquirer must return a sequence with one value per item; {told}")
     if len(result) != count:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emsco_runtime._arrays import as_column
 from emsco_runtime._encoding import encode_column
 from emsco_runtime._rule import accept_rows
 from emsco_runtime.errors import AcquisitionError, InputError
@@ -102,10 +103,12 @@ def decide_columns(context: ColumnContext, columns: Mapping[str, Any]) -> Column
 
 def _arrays(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
     names = [name for stage in plan.stages for name in stage.names]
+    if not hasattr(columns, "__getitem__") or not hasattr(columns, "__contains__"):
+        raise InputError(f"columns: a mapping of arrays or a data frame is due, got {type(columns).__name__}")
     absent = [name for name in names if name not in columns]
     if absent:
         raise InputError(f"{len(absent)} columns are missing: {', '.join(absent)}. Every feature that a stage acquires needs one")
-    arrays = {name: np.asarray(columns[name]) for name in names}
+    arrays = {name: as_column(columns[name]) for name in names}
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
         raise InputError(f"columns of one dimension and of the same length are due, got the shapes {shapes}")

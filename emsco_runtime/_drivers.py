@@ -99,10 +99,12 @@ def _acquire_many(requests: Mapping[int, Acquire], items: Sequence[Any]) -> dict
     calls: dict[int, Call] = {}
     for index, request in requests.items():
         for call in request.calls:
-            calls[id(call)] = call
-            callers.setdefault(id(call), []).append(index)
-    for key, call in calls.items():
-        going = [index for index in callers[key] if index not in ended]
+            calls[call.rank] = call
+            callers.setdefault(call.rank, []).append(index)
+    # The order of ranks is that of every single request, so that outcomes and calls of an item stay aligned.
+    for rank in sorted(calls):
+        call = calls[rank]
+        going = [index for index in callers[rank] if index not in ended]
         for index, outcome in zip(going, _call_for(call, [items[index] for index in going]), strict=True):
             outcomes[index].append(outcome)
             if isinstance(outcome, Failed) and call.policy != "default":

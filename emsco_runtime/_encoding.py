@@ -26,6 +26,11 @@ Encoder: TypeAlias = Callable[[object], float]
 
 _INFINITY = math.inf
 _UNKNOWN = -1.0
+_PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
+# numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
+_NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
+# Gaps of other libraries, known by the name of their type: they are never imported here.
+_GAP_TYPES = ("NAType", "NaTType", "MaskedConstant")
 
 
 class ValueFault(Exception):
@@ -46,10 +51,10 @@ def encoder(feature: Feature) -> Encoder:
 
 def are_plain(values: Sequence[Any]) -> bool:
     """Return whether numeric values can be used as they are. False only means "look at each of them"."""
-    # One pass in C instead of a call per value: what is no number cannot be added, and NaN or infinity make no finite sum.
+    # Two passes in C instead of a call per value; NaN or infinity make no finite sum.
     try:
-        return -_INFINITY < math.fsum(values) < _INFINITY
-    except (TypeError, ValueError, OverflowError):
+        return _PLAIN_TYPES.issuperset(map(type, values)) and -_INFINITY < math.fsum(values) < _INFINITY
+    except (ValueError, OverflowError):
         return False
 
 
@@ -62,7 +67,11 @@ def _number_encoder(feature: Feature) -> Encoder:
         # The quick way out for the commonest case; NaN fails both comparisons.
         if numeric and isinstance(value, float) and -_INFINITY < value < _INFINITY:
             return value
-        return on_gap() if is_gap(value) else convert(value)
+        if is_gap(value):
+            return on_gap()
+        number = convert(value)
+        # NaN in another coat, such as Decimal("NaN").
+        return on_gap() if number != number else number  # noqa: PLR0124 - the test for NaN
 
     return encode
 
@@ -98,7 +107,7 @@ def _gap_encoder(feature: Feature) -> Callable[[], float]:
         return lambda: math.nan
 
     def refuse() -> float:
-        advice = 'training saw no gaps here (missing="forbid"). Return a value, or choose on_failure="default" or "reject"'
+        advice = 'training saw no gaps here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
         raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
 
     return refuse
@@ -106,23 +115,28 @@ def _gap_encoder(feature: Feature) -> Callable[[], float]:
 
 def is_gap(value: object) -> bool:
     """Return whether a value stands for a missing one: None, NaN, or pandas' NA and NaT."""
-    # pandas.NA compares to nothing, and pandas must not be imported here: it is known by its type's name.
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ in _GAP_TYPES:
         return True
     return isinstance(value, float | np.floating) and bool(value != value)  # noqa: PLR0124 - the test for NaN
 
 
 def _number(value: object) -> float:
     try:
-        # Not float(value) at once: that would read text and bytes.
-        number = float(value) if hasattr(type(value), "__float__") else float(operator.index(value))  # type: ignore[arg-type]
+        number = _as_float(value)
     except OverflowError:
         number = _INFINITY
-    except (TypeError, ValueError):
-        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it in the acquirer") from None
-    if not -_INFINITY < number < _INFINITY:
+    except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
+        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it first") from None
+    if number in (_INFINITY, -_INFINITY):
         raise ValueFault("infinite", f"a finite number is due, got {_shown(value)}; cap it, or return None for a gap")
     return number
+
+
+def _as_float(value: Any) -> float:
+    # Not float(value) at once: that would read text and bytes, and numpy's text and dates.
+    if hasattr(type(value), "__float__") and not isinstance(value, _NO_NUMBERS):
+        return float(value)
+    return float(operator.index(value))
 
 
 def _boolean(value: object) -> float:
@@ -130,7 +144,7 @@ def _boolean(value: object) -> float:
         return 1.0 if value else 0.0
     if isinstance(value, numbers.Real) and value in (0, 1):
         return float(value)
-    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it in the acquirer")
+    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it first")
 
 
 def category_name(value: object) -> str:
@@ -141,11 +155,15 @@ def category_name(value: object) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {_shown(value)}; convert it in the acquirer")
+    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {_shown(value)}; convert it first")
 
 
 def _shown(value: object) -> str:
-    return f"{_shortened(repr(value))} ({type(value).__name__})"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        text = "a value that cannot be printed"
+    return f"{_shortened(text)} ({type(value).__name__})"
 
 
 def _shortened(text: str, limit: int = 200) -> str:
@@ -180,7 +198,8 @@ def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None
 def _encode_each(encode: Encoder, values: Array) -> tuple[Floats, Mask | None]:
     column = np.zeros(len(values))
     faulty: Mask = np.zeros(len(values), dtype=np.bool_)
-    for row, value in enumerate(values.tolist()):
+    # Dates would become plain numbers in `tolist`.
+    for row, value in enumerate(list(values) if values.dtype.kind in "mM" else values.tolist()):
         try:
             column[row] = encode(value)
         except ValueFault:

@@ -15,6 +15,8 @@ __all__ = ["Tensor", "model_fault"]
 
 # Newest IR version that the oldest supported onnxruntime reads (1.18).
 MAX_IR_VERSION = 10
+# A forest of a million nodes has about as many; runs of numbers do not count.
+MAX_FIELDS = 3_000_000
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 _DOUBLE = 11
 _TYPE_NAMES = {1: "float", 6: "int32", 7: "int64", 8: "string", 10: "float16", _DOUBLE: "double"}
@@ -22,7 +24,8 @@ _TYPE_NAMES = {1: "float", 6: "int32", 7: "int64", 8: "string", 10: "float16", _
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 # Runs of numbers in an attribute (a forest has millions): skipped at the speed of the regex engine.
-_NUMBERS = re.compile(rb"(?:\x40[\x80-\xff]{0,9}[\x00-\x7f]|\x3d.{4})+", re.DOTALL)
+# Possessive, since the engine would otherwise remember every number it passed.
+_NUMBERS = re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f]|\x3d.{4})++", re.DOTALL)
 
 
 class _Malformed(Exception):
@@ -47,16 +50,29 @@ class Tensor:
         return f"{self.name}: {_TYPE_NAMES.get(self.element, f'type {self.element}')}[{sizes}]"
 
 
+@dataclass(slots=True)
+class _Budget:
+    """Fields that may still be read; it bounds the time that a hostile file can take."""
+
+    left: int
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _Refused(f"the model has more than {MAX_FIELDS:,} parts. Use a smaller classifier")
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     number: int
     value: int
     content: memoryview | None
+    budget: _Budget
 
     def message(self) -> Iterator[_Field]:
         if self.content is None:
             raise _Malformed
-        return _fields(self.content)
+        return _fields(self.content, self.budget)
 
     def text(self) -> str:
         if self.content is None:
@@ -97,7 +113,7 @@ def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
         raise _Refused("the model is in onnxruntime's own format, which a bundle must not hold. Export it as ONNX")
     graph: _Field | None = None
     version = opsets = 0
-    for field in _fields(memoryview(content)):
+    for field in _fields(memoryview(content), _Budget(MAX_FIELDS)):
         if field.number == 1:
             version = field.value
         elif field.number == 7:
@@ -193,7 +209,7 @@ def _read_size(dimension: _Field) -> int | None:
     return next((part.value for part in dimension.message() if part.number == 1), None)
 
 
-def _fields(content: memoryview) -> Iterator[_Field]:
+def _fields(content: memoryview, budget: _Budget) -> Iterator[_Field]:
     """Yield the fields of a message; a group or a length that overruns is refused."""
     position, end = 0, len(content)
     while position < end:
@@ -217,7 +233,8 @@ def _fields(content: memoryview) -> Iterator[_Field]:
         # A protobuf parser cuts a key down to 32 bits: a larger one is another field to it than to us.
         if position > end or not 0 < number < 2**29:
             raise _Malformed
-        yield _Field(number, value, part)
+        budget.spend()
+        yield _Field(number, value, part, budget)
 
 
 def _varint(content: memoryview, position: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from emsco_runtime._batch import BatchOfOne
 from emsco_runtime._encoding import Encoder, ValueFault, encoder
-from emsco_runtime.acquirers import Acquirer, OnFailure
+from emsco_runtime.acquirers import Acquirer, OnFailure, texts
 from emsco_runtime.errors import BindError
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Call:
         Its outcome is the value of its one feature, not a mapping or sequence of several.
     policy
         What a failure of it does.
+    serves
+        Those of its features that are taken from it; another acquirer may have been preferred for the rest.
+    rank
+        Its place in the one order in which calls are made, for every item and in every stage.
     """
 
     function: Callable[[Any], Any]
@@ -51,6 +55,8 @@ class Call:
     batch: bool
     single: bool
     policy: OnFailure
+    serves: frozenset[str]
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +77,9 @@ class Acquire:
     @classmethod
     def of(cls, calls: Iterable[Call]) -> Acquire:
         """Make the request for these calls; an acquirer of several features is called once."""
-        unique = tuple({id(call): call for call in calls}.values())
-        return cls(unique, tuple(call.function for call in unique))
+        ranked = {call.rank: call for call in calls}
+        ordered = tuple(ranked[rank] for rank in sorted(ranked))
+        return cls(ordered, tuple(call.function for call in ordered))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +99,8 @@ class StagePlan:
     ----------
     number
         Counted from 1.
+    before
+        Features of the stages before it.
     names, features
         What it acquires, in the order of the manifest.
     acquire
@@ -109,6 +118,7 @@ class StagePlan:
     """
 
     number: int
+    before: tuple[str, ...]
     names: tuple[str, ...]
     features: tuple[BoundFeature, ...]
     acquire: Acquire
@@ -171,7 +181,7 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
     faults += _fallback_faults(features, entries, on_failure)
     if faults:
         raise BindError(faults)
-    calls = _calls(entries, on_failure, many=many)
+    calls = _calls(list(needed), entries, on_failure, many=many)
     meter = manifest.meter()
     stages: list[StagePlan] = []
     before: list[str] = []
@@ -181,19 +191,30 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
     return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls)
 
 
-def _calls(entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
+def _calls(needed: Sequence[str], entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
     """Choose the acquirer of each feature: for many items a batch one where there is one, for a single item the other."""
     # Stable sort: the preferred kind comes last, and the last one wins.
     ordered = sorted(entries, key=lambda entry: (entry.shape == "batch") == many)
-    made = [_call(entry, on_failure, many=many) for entry in ordered]
-    return {name: call for call in made for name in call.names}
+    chosen = {name: entry for entry in ordered for name in entry.names}
+    served: dict[int, list[str]] = {}
+    for name in needed:
+        served.setdefault(id(chosen[name]), []).append(name)
+    # In the order in which the stages first need them.
+    calls = {key: _call(chosen[names[0]], names, rank, on_failure, many=many) for rank, (key, names) in enumerate(served.items())}
+    return {name: calls[id(chosen[name])] for name in needed}
 
 
-def _call(entry: Acquirer, on_failure: OnFailure, *, many: bool) -> Call:
+def _call(entry: Acquirer, serves: Sequence[str], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
-    function = BatchOfOne(entry.function, entry.names) if batch and not many else entry.function
-    single = entry.shape == "feature" or (batch and len(entry.names) == 1)
-    return Call(function, entry.names, batch and many, single, entry.on_failure or on_failure)
+    return Call(
+        function=BatchOfOne(entry.function, entry.names) if batch and not many else entry.function,
+        names=entry.names,
+        batch=batch and many,
+        single=entry.shape == "feature" or (batch and len(entry.names) == 1),
+        policy=entry.on_failure or on_failure,
+        serves=frozenset(serves),
+        rank=rank,
+    )
 
 
 def _stage_plan(
@@ -207,13 +228,14 @@ def _stage_plan(
 ) -> StagePlan:
     slots = [*before, *stage.acquire]
     # An acquirer that served an earlier stage is not called again.
-    made = {id(calls[name]) for name in before}
-    acquire = Acquire.of(calls[name] for name in stage.acquire if id(calls[name]) not in made)
+    made = {calls[name].rank for name in before}
+    acquire = Acquire.of(calls[name] for name in stage.acquire if calls[name].rank not in made)
     numeric = all(features[name].kind == "numeric" for name in stage.acquire)
     aligned = [call.names for call in acquire.calls if call.single] == [(name,) for name in stage.acquire]
     place = {name: position for position, name in enumerate(slots)}
     return StagePlan(
         number=number,
+        before=tuple(before),
         names=stage.acquire,
         features=tuple(_bound_feature(features[name]) for name in stage.acquire),
         acquire=acquire,
@@ -235,7 +257,7 @@ def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
     for entry in entries:
         shown = f"@acquirers.{entry.shape}({', '.join(map(repr, entry.names))}) on {entry}"
         if not entry.names or not all(isinstance(name, str) for name in entry.names):
-            faults.append(f"{shown}: feature names are due, as text")
+            faults.append(f"{shown}: feature names are due, as text, one argument each")
         elif len(set(entry.names)) < len(entry.names):
             faults.append(f"{shown}: a feature is named twice")
         if entry.on_failure is not None:
@@ -256,7 +278,7 @@ def _signature_fault(entry: Acquirer) -> str | None:
         return f"not callable: {function!r}. Decorate a function"
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         return "it is async, and only synchronous acquirers can be bound. Make it a plain function"
-    if inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return "it is a generator function (it uses yield), so it would return no value. Use return"
     try:
         signature = inspect.signature(function)
@@ -273,7 +295,8 @@ def _coverage_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     faults: list[str] = []
     owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for entry in entries:
-        for name in entry.names:
+        # Names that are no text were told above; some cannot even be looked up.
+        for name in texts(entry.names):
             owners[name, entry.shape == "batch"].append(str(entry))
     for (name, _), found in owners.items():
         if len(found) > 1 and name in features:
@@ -281,7 +304,7 @@ def _coverage_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     offered = {name for name, _ in owners}
     for name in features:
         if name not in offered:
-            close = difflib.get_close_matches(name, [str(other) for other in offered if other not in features], n=1)
+            close = difflib.get_close_matches(name, [other for other in offered if other not in features], n=1)
             hint = f"; did you mean it by {close[0]!r}?" if close else f'. Register one with @acquirers.feature("{name}")'
             faults.append(f"feature {name!r}: no acquirer is registered for it{hint}")
     return faults
@@ -291,6 +314,7 @@ def _fallback_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     return [
         f'feature {name!r}: on_failure is "default", but the bundle gives it no fallback value. Use "reject" or "raise"'
         for entry in entries
-        for name in entry.names
-        if name in features and features[name].fallback is None and (entry.on_failure or on_failure) == "default"
+        for name in texts(entry.names)
+        if name in features
+        if features[name].fallback is None and (entry.on_failure or on_failure) == "default"
     ]

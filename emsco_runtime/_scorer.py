@@ -27,14 +27,14 @@ __all__ = ["Scorer", "ScorerModel"]
 
 
 class _Process:
-    """The id of this process, right in forked children too."""
+    """The id of this process, right in forked children too; with the number of forks, since the kernel reuses ids."""
 
     def __init__(self) -> None:
-        self.id = os.getpid()
+        self.id = (os.getpid(), 0)
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self.id = os.getpid()
+        self.id = (os.getpid(), self.id[1] + 1)
 
 
 _process = _Process()
@@ -69,7 +69,7 @@ class _Slot:
 class _Threads(threading.local):
     """The calling thread's slots, and the process they belong to (a forked child inherits both)."""
 
-    process: int = 0
+    process: tuple[int, int] | None = None
     slots: tuple[_Slot, ...] = ()
 
 
@@ -87,7 +87,7 @@ class Scorer:
         # No lock: two threads of a forked child may both make sessions, and the first entry wins; a lock held by another
         # thread at the time of the fork would hang the child. Entries of other processes stay: ending their sessions here
         # is not safe either.
-        self._sessions: dict[int, tuple[Any, ...]] = {}
+        self._sessions: dict[tuple[int, int], tuple[Any, ...]] = {}
         self._threads = _Threads()
         self._open_sessions()
 
@@ -120,7 +120,7 @@ class Scorer:
             One number per input, in the model's order.
         """
         threads = self._threads
-        if threads.process != _process.id:
+        if threads.process is not _process.id:
             self._open_slots()
         slot = threads.slots[stage]
         slot.pack(slot.source, 0, *values)

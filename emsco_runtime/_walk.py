@@ -4,7 +4,7 @@ Rules of this file:
 
 1. A stage is: check the budget, acquire what is missing, validate, score, compare. In this order, and nowhere else.
 2. The walk calls no acquirer and no model. It yields `Acquire` and is sent one outcome per call (fewer, if a call failed whose
-   policy ends the item); it yields `Score` and is sent probabilities. Drivers (`cascade`) pump it: one item, many, later async.
+   policy ends the item); it yields `Score` and is sent probabilities. Drivers (`_drivers`) pump it: one item, or many in step.
 3. The bill is the meter's cost of the features listed by the stages begun, known ones left out. It is never accumulated.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from emsco_runtime._batch import is_mapping, is_sequence
 from emsco_runtime._encoding import ValueFault, are_plain
 from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
 from emsco_runtime._rule import accept, is_distribution
@@ -84,7 +85,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
         outcomes = (yield acquire) if acquire.calls else ()
         acquired = stage.names
         defaulted: tuple[str, ...] = ()
-        if stage.plain and not given and are_plain(outcomes):
+        if stage.plain and not given and len(outcomes) == len(stage.names) and are_plain(outcomes):
             values += outcomes
         else:
             _keep(acquire.calls, outcomes, raw)
@@ -143,7 +144,7 @@ def _with_known(
     plan: Plan, stage: StagePlan, known: Mapping[str, object], raw: Mapping[str, Any]
 ) -> tuple[Acquire, float, float, tuple[str, ...]]:
     """Return the stage's calls, bill, added cost and known features when the caller has brought some values."""
-    before = [name for earlier in plan.stages[: stage.number - 1] for name in earlier.names if name not in known]
+    before = [name for name in stage.before if name not in known]
     new = [name for name in stage.names if name not in known]
     due = Acquire.of(plan.calls[name] for name in new if name not in raw)
     given = tuple(name for name in stage.names if name in known)
@@ -163,18 +164,20 @@ def _unpack(call: Call, outcome: Any, raw: dict[str, Any]) -> None:
     """Spread the result of an acquirer of several features; values that are known already are not overwritten."""
     if isinstance(outcome, Failed):
         found = dict.fromkeys(call.names, outcome)
-    elif isinstance(outcome, Mapping):
-        fault = Failed(ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, outcome))}"))
-        found = {name: outcome.get(name, fault) for name in call.names}
+    elif is_mapping(outcome):
+        # Asking the keys: some mapping-like rows answer `in` for their values.
+        keys = list(outcome.keys())
+        fault = Failed(ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}"))
+        found = {name: outcome[name] if name in keys else fault for name in call.names}
     else:
         found = _unpack_sequence(call, outcome)
-    for name, value in found.items():
-        raw.setdefault(name, value)
+    for name in call.serves:
+        raw.setdefault(name, found[name])
 
 
 def _unpack_sequence(call: Call, outcome: Any) -> dict[str, Any]:
     names = call.names
-    if isinstance(outcome, str | bytes) or not hasattr(outcome, "__len__") or not hasattr(outcome, "__iter__"):
+    if not is_sequence(outcome):
         told = f"got {type(outcome).__name__}"
         fault = ValueFault(
             "wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}"
@@ -226,15 +229,22 @@ def _encode(feature: BoundFeature, value: Any) -> float:
         return feature.encode(value)
     if isinstance(value.error, ValueFault):
         raise value.error
-    raise ValueFault("exception", f"its acquirer raised {type(value.error).__name__}: {value.error}") from value.error
+    raise ValueFault("exception", f"its acquirer raised {type(value.error).__name__}: {_said(value.error)}") from value.error
+
+
+def _said(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        return "(it cannot be printed)"
 
 
 def _not_scorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _Settled:
     """Blame the largest value: finite inputs give no probabilities only when they overflow inside the model."""
-    names = [name for begun in plan.stages[: stage.number] for name in begun.names]
+    names = (*stage.before, *stage.names)
     sizes = [0.0 if math.isnan(value) else abs(value) for value in values]
     name = names[sizes.index(max(sizes))]
-    told = f"the largest value is {values[names.index(name)]!r}. Cap it in the acquirer"
+    told = f"the largest value is {values[names.index(name)]!r}. Cap it"
     failure = Failure(name, stage.number, "not_scorable", f"the stage's model gives no probabilities for these values; {told}")
     return _Settled([], (), (), (failure,), failure, plan.calls[name].policy, None)
 

@@ -6,11 +6,11 @@ bundle here: `_plan` does that when a cascade is bound, and lists every fault at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
-__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape"]
+__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
 
 OnFailure: TypeAlias = Literal["raise", "reject", "default"]
 Shape: TypeAlias = Literal["feature", "features", "batch"]
@@ -41,6 +41,11 @@ class Acquirer:
     def __str__(self) -> str:
         """Return the name of the callable, for messages."""
         return str(getattr(self.function, "__qualname__", self.function))
+
+
+def texts(names: Iterable[object]) -> list[str]:
+    """Return the names that are text; what else was registered is told when the registry is bound."""
+    return [name for name in names if isinstance(name, str)]
 
 
 class Acquirers:
@@ -96,7 +101,7 @@ class Acquirers:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all features that can be obtained, sorted."""
-        return tuple(sorted({name for entry in self._entries for name in entry.names}))
+        return tuple(sorted({name for entry in self._entries for name in texts(entry.names)}))
 
     @property
     def entries(self) -> tuple[Acquirer, ...]:

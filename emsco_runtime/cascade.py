@@ -58,6 +58,8 @@ class Cascade:
     """
 
     def __init__(self, bundle: Bundle, acquirers: Acquirers | None = None, *, on_failure: OnFailure = "raise") -> None:
+        if not isinstance(bundle, Bundle):
+            raise TypeError(f"a Bundle is due, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
         entries = None if acquirers is None else _entries(acquirers)
         self._state = (bundle, entries, on_failure)
         self._open()
@@ -133,7 +135,7 @@ class Cascade:
             If the budget is negative or NaN, or a known value is not one.
         """
         limit = math.inf if budget is None else _checked_budget(budget)
-        return drive_one(self._plan, self._scorer, item, self._checked_known(known) if known else _NOTHING, limit)
+        return drive_one(self._plan, self._scorer, item, self._checked_known(known) if known is not None else _NOTHING, limit)
 
     def decide_many(
         self,
@@ -184,15 +186,20 @@ class Cascade:
 
         return decide_columns(ColumnContext(self._row_plan, self._features, self._scorer, limit, decide_row), columns)
 
-    def _known_each(self, known: Sequence[Mapping[str, object] | None] | None, count: int) -> list[Mapping[str, object]]:
+    def _known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
         if known is None:
             return [_NOTHING] * count
-        if len(known) != count:
-            raise InputError(f"known: one mapping (or None) per item is due, got {len(known)} for {count} items")
-        return [self._checked_known(values) if values else _NOTHING for values in known]
+        if not isinstance(known, Sequence) or len(known) != count:
+            got = len(known) if isinstance(known, Sequence) else type(known).__name__
+            raise InputError(f"known: a sequence with one mapping (or None) per item is due, got {got} for {count} items")
+        return [self._checked_known(values) if values is not None else _NOTHING for values in known]
 
-    def _checked_known(self, known: Mapping[str, object]) -> Mapping[str, object]:
-        for name, value in known.items():
+    def _checked_known(self, known: Any) -> Mapping[str, object]:
+        if not isinstance(known, Mapping):
+            raise InputError(f"known: a mapping from feature to value is due, got {type(known).__name__}")
+        # A copy: the walk must not see what others do to the caller's mapping meanwhile.
+        checked = dict(known)
+        for name, value in checked.items():
             if name not in self._encoders:
                 close = difflib.get_close_matches(str(name), self._features, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
@@ -201,7 +208,7 @@ class Cascade:
                 self._encoders[name](value)
             except ValueFault as fault:
                 raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
-        return known
+        return checked
 
 
 def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
@@ -213,4 +220,5 @@ def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
 def _checked_budget(budget: float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
         raise InputError(f"budget: a number of at least 0 is due, got {budget!r}. Leave it out for no limit")
-    return float(budget)
+    # Compared as it is: a whole number may be too large for a float.
+    return budget

@@ -30,7 +30,9 @@ class EmscoError(Exception):
 
 
 class BundleError(EmscoError):
-    """A bundle cannot be trusted: nothing of it was executed.
+    """A bundle cannot be trusted, or cannot be written.
+
+    Nothing of a bundle is executed before it has passed every check of its files; only golden items run its models.
 
     Parameters
     ----------

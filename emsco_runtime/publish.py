@@ -100,11 +100,23 @@ def _locked(folder: Path) -> Iterator[None]:
 def _refuse_taken(folder: Path, *, force: bool) -> None:
     if (folder / MANIFEST).exists():
         if not force:
-            raise BundleError(
-                "there is a bundle already. Use force (--force) to replace it, or choose another folder", str(folder)
-            )
-    elif any(entry.name != "stages" and not _TEMPORARY.fullmatch(entry.name) for entry in folder.iterdir()):
+            raise BundleError("there is a bundle already. Use force to replace it, or choose another folder", str(folder))
+        _refuse_foreign(folder / MANIFEST)
+    elif any(not _is_leftover(entry) for entry in folder.iterdir()):
         raise BundleError("the folder is not empty and holds no bundle. Choose a new or empty folder", str(folder))
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Other programs have manifests too; only one of ours, sound or damaged, may be replaced."""
+    if b'"emsco-bundle"' not in path.read_bytes():
+        raise BundleError("this is no emsco bundle, and is not replaced. Choose another folder", str(path))
+
+
+def _is_leftover(entry: Path) -> bool:
+    """Return whether an entry is what an interrupted first export leaves behind."""
+    if entry.name == "stages" and entry.is_dir() and not entry.is_symlink():
+        return all(_MODEL.fullmatch(inner.name) or _TEMPORARY.fullmatch(inner.name) for inner in entry.iterdir())
+    return bool(_TEMPORARY.fullmatch(entry.name))
 
 
 def _write_models(folder: Path, bundle: Bundle) -> None:

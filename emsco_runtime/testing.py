@@ -49,6 +49,7 @@ from emsco_runtime.publish import seal
 __all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]
 
 _INPUT, _OUTPUT = "features", "probabilities"
+_DRAWS = 1000
 
 
 class RecordingAcquirers(Acquirers):
@@ -226,7 +227,7 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
     )
     plan = bind(draft, None, "raise")
     kinds = {feature.name: feature for feature in draft.features}
-    while True:
+    for _ in range(_DRAWS):
         values = {name: _drawn(kinds[name], rng) for stage in draft.stages for name in stage.acquire}
         rows, clear = [], True
         encoded: list[float] = []
@@ -239,6 +240,9 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
             rows.append(tuple(row))
         if clear:
             break
+    else:
+        told = f"none of {_DRAWS} items drawn is clear of thresholds and ties at every stage"
+        raise ValueError(f"no golden item can be made: {told}. Choose other weights or thresholds")
     made = drive_one(plan, scorer, values, {}, float("inf"))
     decision = GoldenDecision(
         status=made.status,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array
+from emsco_runtime._arrays import Array, as_column
 from emsco_train.errors import DataError
 
 __all__ = ["Table"]
@@ -145,20 +145,12 @@ def _declares_categories(values: Any) -> bool:
 def _column(name: str, values: Any) -> Array:
     column = _nullable_numbers(values)
     if column is None:
-        column = _as_array(values)
+        column = as_column(values)
     if column.ndim != 1:
         raise DataError(f"column {name!r} has shape {column.shape}: one value per row is due")
     if column.dtype.kind not in _USABLE_KINDS:
         raise DataError(f"column {name!r} holds {column.dtype}: convert it to numbers, booleans or text")
     return column
-
-
-def _as_array(values: Any) -> Array:
-    array: Array = np.asarray(values)
-    if array.dtype.kind in "US" and not isinstance(values, np.ndarray) and isinstance(values, Sequence):
-        # numpy turns a list such as [1, "a", None] into text; as objects the values stay what they are.
-        return np.asarray(values, dtype=object)
-    return array
 
 
 def _nullable_numbers(values: Any) -> Array | None:

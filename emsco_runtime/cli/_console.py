@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -27,9 +28,13 @@ def run_command(name: str, work: Callable[[], None]) -> int:
     """
     from emsco_runtime.errors import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
+    # A name that the terminal cannot show must not end in a traceback. Python has no stdout at all where it was closed.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         work()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (EmscoError, CommandError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
@@ -38,7 +43,8 @@ def run_command(name: str, work: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"{name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: {place}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -96,7 +102,7 @@ class Progress:
         self._every_s = 0.1 if self._terminal else every_s
         self._started = self._last = time.monotonic()
 
-    def show(self, done: int, total: int | None = None) -> None:
+    def show(self, done: int) -> None:
         """Tell how many rows are done, at most every so often."""
         now = time.monotonic()
         if now - self._last < self._every_s:
@@ -104,8 +110,7 @@ class Progress:
         self._last = now
         rate = f"{done:,} rows, {done / (now - self._started):,.0f} rows/s"
         if self._terminal:
-            filled = "" if total is None else f"[{'#' * (20 * done // total):20}] "
-            print(f"\r{filled}{rate} ", end="", file=self._stream, flush=True)
+            print(f"\r{rate} ", end="", file=self._stream, flush=True)
         else:
             print(rate, file=self._stream, flush=True)
 

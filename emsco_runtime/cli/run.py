@@ -18,7 +18,7 @@ from emsco_runtime.cli._console import CommandError, Progress, number, run_comma
 
 if TYPE_CHECKING:
     from emsco_runtime.cascade import Cascade
-    from emsco_runtime.cli._rows import CsvRows
+    from emsco_runtime.cli._rows import CsvRow, CsvRows
     from emsco_runtime.decision import Decision
     from emsco_runtime.manifest import Manifest
 
@@ -30,7 +30,10 @@ _COLUMNS = ("row", "status", "reason", "label", "confidence", "stages", "cost", 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.run is None) != (options.split is None):
+        parser.error("--run and --split go together")
     return run_command("emsco-run", lambda: _run(options))
 
 
@@ -53,16 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--run", metavar="RUN", help="a training run: take only the rows of one of its splits")
     parser.add_argument("--split", metavar="NAME", help="the split of --run to take (train, validation, test)")
-    parser.set_defaults(check=_check_pair(parser))
     return parser
-
-
-def _check_pair(parser: argparse.ArgumentParser) -> Any:
-    def check(options: argparse.Namespace) -> None:
-        if (options.run is None) != (options.split is None):
-            parser.error("--run and --split go together")
-
-    return check
 
 
 def _budget(text: str) -> float:
@@ -101,34 +95,57 @@ class _Tally:
 
 
 def _run(options: argparse.Namespace) -> None:
-    options.check(options)
     from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.cascade import Cascade  # noqa: PLC0415
-    from emsco_runtime.cli._rows import CsvRows, column_acquirers, read_splits  # noqa: PLC0415
+    from emsco_runtime.cli._rows import column_acquirers, csv_rows, read_splits  # noqa: PLC0415
 
     bundle = read_bundle(options.bundle)
-    rows = CsvRows(options.rows)
-    cascade = Cascade(bundle, column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
     chosen = read_splits(options.run, options.split) if options.run else None
-    truth = _truth_column(rows, options.label)
-    with _written(options.out) as file:
+    with csv_rows(options.rows) as rows, _written(options.out, options.rows) as file:
+        cascade = Cascade(bundle, column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
+        truth = _Truth.of(rows, options.label, bundle.manifest)
         tally = _decide_all(cascade, rows, chosen, truth, options, file)
     print(_summary(bundle.manifest, tally, options.out))
+    if tally.labelled and not truth.met:
+        told = f"no value of the column {truth.column!r} is a label of the bundle ({', '.join(sorted(truth.labels))})"
+        print(f"emsco-run: the accuracy means nothing: {told}", file=sys.stderr)
 
 
-def _truth_column(rows: CsvRows, asked: str | None) -> int | None:
-    if asked is None:
-        return rows.position("label") if "label" in rows.header else None
-    if asked not in rows.header:
-        raise CommandError(f"the label column {asked!r} is missing; the file has {', '.join(rows.header)}")
-    return rows.position(asked)
+@dataclass(slots=True)
+class _Truth:
+    """The column of true labels, if there is one, and whether any of its values was a label of the bundle."""
+
+    column: str | None
+    position: int
+    labels: frozenset[str]
+    met: bool = False
+
+    @classmethod
+    def of(cls, rows: CsvRows, asked: str | None, manifest: Manifest) -> _Truth:
+        """Find the column: the one asked for, or "label" if it is there."""
+        if asked is not None and asked not in rows.header:
+            raise CommandError(f"{rows.path}: the label column {asked!r} is missing; the file has {', '.join(rows.header)}")
+        column = asked or ("label" if "label" in rows.header else None)
+        position = -1 if column is None else rows.position(column)
+        return cls(column, position, frozenset(map(str, manifest.labels)))
+
+    def of_row(self, row: CsvRow) -> str | None:
+        """Return the true label of a row as text; None where it is not told."""
+        if self.column is None or not row.fields[self.position].strip():
+            return None
+        text = row.fields[self.position]
+        from emsco_runtime.cli._rows import whole_number  # noqa: PLC0415 - as below
+
+        label = text if text in self.labels else whole_number(text)
+        self.met = self.met or label in self.labels
+        return label
 
 
 def _decide_all(
     cascade: Cascade,
     rows: CsvRows,
     chosen: frozenset[int] | None,
-    truth: int | None,
+    truth: _Truth,
     options: argparse.Namespace,
     file: TextIO,
 ) -> _Tally:
@@ -136,12 +153,12 @@ def _decide_all(
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
     taken = 0
-    wanted = (pair for pair in rows if chosen is None or pair[0] in chosen)
+    wanted = (row for row in rows if chosen is None or row.number in chosen)
     for batch in _batches(wanted):
         decisions = _decide_batch(cascade, batch, options)
-        for (index, fields), decision in zip(batch, decisions, strict=True):
-            tally.add(decision, None if truth is None else fields[truth])
-            writer.writerow(_record(index, decision))
+        for row, decision in zip(batch, decisions, strict=True):
+            tally.add(decision, truth.of_row(row))
+            writer.writerow(_record(row.number, decision))
         taken += len(batch)
         progress.show(taken)
     progress.close()
@@ -153,19 +170,19 @@ def _decide_all(
     return tally
 
 
-def _decide_batch(cascade: Cascade, batch: Sequence[tuple[int, list[str]]], options: argparse.Namespace) -> list[Decision]:
+def _decide_batch(cascade: Cascade, batch: Sequence[CsvRow], options: argparse.Namespace) -> list[Decision]:
     from emsco_runtime.errors import AcquisitionError  # noqa: PLC0415 - as above
 
     try:
-        return cascade.decide_many([fields for _, fields in batch], budget=options.budget)
+        return cascade.decide_many(batch, budget=options.budget)
     except AcquisitionError as error:
-        row = batch[error.index or 0][0]
+        line = batch[error.index or 0].line
         advice = "Mend it, or use --on-failure reject or default"
-        raise CommandError(f"{options.rows}: data row {row}: {error.message}. {advice}") from None
+        raise CommandError(f"{options.rows}: line {line}: {error.message}. {advice}") from None
 
 
-def _batches(pairs: Iterator[tuple[int, list[str]]]) -> Iterator[list[tuple[int, list[str]]]]:
-    while batch := list(itertools.islice(pairs, _BATCH)):
+def _batches(rows: Iterator[CsvRow]) -> Iterator[list[CsvRow]]:
+    while batch := list(itertools.islice(rows, _BATCH)):
         yield batch
 
 
@@ -185,9 +202,22 @@ def _record(index: int, decision: Decision) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _written(path: str) -> Iterator[TextIO]:
-    """Write aside and move into place at the end: an error leaves no half-written file, and an older one as it was."""
-    target = Path(path)
+def _written(path: str, rows: str) -> Iterator[TextIO]:
+    """Write aside and move into place at the end: an error leaves no half-written file, and an older one as it was.
+
+    What is there and is no plain file (a pipe, a terminal, a device) is written to directly: it cannot be replaced.
+    """
+    target = Path(path).resolve()
+    if not path or target.is_dir():
+        raise CommandError(f"--out {path}: a file is due, {'this is a folder' if path else 'its name is empty'}")
+    if target.exists() and target.samefile(rows):
+        raise CommandError(f"--out {path}: that is the table itself, which would be overwritten. Choose another file")
+    if target.exists() and not target.is_file():
+        with target.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    if not target.parent.is_dir():
+        raise CommandError(f"--out {path}: the folder {target.parent} does not exist. Make it first")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:

@@ -94,6 +94,10 @@ def _generator(item: object) -> Any:
     yield 1.0
 
 
+async def _async_generator(item: object) -> Any:
+    yield 1.0
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -103,9 +107,10 @@ def _generator(item: object) -> Any:
         (_asynchronous, "only synchronous acquirers"),
         (_AsyncCallable(), "only synchronous acquirers"),
         (_generator, "it uses yield"),
+        (_async_generator, "it uses yield"),
         (3.0, "not callable: 3.0"),
     ],
-    ids=["no argument", "two arguments", "keyword only", "async", "async object", "generator", "not callable"],
+    ids=["no argument", "two arguments", "keyword only", "async", "async object", "generator", "async generator", "not callable"],
 )
 def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> None:
     """A callable that could never serve an item is refused before the first one comes."""
@@ -131,12 +136,13 @@ def test_builtins_without_a_signature_are_accepted() -> None:
     assert Cascade(sample_bundle(), acquirers).decide(3.0).label == "spam"
 
 
-@pytest.mark.parametrize("names", [(), (3,), ("size", "size")], ids=["none", "a number", "twice"])
+@pytest.mark.parametrize("names", [(), (3,), (["a", "b"],), ("size", "size")], ids=["none", "a number", "a list", "twice"])
 def test_names_that_are_none(names: tuple[Any, ...]) -> None:
     """An acquirer needs names of features, each once."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     acquirers.features(*names)(lambda item: {})
     assert any("named twice" in fault or "as text" in fault for fault in bound(acquirers))
+    assert set(acquirers.names) == {"size", "links", "reputation"}
 
 
 @pytest.mark.parametrize("policy", ["ignore", "RAISE", 3])

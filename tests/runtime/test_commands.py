@@ -197,16 +197,93 @@ def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
         )
 
 
+def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
+    """Text is a category or an unknown one; only a code with a decimal point is read as the code; "nan" is just text."""
+    features = [
+        Feature(name="c", kind="categorical", cost=1.0, categories=("1234", "7", "a"), unknown="ignore", missing="impute")
+    ]
+    made = make_bundle([["c"]], features=features, threshold=0.999)
+    texts = ["1234", "01234", "1_234", "nan", "NaN", "1.5", "inf", "7.0", "7", "a", " a"]
+    out = tmp_path / "out.csv"
+    rows = table(tmp_path / "rows.csv", "\n".join(["c", *texts]))
+    assert run("emsco-run", written(tmp_path / "b", made), rows, "--out", out).returncode == 0
+    cascade = Cascade(made)
+    with out.open(newline="") as file:
+        found = [float(row["confidence"]) for row in csv.DictReader(file)]
+    due = [cascade.decide({"c": "7" if text == "7.0" else text}).confidence for text in texts]
+    assert found == pytest.approx(due, abs=1e-12)
+
+
+def test_run_never_replaces_what_is_no_plain_file(bundle: Path, tmp_path: Path) -> None:
+    """--out may be a link (its target is replaced), a pipe or a device (written to); the table itself is refused."""
+    rows, out, link = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "link.csv"
+    link.symlink_to(out)
+    assert run("emsco-run", bundle, rows, "--out", link).returncode == 0
+    assert link.is_symlink()
+    assert out.read_text().startswith("row,status")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([BIN / "emsco-run", bundle, rows, "--out", pipe], stdout=subprocess.DEVNULL)
+    assert pipe.read_text().startswith("row,status")
+    assert process.wait() == 0
+    assert pipe.is_fifo()
+    assert "that is the table itself" in refused(1, "emsco-run", bundle, rows, "--out", rows)
+    assert rows.read_text() == ROWS
+
+
+def test_run_reads_a_pipe(bundle: Path, tmp_path: Path) -> None:
+    """The table may come from another program: it is read once, from beginning to end."""
+    command = f"{BIN / 'emsco-run'} {bundle} /dev/stdin --out {tmp_path / 'out.csv'}"
+    done = subprocess.run(command, shell=True, input=ROWS, capture_output=True, text=True)
+    assert "rows       4" in done.stdout, done.stderr
+
+
+def test_run_counts_only_labels_that_are_told(bundle: Path, tmp_path: Path) -> None:
+    """An empty label is no label; labels that are none of the bundle's make the accuracy meaningless, and that is said."""
+    out = tmp_path / "out.csv"
+    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,spam\n-3,0,0,\n")
+    assert "accuracy   100.00 % (1 of 1 accepted are right)" in run("emsco-run", bundle, rows, "--out", out).stdout
+    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,junk\n")
+    assert (
+        "no value of the column 'label' is a label of the bundle (ham, spam)"
+        in run("emsco-run", bundle, rows, "--out", out).stderr
+    )
+    numbers = written(tmp_path / "n", make_bundle([["a"]], labels=(0, 1), weights=[[[-1.0], [1.0]]], threshold=0.6))
+    rows = table(tmp_path / "rows.csv", "a,label\n3,1.0\n-3,0.0\n")
+    assert "accuracy   100.00 %" in run("emsco-run", numbers, rows, "--out", out).stdout
+
+
+def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+    """A name outside the terminal's alphabet is written with escapes, not answered with a traceback."""
+    made = make_bundle([["größe"]], name="prüfung")
+    path = written(tmp_path / "b", made)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([BIN / "emsco-inspect", path], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "pr\\xfcfung" in done.stdout
+
+
+def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
+    """With standard output closed, emsco-run still writes its file, and a full disk is told in one line."""
+    rows, out = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
+    done = subprocess.run(f"{BIN / 'emsco-run'} {bundle} {rows} --out {out} >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert out.exists()
+    done = subprocess.run(f"{BIN / 'emsco-inspect'} {bundle} > /dev/full", shell=True, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [("big", "a number is due, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
 )
 def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, said: str) -> None:
-    """The data row, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
+    """The line, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
     rows, out = table(tmp_path / "rows.csv", f"size,links,reputation\n3,0,0\n{value},0,0\n"), tmp_path / "out.csv"
     out.write_text("older")
     line = refused(1, "emsco-run", bundle, rows, "--out", out)
-    assert "data row 1: feature 'size' (stage 1)" in line
+    assert "rows.csv: line 3: feature 'size' (stage 1)" in line
     assert said in line
     assert "--on-failure" in line
     assert out.read_text() == "older"
@@ -239,10 +316,11 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
         (b"size,links\n1,2\n", "columns are missing: reputation"),
         (b"size,size,links,reputation\n", "names a column twice: size"),
         (b"size,links,reputation\n1,2\n", "line 2: 2 fields, the header has 3"),
-        (b'size,links,reputation\n1,"2\n', "not readable as UTF-8 CSV"),
-        (b"size,links,reputation\n1,\xff,2\n", "not readable as UTF-8 CSV"),
+        (b'size,links,reputation\n1,"2\n', "line 2: not readable as UTF-8 CSV"),
+        (b"size,links,reputation\n3,2,2\n3,\xff,2\n", "line 3: not readable as UTF-8 CSV: bytes that are not UTF-8"),
+        (b"size;links;reputation\n1;2;3\n", "the file has size;links;reputation"),
     ],
-    ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8"],
+    ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "semicolons"],
 )
 def test_run_refuses_tables_that_are_none(bundle: Path, tmp_path: Path, content: bytes, said: str) -> None:
     """Each kind of broken table gets one line that says what is wrong and where."""
@@ -257,7 +335,12 @@ def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> N
     rows = table(tmp_path / "rows.csv", ROWS)
     assert "nowhere.csv" in refused(1, "emsco-run", bundle, tmp_path / "nowhere.csv", "--out", tmp_path / "o.csv")
     assert "directory" in refused(1, "emsco-run", bundle, tmp_path, "--out", tmp_path / "o.csv").lower()
-    assert "No such file or directory" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "no" / "o.csv")
+    missing = tmp_path / "no" / "o.csv"
+    assert f"--out {missing}: the folder {missing.parent} does not exist" in refused(
+        1, "emsco-run", bundle, rows, "--out", missing
+    )
+    assert "--out : a file is due" in refused(1, "emsco-run", bundle, rows, "--out", "")
+    assert "is a folder" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
 
 
 def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
@@ -334,18 +417,16 @@ def test_progress_in_plain_lines() -> None:
     assert silent.getvalue() == ""
 
 
-def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal one line renews itself, with a bar where the total is known, and is wiped at the end."""
+def test_progress_on_a_terminal() -> None:
+    """On a terminal one line renews itself, and is wiped at the end."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as stream:
         progress = Progress(stream)
         progress._last -= 1.0
-        progress.show(50, total=100)
-        progress._last -= 1.0
         progress.show(60)
         progress.close()
-        shown = os.read(ours, 1000).decode()
+        shown = ""
+        while not shown.endswith("\r\x1b[K"):
+            shown += os.read(ours, 1000).decode()
     os.close(ours)
-    assert "\r[##########          ] 50 rows" in shown
-    assert "\r60 rows" in shown
-    assert shown.endswith("\r\x1b[K")
+    assert shown.startswith("\r60 rows")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime._scorer import Scorer, _process
+from emsco_runtime._scorer import Scorer, _Process
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 NAMES = [f"f{index}" for index in range(15)]
@@ -100,7 +100,7 @@ def test_a_forked_child_makes_sessions_of_its_own() -> None:
             before = dict(scorer._sessions)
             told(subject, item_rows(3))
             fresh = set(scorer._sessions) - set(before)
-            os.write(write, b"own" if fresh == {os.getpid()} else b"shared")
+            os.write(write, b"own" if [process for process, _ in fresh] == [os.getpid()] else b"shared")
             status = 0
         finally:
             os._exit(status)
@@ -108,14 +108,16 @@ def test_a_forked_child_makes_sessions_of_its_own() -> None:
     with os.fdopen(read, "rb") as pipe:
         assert pipe.read() == b"own"
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert set(scorer._sessions) == {os.getpid()}
+    assert [process for process, _ in scorer._sessions] == [os.getpid()]
 
 
-def test_the_id_of_the_process_is_renewed_in_children_alone() -> None:
-    """The fork hook asks the kernel again; in the same process the answer is the same."""
-    before = _process.id
-    _process._renew()
-    assert _process.id == before == os.getpid()
+def test_a_fork_renews_the_id_of_the_process() -> None:
+    """The fork hook asks the kernel again and counts: a child never takes an inherited session for its own."""
+    process = _Process()
+    before = process.id
+    process._renew()
+    assert before == (os.getpid(), 0)
+    assert process.id == (os.getpid(), 1)
 
 
 def test_a_fork_while_other_threads_decide() -> None:

@@ -43,6 +43,18 @@ class Looped:
         return True
 
 
+class Broken:
+    """A value of a class that answers nothing but errors."""
+
+    def __float__(self) -> float:
+        """Fail."""
+        raise RuntimeError
+
+    def __repr__(self) -> str:
+        """Fail."""
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(
     ("feature", "value", "number"),
     [
@@ -73,7 +85,7 @@ def test_values_that_are_meant(feature: Feature, value: object, number: float) -
     assert encoder(feature)(value) == number
 
 
-@pytest.mark.parametrize("value", [None, math.nan, np.float32("nan"), NAType()])
+@pytest.mark.parametrize("value", [None, math.nan, np.float32("nan"), NAType(), np.ma.masked])
 @pytest.mark.parametrize("feature", [GAPPY, LENIENT])
 def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, value: object) -> None:
     """None, NaN and pandas.NA are values for a feature whose `missing` is "impute"."""
@@ -88,6 +100,14 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
         (NUMBER, "12", "wrong_type", "'12' (str)"),
         (NUMBER, b"12", "wrong_type", "b'12' (bytes)"),
         (NUMBER, Decimal("Infinity"), "infinite", "Infinity"),
+        (NUMBER, Decimal("NaN"), "missing", "missing"),
+        (NUMBER, np.array(math.nan), "missing", "missing"),
+        (NUMBER, np.str_("1.5"), "wrong_type", "1.5"),
+        (NUMBER, np.bytes_(b"1.5"), "wrong_type", "1.5"),
+        (NUMBER, np.complex128(1 + 2j), "wrong_type", "1+2j"),
+        (NUMBER, np.datetime64("2026-01-01", "ns"), "wrong_type", "2026"),
+        (NUMBER, np.timedelta64(5, "ns"), "wrong_type", "5"),
+        (NUMBER, Broken(), "wrong_type", "cannot be printed (Broken)"),
         (NUMBER, [1.0], "wrong_type", "[1.0] (list)"),
         (NUMBER, np.array([1.0, 2.0]), "wrong_type", "ndarray"),
         (NUMBER, math.inf, "infinite", "inf"),
@@ -124,6 +144,7 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
 @pytest.mark.parametrize(
     "values",
     [
+        *([np.str_("1")], [np.datetime64("2026-01-01", "ns")], [Broken()], [Decimal(1)], [np.array(1.0)]),
         *(["1"], [b"1"], [None], [1.0, "x"], [math.nan], [math.inf, 1.0], [math.inf, -math.inf]),
         *([np.array([1.0, 2.0])], [10**400, 1.0], [10**400, -(10**400)], [1e308, 1e308], [Looped()], [[1.0]], [{}]),
     ],

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
 from emsco_runtime import _columns as columns_module
+from emsco_runtime._rule import NEAR
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.manifest import Feature
 from emsco_runtime.publish import seal
@@ -74,6 +75,8 @@ def test_rows_that_sit_at_the_threshold(data: st.DataObject) -> None:
     row = matrix[data.draw(st.integers(0, 15))].tolist()
     top = max(Scorer.of(plain).score(0, row))
     threshold = data.draw(st.sampled_from([top, np.nextafter(top, 0.0), min(1.0, np.nextafter(top, 2.0))]))
+    # A bundle keeps its golden item away from the threshold.
+    assume(abs(max(plain.manifest.golden[0].probabilities[0]) - threshold) > 2 * NEAR)
     cascade = Cascade(with_threshold(plain, float(threshold)))
     rows = [dict(zip(names, values, strict=True)) for values in matrix.tolist()]
     single = [cascade.decide(item) for item in rows]
@@ -110,6 +113,66 @@ def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatc
     single = [cascade.decide({"a": a, "b": b}) for a, b in matrix.tolist()]
     table = cascade.decide_columns({"a": matrix[:, 0], "b": matrix[:, 1]})
     assert [one.label for one in single] == table.label.tolist()
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_one_by_one_and_in_step_agree_whatever_the_acquirers(data: st.DataObject) -> None:
+    """Acquirers of one, several and many, mixed policies, faults, budgets, and other known values for every item."""
+    bundle = data.draw(bundles())
+    names = [feature.name for feature in bundle.manifest.features]
+    cascade = Cascade(bundle, data.draw(registries(names)))
+    rows = data.draw(st.lists(items(bundle, faults=True), min_size=1, max_size=5))
+    known = [data.draw(st.none() | st.dictionaries(st.sampled_from(names), st.floats(-3, 3), max_size=3)) for _ in rows]
+    budget = data.draw(st.none() | prices)
+    many = cascade.decide_many(rows, budget=budget, known=known)
+    for row, values, two in zip(rows, known, many, strict=True):
+        assert_alike(cascade.decide(row, budget=budget, known=values), two)
+
+
+@st.composite
+def registries(draw: st.DrawFn, names: list[str]) -> Acquirers:
+    """Draw acquirers that between them obtain every feature; some features have two, one for many items at once."""
+    acquirers = Acquirers()
+    pool = list(draw(st.permutations(names)))
+    while pool:
+        taken = tuple(pool[: draw(st.integers(1, 3))])
+        pool = pool[len(taken) :]
+        policy = draw(st.sampled_from(["reject", "default"]))
+        shape = draw(st.sampled_from(["each", "together", "batch", "both"]))
+        if shape in ("batch", "both"):
+            acquirers.batch(*taken, on_failure=policy)(_Column(taken))
+        if shape == "together":
+            acquirers.features(*taken, on_failure=policy)(_Several(taken))
+        if shape in ("each", "both"):
+            for name in taken:
+                acquirers.feature(name, on_failure=policy)(_Several((name,)))
+    return acquirers
+
+
+class _Several:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __call__(self, item: dict[str, Any]) -> Any:
+        return item[self._names[0]] if len(self._names) == 1 else [item[name] for name in self._names]
+
+
+class _Column:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __call__(self, rows: list[dict[str, Any]]) -> Any:
+        columns = {name: [row[name] for row in rows] for name in self._names}
+        return columns[self._names[0]] if len(self._names) == 1 else columns
+
+
+def test_known_values_of_one_item_do_not_move_those_of_another() -> None:
+    """Item 0 knows the first feature of a stage, item 1 does not: item 1's values stay with their features."""
+    bundle = make_bundle([["a", "b"]], weights=[[[5.0, 0.0], [0.0, 5.0]]], threshold=0.9)
+    cascade = Cascade(bundle, RecordingAcquirers("a", "b"))
+    rows = [{"a": 0.0, "b": 0.0}, {"a": 3.0, "b": 0.0}]
+    assert cascade.decide_many(rows, known=[{"a": 0.0}, None])[1].label == cascade.decide(rows[1]).label == "ham"
 
 
 # decide_many
@@ -210,8 +273,9 @@ def test_known_values_per_item() -> None:
     decisions = cascade.decide_many([{}, UNCLEAR, UNCLEAR], known=[everything, None, {"size": 0.0}])
     assert [decision.cost for decision in decisions] == [0.0, 28.0, 27.0]
     assert len({decision.confidence for decision in decisions}) == 1
-    with pytest.raises(InputError, match="got 1 for 2 items"):
-        cascade.decide_many([UNCLEAR, UNCLEAR], known=[None])
+    for wrong in ([None], {"size": 0.0}, iter([None, None])):
+        with pytest.raises(InputError, match="one mapping"):
+            cascade.decide_many([UNCLEAR, UNCLEAR], known=wrong)  # type: ignore[arg-type]
 
 
 # decide_columns
@@ -245,7 +309,8 @@ def test_a_column_is_only_looked_at_where_it_is_needed() -> None:
         ({"size": [1.0]}, "2 columns are missing: links, reputation"),
         ({"size": [1.0], "links": [1.0, 2.0], "reputation": [1.0]}, "same length"),
         ({"size": 1.0, "links": 1.0, "reputation": 1.0}, "one dimension"),
-        ({"size": [[1.0]], "links": [[1.0]], "reputation": [[1.0]]}, "one dimension"),
+        (dict.fromkeys(("size", "links", "reputation"), np.ones((1, 1))), "one dimension"),
+        (None, "a mapping of arrays or a data frame is due, got NoneType"),
     ],
 )
 def test_columns_that_do_not_fit(columns: dict[str, Any], said: str) -> None:
@@ -296,6 +361,43 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in EXACT:
         assert getattr(whole, name).tolist() == getattr(parts, name).tolist()
     assert {"confident", "budget", "acquisition_failed"} == set(whole.reason)
+
+
+@pytest.mark.parametrize(
+    ("column", "plain"),
+    [
+        (["a", math.nan], ["a", math.nan]),
+        ([7.0, "a"], [7.0, "a"]),
+        ([True, "a"], [True, "a"]),
+        (np.ma.array(["a", "7"], mask=[False, True]), ["a", None]),
+        (np.array(["a", "nan"]), ["a", "nan"]),
+    ],
+    ids=["a gap among text", "a code among text", "a boolean among text", "masked", "text"],
+)
+def test_values_of_a_column_stay_what_they_are(column: Any, plain: list[Any]) -> None:
+    """Lists of mixed values, masked arrays and arrays of text are read as `decide` reads each value."""
+    features = [Feature(name="c", kind="categorical", cost=1.0, categories=("a", "7"), unknown="ignore", missing="impute")]
+    cascade = Cascade(make_bundle([["c"]], features=features, seed=2), on_failure="reject")
+    table = cascade.decide_columns({"c": column})
+    single = [cascade.decide({"c": value}) for value in plain]
+    assert table.reason.tolist() == [one.reason for one in single]
+    confidence = [math.nan if one.confidence is None else one.confidence for one in single]
+    assert table.confidence == pytest.approx(confidence, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(["1.5"], np.array(["1.5"]), np.array([b"1.5"]), np.array([1 + 2j])),
+        *(np.array(["2026-01-01"], dtype="M8[ns]"), np.array([5], dtype="m8[ns]"), [[1.0, 2.0]], [{}]),
+    ],
+    ids=["list of text", "text", "bytes", "complex", "dates", "durations", "nested", "mapping"],
+)
+def test_columns_of_the_wrong_kind_fail_as_values_do(column: Any) -> None:
+    """Text, dates, durations and complex numbers are no numbers, alone or in an array."""
+    cascade = Cascade(make_bundle([["a"]]), on_failure="reject")
+    table = cascade.decide_columns({"a": column})
+    assert table.reason.tolist() == [cascade.decide({"a": column[0]}).reason] == ["acquisition_failed"]
 
 
 def test_gaps_are_vectorised() -> None:

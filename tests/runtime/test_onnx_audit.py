@@ -291,3 +291,12 @@ def test_a_forest(one: bytes) -> None:
     told = fault(model(GRAPH + _part(1, SOFTMAX + numbers + _part(7, b"com.evil"))))
     assert told is not None
     assert "com.evil" in told
+
+
+def test_a_file_of_countless_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of parts is bounded, and so is the time that a hostile file can take."""
+    monkeypatch.setattr("emsco_runtime._onnx_audit.MAX_FIELDS", 1000)
+    content = b"\x28\x00" * 2000
+    fault = model_fault(content, source=Tensor("features", 11, (None, 1)), target=Tensor("probabilities", 11, (None, 2)))
+    assert fault is not None
+    assert "more than 1,000 parts" in fault

@@ -130,7 +130,7 @@ def test_a_foreign_folder_is_refused(tmp_path: Path, force: bool) -> None:
 def test_an_existing_bundle_needs_force(folder: Path) -> None:
     """Without force the old bundle stays, and the message tells the way."""
     before = contents(folder)
-    with pytest.raises(BundleError, match=r"there is a bundle already. Use force \(--force\) to replace it"):
+    with pytest.raises(BundleError, match=r"there is a bundle already. Use force to replace it"):
         write_bundle(folder, NEW.manifest, NEW.models)
     assert contents(folder) == before
     replace(folder)
@@ -405,3 +405,25 @@ def test_seal_audits(tmp_path: Path) -> None:
             tmp_path / "b", OLD.manifest.model_copy(update={"stages": (wide, *OLD.manifest.stages[1:])}), (other, *OLD.models[1:])
         )
     assert not (tmp_path / "b").exists()
+
+
+def test_a_foreign_manifest_is_never_replaced(tmp_path: Path) -> None:
+    """Other programs have a manifest.json too: force replaces bundles, sound or damaged, and nothing else."""
+    made = sample_bundle()
+    (tmp_path / "manifest.json").write_text('{"name": "web app"}')
+    with pytest.raises(BundleError, match="no emsco bundle, and is not replaced"):
+        write_bundle(tmp_path, made.manifest, made.models, force=True)
+    assert (tmp_path / "manifest.json").read_text() == '{"name": "web app"}'
+    (tmp_path / "manifest.json").write_text('{"format": "emsco-bundle", "damaged": ')
+    write_bundle(tmp_path, made.manifest, made.models, force=True)
+    assert read_bundle(tmp_path).manifest.id == made.manifest.id
+
+
+def test_a_foreign_folder_of_stages_is_left_alone(tmp_path: Path) -> None:
+    """A folder that only happens to have `stages` in it is not ours to write to."""
+    made = sample_bundle()
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "backstage.txt").write_text("mine")
+    with pytest.raises(BundleError, match="not empty and holds no bundle"):
+        write_bundle(tmp_path, made.manifest, made.models)
+    assert (tmp_path / "stages" / "backstage.txt").read_text() == "mine"

@@ -30,6 +30,12 @@ def test_the_same_seed_makes_the_same_bundle() -> None:
     assert make_bundle([["a"]], seed=4).manifest.id != make_bundle([["a"]], seed=5).manifest.id
 
 
+def test_a_bundle_that_cannot_have_a_golden_item_is_refused() -> None:
+    """Scores that tie everywhere leave no golden item with a margin: an error, not an endless search."""
+    with pytest.raises(ValueError, match="no golden item can be made"):
+        make_bundle([["a"]], weights=[[[0.0], [0.0]]])
+
+
 def test_a_missing_key_of_an_item_is_a_failure_as_in_production() -> None:
     """A recording acquirer of one feature raises KeyError, one of several leaves the key out."""
     cascade = Cascade(sample_bundle(), RecordingAcquirers("size", ("links", "reputation")), on_failure="reject")

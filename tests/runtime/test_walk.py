@@ -155,6 +155,12 @@ def test_a_budget_that_is_just_met_is_enough() -> None:
     assert cascade.decide(item, budget=np.nextafter(bill, 0.0)).reason == "budget"
 
 
+def test_a_budget_may_be_any_number() -> None:
+    """Infinity, or a whole number that no float can hold, is a budget that is never exceeded."""
+    assert Cascade(sample_bundle()).decide(UNCLEAR, budget=math.inf).cost == 28.0
+    assert Cascade(sample_bundle()).decide(UNCLEAR, budget=10**400).cost == 28.0
+
+
 @pytest.mark.parametrize("budget", [-0.01, math.nan, "10", True])
 def test_a_budget_must_be_a_number(budget: Any) -> None:
     """Negative, NaN, text: ValueError with the value got, in every way of deciding."""
@@ -206,6 +212,88 @@ def test_a_wholly_known_acquirer_is_not_called() -> None:
     decision = cascade.decide({"reputation": 0.0}, known={"size": 0.0, "links": 0.0})
     assert acquirers.asked == [("reputation",)]
     assert decision.cost == 25.0
+
+
+class Row:
+    """A row that is read by name but is no mapping, like sqlite3.Row or a pandas Series."""
+
+    def __init__(self, values: dict[str, float]) -> None:
+        self._values = values
+
+    def keys(self) -> list[str]:
+        """Return the names."""
+        return list(self._values)
+
+    def __getitem__(self, name: str) -> float:
+        """Return a value by name."""
+        return self._values[name]
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+        return len(self._values)
+
+    def __iter__(self) -> Any:
+        """Iterate over the values, as sqlite3.Row does."""
+        return iter(self._values.values())
+
+
+def test_rows_with_keys_are_read_by_name() -> None:
+    """A result with keys is never read by position, whatever the order of its columns."""
+    acquirers = RecordingAcquirers("size")
+    acquirers.features("links", "reputation")(lambda item: Row({"reputation": item["reputation"], "links": item["links"]}))
+    cascade = Cascade(sample_bundle(), acquirers)
+    item = {"size": 0.0, "links": 0.2, "reputation": -3.0}
+    assert cascade.decide(item).probabilities == Cascade(sample_bundle()).decide(item).probabilities
+
+
+def test_a_preferred_acquirer_is_used_with_known_values_too() -> None:
+    """A feature that two acquirers offer comes from the one for single items, whether or not something is known."""
+    acquirers = RecordingAcquirers("size")
+    acquirers.batch("links", "reputation")(lambda items: {"links": [0.0] * len(items), "reputation": [9.0] * len(items)})
+    acquirers.feature("reputation")(lambda item: item["reputation"])
+    cascade = Cascade(sample_bundle(), acquirers)
+    item = {"size": 0.0, "reputation": -3.0}
+    plain = cascade.decide(item)
+    known = cascade.decide(item, known={"size": 0.0})
+    assert plain.label == known.label == "ham"
+    assert plain.probabilities == known.probabilities
+
+
+def test_known_values_are_copied() -> None:
+    """A mapping that an acquirer fills meanwhile does not change what counts as known."""
+    cache: dict[str, object] = {"size": 0.0}
+    acquirers = RecordingAcquirers("size")
+    acquirers.feature("links")(lambda item: cache.setdefault("links", 0.1))
+    acquirers.feature("reputation")(lambda item: cache.setdefault("reputation", 0.1))
+    assert Cascade(sample_bundle(), acquirers).decide({}, known=cache).cost == 27.0
+
+
+@pytest.mark.parametrize("known", [["size"], 5, "size"])
+def test_known_must_be_a_mapping(known: Any) -> None:
+    """Anything else is refused with its type."""
+    with pytest.raises(InputError, match="a mapping from feature to value is due"):
+        Cascade(sample_bundle()).decide(CLEAR, known=known)
+
+
+def test_a_cascade_is_made_of_a_bundle() -> None:
+    """A path handed to the class itself is answered with the name of the method that takes one."""
+    with pytest.raises(TypeError, match=r"Cascade.load\(path\)"):
+        Cascade("bundles/spam")  # type: ignore[arg-type]
+
+
+class Unspeakable(Exception):
+    """An exception that cannot be printed."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError
+
+
+def test_an_exception_that_cannot_be_printed_is_a_failure_like_any_other() -> None:
+    """Whatever a source raises, the policy holds."""
+    cascade, _ = recorded(on_failure="reject")
+    decision = cascade.decide({**CLEAR, "size": Unspeakable()})
+    assert decision.errors[0].message == "its acquirer raised Unspeakable: (it cannot be printed)"
 
 
 @pytest.mark.parametrize(
@@ -329,10 +417,12 @@ def test_the_first_of_several_fatal_failures_is_raised() -> None:
         ({"links": 1.0}, "missing_key", "lacks it; got the keys ['links']"),
         ([1.0], "missing_key", "must return 2 values, for links, reputation; got 1"),
         ("ab", "wrong_type", "got str"),
+        ({1.0, 2.0}, "wrong_type", "got set"),
+        (np.ones((2, 2)), "wrong_type", "got ndarray"),
         (3.0, "wrong_type", "got float"),
         (None, "wrong_type", "got NoneType"),
     ],
-    ids=["missing key", "short sequence", "text", "number", "None"],
+    ids=["missing key", "short sequence", "text", "set", "matrix", "number", "None"],
 )
 def test_an_acquirer_of_several_that_breaks_its_promise(result: Any, kind: str, said: str) -> None:
     """A mapping without a promised key, a sequence of another length, or neither: the features concerned fail by name."""

@@ -1,0 +1,30 @@
+"""The examples, each run as a script."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(script: Path, tmp_path: Path) -> None:
+    """A copy of the script anywhere runs and says nothing on standard error."""
+    copy = tmp_path / script.name
+    copy.write_text(script.read_text())
+    done = subprocess.run([sys.executable, copy], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_the_tickets_are_looked_up_only_where_needed() -> None:
+    """The example shows what it promises: fewer look-ups than tickets, and most tickets routed."""
+    (script,) = [path for path in EXAMPLES if path.name == "support_tickets.py"]
+    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    routed, tickets, looked_up = map(int, re.findall(r"routed (\d+) of (\d+).*\n.*looked up (\d+)", shown)[0])
+    assert looked_up < tickets / 2 < routed
