@@ -1,0 +1,214 @@
+"""Batched fits: equal to scikit-learn on many feature sets, steady from any start, the same in any company."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from emsco_train import logistic_sets
+from emsco_train.logistic import LogisticBatch, LogisticProblem, fit_logistic, top_labels
+from emsco_train.logistic_rows import RowBlocks
+from emsco_train.stage_model import row_weights
+
+SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
+
+
+def standardised(x: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 and deviation 1; constant ones as zeros."""
+    scale = x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0))
+
+
+def spam_like(rows: int = 600, columns: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return sparse, heavy-tailed columns, one of them constant, two collinear, and labels that they nearly separate."""
+    rng = np.random.default_rng(seed)
+    x = rng.lognormal(0.0, 1.2, (rows, columns)) * (rng.random((rows, columns)) < rng.uniform(0.05, 0.6, columns))
+    x[:, 3] = 0.0
+    x[:, 7] = 2.0 * x[:, 6]
+    y = standardised(x) @ rng.normal(0.0, 1.5, columns) + rng.normal(0.0, 1.0, rows) > 0.3
+    return standardised(x), y.astype(np.intp)
+
+
+def separable() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows that a plane separates but for two of them."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(500, 20))
+    y = (x[:, 0] + x[:, 1] > 0.0).astype(np.intp)
+    y[:2] = 1 - y[:2]
+    return x, y
+
+
+def one_hot() -> tuple[np.ndarray, np.ndarray]:
+    """Return three numeric columns and three blocks of one-hot columns, each summing to 1, with a category that never occurs."""
+    rng = np.random.default_rng(6)
+    codes = [rng.integers(0, width, 600) for width in (3, 5, 6)]
+    blocks = [
+        (code[:, None] == np.arange(width + (width == 6))).astype(float) for code, width in zip(codes, (3, 5, 6), strict=True)
+    ]
+    x = np.column_stack([rng.normal(size=(600, 3)), *blocks])
+    return x, (x @ rng.normal(0.0, 1.0, x.shape[1]) + rng.logistic(size=600) > 0.5).astype(np.intp)
+
+
+def three_labels() -> tuple[np.ndarray, np.ndarray]:
+    """Return heavy-tailed columns and three labels."""
+    x, _ = spam_like(600, 15, 3)
+    rng = np.random.default_rng(7)
+    return x, np.argmax(x @ rng.normal(0.0, 1.0, (15, 3)) + rng.gumbel(size=(600, 3)), axis=1)
+
+
+def random_sets(count: int, columns: int, seed: int = 1) -> np.ndarray:
+    """Return feature sets of very different sizes, none empty."""
+    rng = np.random.default_rng(seed)
+    sets = rng.random((count, columns)) < rng.uniform(0.1, 1.0, (count, 1))
+    sets[np.arange(count), rng.integers(0, columns, count)] = True
+    return sets
+
+
+def assert_equals_scikit_learn(x: np.ndarray, y: np.ndarray, sets: np.ndarray, weights: np.ndarray | None, C: float) -> None:  # noqa: N803
+    """Hold each set to scikit-learn's best: coefficients within 1e-6 relative, probabilities within 1e-8."""
+    labels = y.max() + 1
+    batch = LogisticProblem(x, y, labels, weights=weights, C=C).fit(sets)
+    for index, columns in enumerate(sets):
+        part = x[:, columns]
+        twin = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=1000)
+        with warnings.catch_warnings(), threadpool_limits(1):
+            # It warns where it cannot get any closer to 1e-12; how close it is, is seen below.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            twin.fit(part, y, sample_weight=weights)
+        coef = batch.coef[index][:, columns]
+        assert np.abs(coef - twin.coef_).max() <= 1e-6 * np.abs(twin.coef_).max()
+        assert np.abs(batch.model(index).probabilities(part) - twin.predict_proba(part)).max() < 1e-8
+        assert not batch.coef[index][:, ~columns].any()
+
+
+def test_spam_like_sets_equal_scikit_learn() -> None:
+    """On 200 feature sets of heavy-tailed, collinear and constant columns."""
+    x, y = spam_like()
+    assert_equals_scikit_learn(x, y, random_sets(200, x.shape[1]), None, 1.0)
+
+
+def test_nearly_separable_sets_equal_scikit_learn() -> None:
+    """On 200 feature sets whose rows are all but separated, under a weak penalty."""
+    x, y = separable()
+    assert_equals_scikit_learn(x, y, random_sets(200, x.shape[1]), None, 100.0)
+
+
+@pytest.mark.skipif(not SPAMBASE.exists(), reason="the shared data are not here")
+def test_spambase_sets_equal_scikit_learn() -> None:
+    """On feature sets of Spambase itself, where bare Newton steps diverge."""
+    table = np.genfromtxt(SPAMBASE, delimiter=",", skip_header=1)[::3]
+    x, y = standardised(table[:, :-1]), table[:, -1].astype(np.intp)
+    assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), None, 1.0)
+
+
+@pytest.mark.parametrize("name", ["sample weights", "class weights", "one-hot", "three labels", "three labels, weights"])
+def test_other_sets_equal_scikit_learn(name: str) -> None:
+    """With sample and class weights, one-hot blocks (singular with the intercept) and three labels."""
+    x, y = one_hot() if name == "one-hot" else three_labels() if name.startswith("three") else spam_like()
+    weights = None
+    if name == "class weights":
+        weights = row_weights(y, ("a", "b"), class_weight="balanced", sample_weight=None)
+    elif name.endswith("weights"):
+        weights = np.random.default_rng(2).exponential(1.0, len(y)) * (np.arange(len(y)) % 10 > 0)
+    assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), weights, 1.0)
+
+
+def walk(count: int, x: np.ndarray, y: np.ndarray) -> float:
+    """Fit `count` sets, each from the model of one that differs in up to five columns; return the farthest from a cold fit."""
+    rng = np.random.default_rng(11)
+    problem = LogisticProblem(x, y, y.max() + 1)
+    batch = problem.fit(random_sets(100, x.shape[1]))
+    worst = 0.0
+    for _ in range(count // 100):
+        flips = rng.random(batch.columns.shape) < rng.uniform(0.0, 5.0, (100, 1)) / x.shape[1]
+        batch = problem.fit(batch.columns ^ flips, batch, workers=2)
+        cold = problem.fit(batch.columns)
+        worst = max(worst, float(np.abs(cold.coef - batch.coef).max()), float(np.abs(cold.intercept - batch.intercept).max()))
+    return worst
+
+
+def test_warm_starts_never_diverge() -> None:
+    """1,000 warm-started fits come to where cold ones come."""
+    assert walk(800, *spam_like()) < 1e-9
+    assert walk(200, *three_labels()) < 1e-9
+
+
+@pytest.mark.proof
+@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
+def test_warm_starts_never_diverge_long() -> None:
+    """10,000 warm-started fits come to where cold ones come."""
+    assert walk(10_000, *spam_like(1800, 57)) < 1e-9
+
+
+def test_far_starts() -> None:
+    """Even from starts that are far off, where full steps overshoot, the guarded steps find the optimum."""
+    for x, y in (spam_like(), three_labels()):
+        sets = random_sets(20, x.shape[1])
+        problem = LogisticProblem(x, y, y.max() + 1)
+        wanted = problem.fit(sets)
+        rng = np.random.default_rng(0)
+        far = [
+            LogisticBatch(sets, size * rng.normal(size=wanted.coef.shape), wanted.intercept, wanted.passes) for size in (1, 100)
+        ]
+        for start in far:
+            assert np.abs(problem.fit(sets, start).coef - wanted.coef).max() < 1e-9
+
+
+@pytest.mark.parametrize("data", [spam_like, three_labels])
+def test_company_does_not_matter(data: object) -> None:
+    """The same to the last bit: again, alone, in another order, on two threads; and near enough as a problem of its own."""
+    x, y = data()  # type: ignore[operator]
+    problem = LogisticProblem(x, y, y.max() + 1)
+    sets = random_sets(30, x.shape[1])
+    batch = problem.fit(sets)
+    others = [problem.fit(sets), problem.fit(sets, workers=2), problem.fit(sets[::-1]).take(slice(None, None, -1))]
+    for other in others:
+        assert np.array_equal(batch.coef, other.coef)
+        assert np.array_equal(batch.intercept, other.intercept)
+    for index in (0, 13, 29):
+        assert np.array_equal(problem.fit(sets[index : index + 1]).coef[0], batch.coef[index])
+        alone, model = fit_logistic(x[:, sets[index]], y, y.max() + 1), batch.model(index)
+        assert np.abs(alone.coef - model.coef).max() < 1e-10
+        assert np.abs(alone.intercept - model.intercept).max() < 1e-10
+
+
+@pytest.mark.parametrize("data", [spam_like, three_labels])
+def test_top_labels(data: object) -> None:
+    """Labels and confidences of other rows are those of the models, whatever the threads; the first of equals wins."""
+    x, y = data()  # type: ignore[operator]
+    problem = LogisticProblem(x[::2], y[::2], y.max() + 1)
+    batch = problem.fit(random_sets(20, x.shape[1]))
+    rows = RowBlocks.of(x[1::2])
+    found, again = top_labels(batch, rows), top_labels(batch, rows, workers=2)
+    assert np.array_equal(found.confidence, again.confidence)
+    for index in range(20):
+        chances = batch.model(index).probabilities(x[1::2][:, batch.columns[index]])
+        assert np.abs(found.confidence[index] - chances.max(axis=1)).max() < 1e-14
+        assert np.array_equal(found.label[index], chances.argmax(axis=1))
+    equal = LogisticBatch(batch.columns, 0.0 * batch.coef, 0.0 * batch.intercept, batch.passes)
+    assert not top_labels(equal, rows).label.any()
+
+
+def test_columns_in_another_order() -> None:
+    """A model can be had in the order of acquisition, and an empty set is the model without columns."""
+    x, y = spam_like()
+    sets = np.isin(np.arange(x.shape[1]), [2, 5, 9]) & np.array([[True], [False]])
+    batch = LogisticProblem(x, y, 2).fit(sets)
+    model = batch.model(0, np.array([9, 2, 5]))
+    assert np.array_equal(model.coef, batch.model(0).coef[:, [2, 0, 1]])
+    assert batch.model(1).intercept[1] * 2 == pytest.approx(np.log(y.mean() / (1 - y.mean())), abs=1e-12)
+
+
+def test_every_compiled_part_is_in_the_key_of_the_cache() -> None:
+    """A change of any file that the compiled functions are made of makes their cache on disk invalid."""
+    folder = Path(logistic_sets.__file__).parent
+    compiled = {path.stem.removeprefix("logistic_") for path in folder.glob("logistic_*.py") if "import njit" in path.read_text()}
+    assert compiled == set(logistic_sets._PARTS)
+    assert logistic_sets._fingerprint() in {cell.cell_contents for cell in logistic_sets.fit_sets.py_func.__closure__}
