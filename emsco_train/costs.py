@@ -5,15 +5,19 @@ Costs are priced by the runtime's `Meter`, and by nothing else: see `CostModel.m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.meter import Meter
 from emsco_train._numbers import is_number
+from emsco_train.cost_files import CostDocument, GroupEntry, costs_toml, read_costs
 from emsco_train.errors import DesignError
 
 __all__ = ["CostGroup", "CostModel", "Costs"]
+
+_PREFIX = "costs: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,39 @@ class CostModel:
             raise DesignError(f"{len(names)} costs are due, one per column in order; got {costs!r}. Or give a mapping by name")
         return cls.from_mapping(dict(zip(names, costs, strict=True)))
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], names: Sequence[str] | None = None) -> CostModel:
+        """Read a costs file: TOML, JSON of the same shape, or one line of numbers.
+
+        Parameters
+        ----------
+        path
+            The file; `emsco_train.cost_files` shows the three forms and how they are told apart.
+        names
+            Every feature of the data, in column order: needed for one line of numbers, which says nothing about names.
+        """
+        document = read_costs(path, names)
+        groups = tuple(CostGroup(group.name, group.cost, group.features) for group in document.groups)
+        try:
+            return cls(document.features, groups, document.unit)
+        except DesignError as error:
+            raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix(_PREFIX)}") from None
+
+    def to_toml(self) -> str:
+        """Return the text of a costs file that `from_file` reads back as it is.
+
+        Examples
+        --------
+        >>> print(CostModel.from_mapping({"age": 1, "blood test": 2.5}, unit="EUR").to_toml(), end="")
+        unit = "EUR"
+        <BLANKLINE>
+        [features]
+        age = 1
+        "blood test" = 2.5
+        """
+        groups = tuple(GroupEntry(group.name, group.cost, group.features) for group in self.groups)
+        return costs_toml(CostDocument(dict(self.features), groups, self.unit))
+
     def meter(self) -> Meter:
         """Return the cost function over these prices."""
         group_of = {name: group.name for group in self.groups for name in group.features}
@@ -171,4 +208,4 @@ def _listed(names: Sequence[str], limit: int = 20) -> str:
 
 def _raise_faults(faults: Sequence[str]) -> None:
     if faults:
-        raise DesignError("costs: " + "; ".join(faults))
+        raise DesignError(_PREFIX + "; ".join(faults))

@@ -7,11 +7,13 @@
         ├── DataError (ValueError)      rows, columns, labels or weights are unusable
         ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
         ├── FitError                    a stage model did not converge, or its classifier failed
+        ├── SelectionError              no design of a front satisfies the wish
         └── ExportError                 a bundle cannot be made
             ├── ConversionError         a classifier has no faithful ONNX graph
             └── VerificationError       runtime and training disagree about a row
 
     UserWarning
+    ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
     └── ThresholdWarning                a threshold so low that every item leaves at stage 1
 """
 
@@ -20,11 +22,13 @@ from __future__ import annotations
 from emsco_runtime.errors import EmscoError
 
 __all__ = [
+    "ConfidenceWarning",
     "ConversionError",
     "DataError",
     "DesignError",
     "ExportError",
     "FitError",
+    "SelectionError",
     "ThresholdWarning",
     "TrainError",
     "VerificationError",
@@ -47,6 +51,28 @@ class FitError(TrainError):
     """A stage model did not converge, or its classifier failed to fit."""
 
 
+class SelectionError(TrainError):
+    """No design of a front satisfies the wish.
+
+    Parameters
+    ----------
+    message
+        The wish, the nearest design, and how far it is.
+    nearest
+        Id of the nearest design; None when the front is empty.
+    """
+
+    def __init__(self, message: str, nearest: str | None = None) -> None:
+        # Both go to `args`, so that the error survives pickling between processes.
+        super().__init__(message, nearest)
+        self.message = message
+        self.nearest = nearest
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return self.message
+
+
 class ExportError(TrainError):
     """A bundle cannot be made of this design."""
 
@@ -57,6 +83,10 @@ class ConversionError(ExportError):
 
 class VerificationError(ExportError):
     """The runtime and the training evaluation disagree about some row; nothing was written."""
+
+
+class ConfidenceWarning(UserWarning):
+    """Class weights shift the probabilities: a confidence is no longer the chance of being right."""
 
 
 class ThresholdWarning(UserWarning):

@@ -32,7 +32,7 @@ from emsco_train.table import Table
 from emsco_train.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.verification import Verification, verify
 
-__all__ = ["Export", "export_design"]
+__all__ = ["Export", "ExportRows", "Heading", "draft_manifest", "export_design", "recorded_choices"]
 
 _UNSEALED = "0" * 64  # replaced by the manifest's own hash when it is sealed
 _MAX_GOLDEN = 100
@@ -62,7 +62,7 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class ExportRows:
     """One split: raw values, their codes, the true labels and their positions."""
 
     table: Table
@@ -72,7 +72,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heading:
+class Heading:
     """What the caller calls things, and what the golden items are drawn by."""
 
     name: str
@@ -150,7 +150,7 @@ def export_design(
         If runtime and training disagree about any row; nothing is written then.
     """
     settings = StageSettings(classifier, C, seed)
-    heading = _Heading(name, version, _timestamp(created), split, seed, _checked_count(golden))
+    heading = Heading(name, version, _timestamp(created), split, seed, _checked_count(golden))
     table = Table.of(X)
     design = check_stages(stages, table.names)
     names = [feature for stage in design for feature in stage]
@@ -174,14 +174,20 @@ def export_design(
         settings=settings,
         meter=prices.meter(),
     )
-    choices = _choices(settings, class_weight, weighted=sample_weight is not None)
-    manifest = _manifest(heading, model, prices, train, fresh, choices)
+    choices = recorded_choices(settings, class_weight, weighted=sample_weight is not None)
+    manifest = draft_manifest(heading, model, prices, train, fresh, choices)
     return _publish(path, manifest, model, train, fresh, force=force)
 
 
-def _manifest(
-    heading: _Heading, model: CascadeModel, prices: CostModel, train: _Rows, fresh: _Rows, choices: Mapping[str, JsonValue]
+def draft_manifest(
+    heading: Heading,
+    model: CascadeModel,
+    prices: CostModel,
+    train: ExportRows,
+    fresh: ExportRows,
+    choices: Mapping[str, JsonValue],
 ) -> Manifest:
+    """Return the manifest of a fitted design, not yet sealed."""
     try:
         return Manifest(
             id=_UNSEALED,
@@ -205,7 +211,7 @@ def _manifest(
 
 
 def _publish(
-    path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, train: _Rows, fresh: _Rows, *, force: bool
+    path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, train: ExportRows, fresh: ExportRows, *, force: bool
 ) -> Export:
     """Verify the bundle in memory, then write it: a bundle that disagrees with training never replaces one that does not."""
     graphs = [stage.graph for stage in model.stages]
@@ -215,11 +221,11 @@ def _publish(
     return Export(write_bundle(path, manifest, graphs, force=force), model, manifest.expected, held_out, training)
 
 
-def _rows(table: Table, truth: Sequence[Label], features: Sequence[Feature], labels: Sequence[Label], where: str) -> _Rows:
-    return _Rows(table, encode_table(features, table, where), tuple(truth), label_positions(truth, labels))
+def _rows(table: Table, truth: Sequence[Label], features: Sequence[Feature], labels: Sequence[Label], where: str) -> ExportRows:
+    return ExportRows(table, encode_table(features, table, where), tuple(truth), label_positions(truth, labels))
 
 
-def _held_out(held_out: object, features: Sequence[Feature], labels: Sequence[Label]) -> _Rows:
+def _held_out(held_out: object, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
     if not isinstance(held_out, tuple | list) or len(held_out) != 2:
         got = type(held_out).__name__
         raise DesignError(f"held_out is a pair (rows, labels) that training did not see, got {got}: give one")
@@ -251,7 +257,8 @@ def _stages(model: CascadeModel) -> tuple[Stage, ...]:
     )
 
 
-def _choices(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
+def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
+    """Return the choices that a manifest's provenance records."""
     weights: JsonValue = class_weight if isinstance(class_weight, str) else None
     if isinstance(class_weight, Mapping):
         weights = {str(label): float(weight) for label, weight in class_weight.items()}

@@ -1,0 +1,150 @@
+"""`Design`: an ordered division of the features into stages, with what it does on the validation rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emsco_train.errors import DesignError
+
+__all__ = ["Design", "design_id", "write_names", "write_stages"]
+
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One design of a front; make one with `Design.of`.
+
+    Parameters
+    ----------
+    id
+        12 hexadecimal digits: hash of stages and thresholds. The same design has the same id in every run.
+    stages
+        Names of the features newly acquired, stage by stage.
+    excluded
+        Features that no stage acquires.
+    coverage
+        Share of the rows that are accepted.
+    accuracy
+        Share of the accepted rows that get the right label; 0 when none is accepted.
+    cost
+        Mean cost per row, rejected ones included, in the user's unit.
+    fitness
+        Length of the vector (coverage, accuracy, cheapest / cost), where the cheapest is that of the front; 0 outside one.
+    ties
+        How many designs of the search have these same figures, this one included.
+    chromosome
+        Stage of each feature in column order, counted from 0; -1: left out.
+    thresholds
+        Confidence that each label needs, in label order.
+
+    Examples
+    --------
+    >>> design = Design.of((0, 2, 1, -1), ["a", "b", "c", "d"], (0.9, 0.9), coverage=0.8, accuracy=0.95, cost=1.7)
+    >>> design.stages, design.excluded, len(design.id)
+    ((('a',), ('c',), ('b',)), ('d',), 12)
+    """
+
+    id: str
+    stages: tuple[tuple[str, ...], ...]
+    excluded: tuple[str, ...]
+    coverage: float
+    accuracy: float
+    cost: float
+    fitness: float
+    ties: int
+    chromosome: tuple[int, ...]
+    thresholds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no rows can have."""
+        shares = (self.coverage, self.accuracy)
+        if not all(0 <= share <= 1 for share in shares) or not 0 <= self.cost < math.inf or self.ties < 1:
+            told = f"coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}"
+            raise DesignError(f"design {self.id}: {told}; shares from 0 to 1, a finite cost from 0 and ties from 1 are due")
+
+    @classmethod
+    def of(
+        cls,
+        chromosome: Sequence[int],
+        names: Sequence[str],
+        thresholds: Sequence[float],
+        *,
+        coverage: float,
+        accuracy: float,
+        cost: float,
+        ties: int = 1,
+    ) -> Design:
+        """Make a design from a chromosome.
+
+        Parameters
+        ----------
+        chromosome
+            Stage of each feature, compressed: every stage from 0 to the last has a feature.
+        names
+            The features in column order.
+        thresholds, coverage, accuracy, cost, ties
+            As in the class.
+        """
+        genes = tuple(int(gene) for gene in chromosome)
+        stages = _stages(genes, names)
+        limits = tuple(float(number) for number in thresholds)
+        return cls(
+            id=design_id(stages, limits),
+            stages=stages,
+            excluded=tuple(name for name, gene in zip(names, genes, strict=True) if gene < 0),
+            coverage=float(coverage),
+            accuracy=float(accuracy),
+            cost=float(cost),
+            fitness=0.0,
+            ties=int(ties),
+            chromosome=genes,
+            thresholds=limits,
+        )
+
+    @property
+    def threshold_text(self) -> str:
+        """The threshold as people write it: one number where all labels share it, else all of them."""
+        different = self.thresholds[:1] if len(set(self.thresholds)) == 1 else self.thresholds
+        return ",".join(repr(number) for number in different)
+
+
+def write_stages(stages: Sequence[Sequence[str]]) -> str:
+    """Return stages as one line: features joined by +, stages by |.
+
+    Examples
+    --------
+    >>> write_stages([["a"], ["b", "c+d"]])
+    'a|b+"c+d"'
+    """
+    return "|".join(write_names(stage) for stage in stages)
+
+
+def write_names(names: Sequence[str]) -> str:
+    """Return names joined by +; one that holds + or | or a quote is quoted, with its quotes doubled."""
+    return "+".join(_quoted(name) if set(name) & set('+|"') else name for name in names)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _stages(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    if len(genes) != len(names):
+        raise DesignError(f"chromosome {tuple(genes)} has {len(genes)} genes for {len(names)} features: one per feature is due")
+    last = max(genes, default=-1)
+    if min(genes, default=-1) < -1 or set(genes) - {-1} != set(range(last + 1)) or last < 0:
+        raise DesignError(f"chromosome {tuple(genes)} is not compressed: stages 0, 1, 2, ... without a gap, or -1, are due")
+    return tuple(tuple(name for name, gene in zip(names, genes, strict=True) if gene == stage) for stage in range(last + 1))
+
+
+def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float]) -> str:
+    """Return the id of a design: a hash of its stages, whatever the order of names within one, and of its thresholds."""
+    # Sorted, since the order of columns in a table is no part of a design.
+    content = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]

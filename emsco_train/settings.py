@@ -1,0 +1,258 @@
+"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that tells two sets of choices apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral
+from typing import Literal
+
+from emsco_train._numbers import is_number
+from emsco_train.errors import DesignError
+
+__all__ = ["MAX_STAGES", "Constraints", "Settings", "is_integer", "round_half_up"]
+
+# Chromosomes are int8, and the local search numbers the stages and the gaps between them.
+MAX_STAGES = 60
+
+
+def round_half_up(value: float) -> int:
+    """Round to the nearest integer, halves upwards: the one rounding of the whole algorithm.
+
+    Examples
+    --------
+    >>> round_half_up(2.5), round_half_up(3.5), round_half_up(2.4)
+    (3, 4, 2)
+    """
+    return math.floor(value + 0.5)
+
+
+def is_integer(value: object) -> bool:
+    """Return whether a value is an integer, of Python or numpy; True and False are not meant as numbers."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What a design must satisfy to be returned; None leaves a figure free.
+
+    Parameters
+    ----------
+    max_cost
+        Cap on the mean cost of an item, in the user's cost unit.
+    min_coverage
+        Floor on the share of accepted items.
+    min_accuracy
+        Floor on the share of accepted items with the right label.
+
+    Examples
+    --------
+    >>> Constraints(max_cost=40, min_accuracy=0.95)
+    Constraints(max_cost=40.0, min_coverage=None, min_accuracy=0.95)
+    """
+
+    max_cost: float | None = None
+    min_coverage: float | None = None
+    min_accuracy: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every number, and make them plain floats."""
+        floors = (("min_coverage", self.min_coverage), ("min_accuracy", self.min_accuracy))
+        faults = [
+            _fault(name, value, "a number in (0, 1], or None")
+            for name, value in floors
+            if value is not None and not _within(value, 0, 1, above=True)
+        ]
+        if self.max_cost is not None and not _within(self.max_cost, 0, math.inf, above=True):
+            faults.append(_fault("max_cost", self.max_cost, "a finite number above 0, or None"))
+        if faults:
+            raise DesignError("constraints: " + "; ".join(faults))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            object.__setattr__(self, field.name, None if value is None else float(value))
+
+    def any(self) -> bool:
+        """Return whether anything is constrained at all."""
+        return (self.max_cost, self.min_coverage, self.min_accuracy) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the genetic algorithm and of its polish; the defaults are the paper's where the paper has one.
+
+    Parameters
+    ----------
+    max_stages
+        Most stages of a design (k); None for min(n / 2 rounded half up, 10).
+    population
+        Chromosomes in a generation (|G|).
+    generations
+        Generations at most (max_iter).
+    patience
+        Stop when the fittest chromosome has not changed for so many generations (g); None never stops for that.
+    mutation
+        Chance of each gene to be redrawn (m); None for 1 / n.
+    crossover
+        Chance of a child to mix two parents (r).
+    elite
+        Share of the distinct chromosomes that pass unchanged (b).
+    beta
+        Bias of mutation against later stages; the larger, the fewer stages.
+    growth
+        Chromosomes added when the elite fills the population (inc).
+    epsilon
+        Added to the ratio of best to worst performance in the fitness: the room between two ranks.
+    distinct
+        What counts once in the elite and in the result: "objectives" (ours: ties are one) or "chromosomes" (the paper's).
+    share_ties
+        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not breed alone. Needs
+        distinct="objectives".
+    allow_exclusion
+        Whether a feature may be left out altogether.
+    pinned
+        Positions of features that stay in the first stage.
+    constraints
+        What a design must satisfy to be returned.
+    polish
+        Follow the last generation with a local search (ours, not the paper's).
+    polish_evaluations
+        Most designs that the local search evaluates; None for a million up to 16 features, where every feature set is soon
+        fitted and evaluations are quick, and 50,000 beyond.
+    polish_seconds
+        Most seconds that it takes; None for no limit. With a limit, results depend on the machine.
+
+    Examples
+    --------
+    >>> Settings(population=100).resolved(9).max_stages
+    5
+    """
+
+    max_stages: int | None = None
+    population: int = 300
+    generations: int = 150
+    patience: int | None = None
+    mutation: float | None = None
+    crossover: float = 0.8
+    elite: float = 0.2
+    beta: float = 2.0
+    growth: int = 0
+    epsilon: float = 0.01
+    distinct: Literal["objectives", "chromosomes"] = "objectives"
+    share_ties: bool = False
+    allow_exclusion: bool = False
+    pinned: tuple[int, ...] = ()
+    constraints: Constraints = Constraints()
+    polish: bool = False
+    polish_evaluations: int | None = None
+    polish_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every setting, list all faults in one error, and make numbers plain ones (so that hashes agree)."""
+        faults = [*_count_faults(self), *_number_faults(self), *_choice_faults(self)]
+        if faults:
+            raise DesignError("settings: " + "; ".join(faults))
+        for name in (*_LEAST, *_INTERVALS):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, int(value) if name in _LEAST else float(value))
+        object.__setattr__(self, "pinned", tuple(sorted(int(position) for position in self.pinned)))
+
+    def resolved(self, n: int) -> Settings:
+        """Return these settings with every default that depends on the number of features filled in.
+
+        Parameters
+        ----------
+        n
+            Number of features.
+
+        Raises
+        ------
+        DesignError
+            If there are more stages than features, or a pinned position that is no feature's.
+        """
+        stages = min(round_half_up(n / 2), 10) if self.max_stages is None else self.max_stages
+        if stages > n:
+            raise DesignError(f"max_stages is {stages}: an integer in [1, {n}] is due, since there are {n} features")
+        beyond = [position for position in self.pinned if position >= n]
+        if beyond:
+            raise DesignError(f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since there are {n} features")
+        return replace(
+            self,
+            max_stages=stages,
+            mutation=1 / n if self.mutation is None else self.mutation,
+            polish_evaluations=self.polish_evaluations or (1_000_000 if n <= 16 else 50_000),
+        )
+
+    def digest(self) -> str:
+        """Return a hash of all settings: the same in every process and on every machine.
+
+        Examples
+        --------
+        >>> Settings(beta=2).digest() == Settings(beta=2.0).digest() != Settings(beta=2.5).digest()
+        True
+        """
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Integers, with the least that each may be.
+_LEAST = {"max_stages": 1, "population": 2, "generations": 1, "patience": 1, "growth": 0, "polish_evaluations": 1}
+# Numbers, with their intervals: from, to, and whether the lower end is left out.
+_INTERVALS = {
+    "mutation": (0.0, 1.0, True),
+    "crossover": (0.0, 1.0, False),
+    "elite": (0.0, 1.0, False),
+    "beta": (1.0, math.inf, True),
+    "epsilon": (0.0, math.inf, True),
+    "polish_seconds": (0.0, math.inf, True),
+}
+_OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish_seconds")
+
+
+def _count_faults(settings: Settings) -> Iterator[str]:
+    for name, least in _LEAST.items():
+        value = getattr(settings, name)
+        most = MAX_STAGES if name == "max_stages" else math.inf
+        if value is None and name in _OPTIONAL:
+            continue
+        if not is_integer(value) or not least <= value <= most:
+            due = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer, {least} or more,"
+            yield _fault(name, value, due)
+
+
+def _number_faults(settings: Settings) -> Iterator[str]:
+    for name, (low, high, above) in _INTERVALS.items():
+        value = getattr(settings, name)
+        if value is None and name in _OPTIONAL:
+            continue
+        if not _within(value, low, high, above=above):
+            closing = f"{high:g}]" if high < math.inf else "infinity)"
+            yield _fault(name, value, f"a number in {'(' if above else '['}{low:g}, {closing}")
+
+
+def _choice_faults(settings: Settings) -> Iterator[str]:
+    if settings.distinct not in {"objectives", "chromosomes"}:
+        yield _fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
+    for name in ("share_ties", "allow_exclusion", "polish"):
+        if not isinstance(getattr(settings, name), bool):
+            yield _fault(name, getattr(settings, name), "True or False")
+    if settings.share_ties is True and settings.distinct == "chromosomes":
+        yield _fault("share_ties", settings.share_ties, "False with distinct='chromosomes', which knows no ties,")
+    if not isinstance(settings.constraints, Constraints):
+        yield _fault("constraints", settings.constraints, "a Constraints record")
+    pinned: object = settings.pinned
+    if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
+        yield _fault("pinned", pinned, "a tuple of feature positions, 0 or more,")
+    elif len(set(pinned)) < len(pinned):
+        yield _fault("pinned", pinned, "a tuple without repeats")
+
+
+def _within(value: object, low: float, high: float, *, above: bool) -> bool:
+    return is_number(value) and (low < value if above else low <= value) and value <= high
+
+
+def _fault(name: str, value: object, due: str) -> str:
+    return f"{name} is {value!r}: {due} is due"

@@ -1,0 +1,87 @@
+"""`Workbench`: what all searches of one problem share: fitted sets, prices in units, and designs as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_train.cost_units import CostUnits
+from emsco_train.design import Design
+from emsco_train.evaluator import CachedEvaluator, cumulative_sets
+from emsco_train.front import Front
+from emsco_train.problem import Problem
+from emsco_train.set_scorer import set_scorer
+from emsco_train.stage_bits import StageBits
+from emsco_train.thresholds import Threshold, resolve_thresholds
+
+__all__ = ["Workbench"]
+
+
+class Workbench:
+    """The searches of one problem, at one threshold or at several that share all fits.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    thresholds
+        Thresholds of a sweep; None for the problem's own alone.
+    jobs
+        Threads for the fits; results do not depend on their number.
+    max_bytes
+        Most memory for the cache of feature sets.
+    """
+
+    def __init__(
+        self, problem: Problem, thresholds: Sequence[Threshold] | None = None, *, jobs: int = 1, max_bytes: int = 2**30
+    ) -> None:
+        self.problem = problem
+        self.jobs = jobs
+        self.thresholds = (
+            (problem.thresholds,)
+            if thresholds is None
+            else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
+        )
+        self.units = CostUnits.of(problem.meter, problem.names)
+        self.bits = StageBits(set_scorer(problem, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes)
+
+    def evaluator(self, threshold: int = 0) -> CachedEvaluator:
+        """Return the evaluator of designs at one of the thresholds."""
+        return CachedEvaluator(self.bits, self.units, threshold)
+
+    def designs(self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0) -> list[Design]:
+        """Return designs with their figures on the validation rows, priced by the meter and rounded once."""
+        if not len(population):
+            return []
+        exits = self.evaluator(threshold).exits(population)
+        sets, valid = cumulative_sets(population)
+        rows = self.bits.items
+        made = []
+        for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
+            bills = [self._bill(chosen) for chosen in sets[index][valid[index]]]
+            left = exits.left[index, : len(bills)].tolist()
+            accepted, right = sum(left), int(exits.right[index].sum())
+            total = sum((count * Fraction(bill) for count, bill in zip(left, bills, strict=True)), Fraction(0))
+            cost = float(total + (rows - accepted) * Fraction(bills[-1])) / rows
+            made.append(
+                Design.of(
+                    genes,
+                    self.problem.names,
+                    self.thresholds[threshold],
+                    coverage=accepted / rows,
+                    accuracy=right / accepted if accepted else 0.0,
+                    cost=cost,
+                    ties=int(tied),
+                )
+            )
+        return made
+
+    def front(self, designs: Iterable[Design]) -> Front:
+        """Return designs as a front of this problem."""
+        return Front(designs, full_cost=self.problem.full_cost, offset=self.problem.offset, unit=self.problem.costs.unit)
+
+    def _bill(self, chosen: NDArray[np.bool_]) -> float:
+        return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])

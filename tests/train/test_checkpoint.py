@@ -1,0 +1,261 @@
+"""Checkpoints: a run that was killed goes on as if nothing had happened, and a wrong file is told apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emsco_train.checkpoint import VERSION, CheckpointError, Checkpoints, read_checkpoint, write_checkpoint
+from emsco_train.errors import TrainError
+from emsco_train.evolution import Evolution, Generation, evolve_population
+from emsco_train.objectives import Objectives
+from emsco_train.settings import Constraints, Settings
+from tests.train.toy_landscape import Landscape, random_landscape
+
+CHOSEN = Settings(
+    max_stages=3, population=30, generations=25, growth=2, allow_exclusion=True, constraints=Constraints(max_cost=40)
+)
+
+
+class Killed(Exception):
+    """Stands for a crash."""
+
+
+class Crashing:
+    """An evaluator that fails after some calls."""
+
+    def __init__(self, landscape: Landscape, calls: int) -> None:
+        """Wrap a landscape."""
+        self.landscape, self.n, self.rows, self.calls = landscape, landscape.n, landscape.rows, calls
+
+    def __call__(self, population: np.ndarray) -> Objectives:
+        """Evaluate, or crash."""
+        self.calls -= 1
+        if self.calls < 0:
+            raise Killed
+        return self.landscape(population)
+
+
+def told(found: Evolution) -> list[Any]:
+    """Return everything that two equal runs have in common."""
+    return [
+        found.chromosomes.tolist(),
+        found.objectives.vectors().tolist(),
+        found.ties.tolist(),
+        found.population.tolist(),
+        found.generations,
+        found.stopped,
+        found.evaluations,
+    ]
+
+
+def place(folder: Path, **changes: Any) -> Checkpoints:
+    """Return where the tests keep a checkpoint."""
+    return replace(Checkpoints(folder / "run.json", "data", every=3, resume=True), **changes)
+
+
+def test_a_run_broken_many_times_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+    """Crashes after a random number of generations, again and again; population, front and counts are equal in the end."""
+    landscape = random_landscape(6, 20, 0)
+    unbroken = evolve_population(landscape, CHOSEN, seed=5)
+    random = np.random.default_rng(0)
+    crashes = 0
+    while True:
+        try:
+            found = evolve_population(
+                Crashing(landscape, int(random.integers(1, 9))), CHOSEN, seed=5, checkpoints=place(tmp_path)
+            )
+        except Killed:
+            crashes += 1
+            continue
+        break
+    assert crashes >= 3
+    assert told(found) == told(unbroken)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_interrupted_and_timed_out_runs_go_on(tmp_path: Path) -> None:
+    """What ended by Ctrl-C or for lack of time was kept at its last generation, and goes on from there."""
+    landscape = random_landscape(6, 20, 0)
+    unbroken = evolve_population(landscape, CHOSEN, seed=5)
+
+    def stop(record: Generation) -> None:
+        if record.number == 10:
+            raise KeyboardInterrupt
+
+    first = evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path), on_generation=stop)
+    assert (first.stopped, first.generations) == ("interrupted", 10)
+    assert read_checkpoint(tmp_path / "run.json").generation == 10
+    second = evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path), time_limit=0.0)
+    assert (second.stopped, second.generations) == ("time", 10)
+    numbers: list[int] = []
+    third = evolve_population(
+        landscape, CHOSEN, seed=5, checkpoints=place(tmp_path), on_generation=lambda record: numbers.append(record.number)
+    )
+    assert told(third) == told(unbroken)
+    assert numbers == list(range(11, 26))
+    assert third.elapsed_s >= first.elapsed_s
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    """Its last generation is evaluated once more for the result, and that is all."""
+    landscape = random_landscape(6, 20, 0)
+    first = evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path))
+    before = landscape.calls
+    assert told(evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path))) == told(first)
+    assert landscape.calls == before + 1
+
+
+def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
+    """The old checkpoint is replaced, whatever it was."""
+    (tmp_path / "run.json").write_text("rubbish")
+    evolve_population(random_landscape(6, 20, 0), CHOSEN, seed=5, checkpoints=place(tmp_path, resume=False))
+    assert read_checkpoint(tmp_path / "run.json").generation == 25
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from emsco_train.checkpoint import Checkpoints
+from emsco_train.evolution import evolve_population
+from tests.train.test_checkpoint import CHOSEN
+from tests.train.toy_landscape import random_landscape
+place = Checkpoints(Path(sys.argv[1]), "data", every=1, resume=True)
+slow = lambda record: (print(record.number, flush=True), time.sleep(0.02))
+evolve_population(random_landscape(6, 20, 0), CHOSEN, seed=5, checkpoints=place, on_generation=slow)
+"""
+
+
+def test_killed_without_warning(tmp_path: Path) -> None:
+    """SIGKILL at a random moment, three times over, in processes of their own; the end is that of an unbroken run."""
+    random = np.random.default_rng(1)
+    path = tmp_path / "run.json"
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], env=dict(os.environ)
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(random.uniform(0.02, 0.15))
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+    assert 0 < read_checkpoint(path).generation < 25
+    landscape = random_landscape(6, 20, 0)
+    resumed = evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path))
+    assert told(resumed) == told(evolve_population(landscape, CHOSEN, seed=5))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Return a checkpoint of a finished run."""
+    evolve_population(random_landscape(6, 20, 0), replace(CHOSEN, generations=3), seed=5, checkpoints=place(tmp_path))
+    return tmp_path / "run.json"
+
+
+@pytest.mark.parametrize(
+    ("problem", "chosen", "seed", "what"),
+    [
+        ("other", replace(CHOSEN, generations=3), 5, "other data, costs or thresholds"),
+        ("data", replace(CHOSEN, generations=4), 5, "other settings"),
+        ("data", replace(CHOSEN, generations=3), 6, "other seed"),
+    ],
+)
+def test_checkpoint_of_another_run(kept: Path, problem: str, chosen: Settings, seed: int, what: str) -> None:
+    """Other data, settings or seed: refused before anything is evaluated."""
+    landscape = random_landscape(6, 20, 0)
+    with pytest.raises(CheckpointError, match=rf"run.json: this checkpoint belongs to a run with {what} .*begin anew"):
+        evolve_population(landscape, chosen, seed=seed, checkpoints=Checkpoints(kept, problem, resume=True))
+    assert landscape.evaluated == 0
+    assert issubclass(CheckpointError, TrainError)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_cut_short(kept: Path, share: float) -> None:
+    """A file that ends too early."""
+    content = kept.read_bytes()
+    kept.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(CheckpointError, match=r"run.json: damaged or cut short"):
+        read_checkpoint(kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "told_of"),
+    [
+        ({"version": VERSION + 1}, "newer than 1"),
+        ({"version": "1"}, "version"),
+        ({"format": "zip"}, "format"),
+        ({"size": -3}, "size"),
+        ({"surprise": 1}, "surprise"),
+        ({"population": [["a"]]}, "population.0.0"),
+    ],
+)
+def test_not_ours(kept: Path, change: dict[str, Any], told_of: str) -> None:
+    """A newer version, and fields that are wrong or unknown, are named."""
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | change))
+    with pytest.raises(CheckpointError, match=told_of):
+        read_checkpoint(kept)
+
+
+def test_not_even_an_object(kept: Path) -> None:
+    """JSON, but no checkpoint."""
+    kept.write_text("[]")
+    with pytest.raises(CheckpointError, match="the document"):
+        read_checkpoint(kept)
+
+
+@pytest.mark.parametrize(
+    "population",
+    [[[0] * 6], [[0] * 5] * 30, [[0, 0, 0, 0, 0, 7]] * 30, [[0, 0, 0, 0, 0, 2]] * 30, [[0], [0, 1]], [[10**20] * 6] * 30],
+)
+def test_damaged_population(kept: Path, population: list[list[int]]) -> None:
+    """Too few chromosomes, of the wrong length, or with impossible genes."""
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"population": population, "size": 30}))
+    with pytest.raises(CheckpointError, match="population is damaged: 30 chromosomes of 6 genes"):
+        evolve_population(random_landscape(6, 20, 0), replace(CHOSEN, generations=3), seed=5, checkpoints=place(kept.parent))
+
+
+@pytest.mark.parametrize("state", [{}, {"bit_generator": "PCG64"}, {"bit_generator": "MT19937", "state": {}}])
+def test_damaged_random_state(kept: Path, state: dict[str, Any]) -> None:
+    """The random generator's state must be one."""
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"random_state": state}))
+    with pytest.raises(CheckpointError, match="random_state is unusable"):
+        evolve_population(random_landscape(6, 20, 0), replace(CHOSEN, generations=3), seed=5, checkpoints=place(kept.parent))
+
+
+def test_unreadable_and_unwritable(kept: Path, tmp_path: Path) -> None:
+    """A folder in the file's place: one clear error, and no temporary file left behind."""
+    checkpoint = read_checkpoint(kept)
+    folder = tmp_path / "taken"
+    folder.mkdir()
+    (folder / "x").touch()
+    with pytest.raises(CheckpointError, match=r"taken: cannot be read"):
+        read_checkpoint(folder)
+    with pytest.raises(CheckpointError, match=r"taken: the checkpoint cannot be written"):
+        write_checkpoint(folder, checkpoint)
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        write_checkpoint(tmp_path / "nowhere" / "run.json", checkpoint)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run.json", "taken"]
+
+
+def test_round_trip(kept: Path) -> None:
+    """What is written is read again, the 128-bit state of the random generator included."""
+    checkpoint = read_checkpoint(kept)
+    write_checkpoint(kept, checkpoint)
+    assert read_checkpoint(kept) == checkpoint
+    assert checkpoint.random_state["state"]["state"] > 2**64  # type: ignore[index,call-overload,operator]
+
+
+def test_every_is_checked(tmp_path: Path) -> None:
+    """Zero generations between two checkpoints make no sense."""
+    with pytest.raises(TrainError, match="every is 0"):
+        place(tmp_path, every=0)

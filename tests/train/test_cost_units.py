@@ -1,0 +1,62 @@
+"""Costs in whole units."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emsco_runtime.meter import Meter
+from emsco_train.cost_units import CostUnits
+
+NAMES = ("a", "b", "c", "d")
+written = st.decimals(0, 1000, places=3).map(float) | st.sampled_from([0.1, 0.2, 0.3, 86.3, 41.59, 1e-6])
+any_price = written | st.floats(1e-9, 1e9)
+
+
+def meters(prices: st.SearchStrategy[float]) -> st.SearchStrategy[Meter]:
+    """Draw meters over four features and two groups."""
+    return st.builds(
+        lambda own, group_of, groups: Meter(dict(zip(NAMES, own, strict=True)), group_of, groups),
+        st.lists(prices, min_size=4, max_size=4).filter(any),
+        st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["g", "h"])),
+        st.fixed_dictionaries({"g": prices, "h": prices}),
+    )
+
+
+def all_sets() -> np.ndarray:
+    """Return the fifteen sets of four features."""
+    return np.array(list(itertools.product([False, True], repeat=4)))[1:]
+
+
+@given(meters(written))
+def test_prices_as_people_write_them_lose_nothing(meter: Meter) -> None:
+    """A set's units are its cost exactly: the meter's cost is the units by the scale, rounded once."""
+    units = CostUnits.of(meter, NAMES)
+    for chosen, cost in zip(all_sets(), units.cost(all_sets()).tolist(), strict=True):
+        names = [name for name, taken in zip(NAMES, chosen, strict=True) if taken]
+        exact = sum((Fraction(str(meter.features[name])) for name in names), Fraction(0))
+        exact += sum(
+            Fraction(str(meter.groups[group])) for group in {meter.group_of[name] for name in names if name in meter.group_of}
+        )
+        assert Fraction(cost) / Fraction(units.scale) == exact
+
+
+@given(meters(any_price))
+def test_any_prices_are_near_and_small_enough_to_add_up(meter: Meter) -> None:
+    """Whatever the prices, units are within a trillionth of the whole, and sums over millions of rows fit into 64 bits."""
+    units = CostUnits.of(meter, NAMES)
+    whole = meter.cost(NAMES)
+    for chosen, cost in zip(all_sets(), units.cost(all_sets()).tolist(), strict=True):
+        names = [name for name, taken in zip(NAMES, chosen, strict=True) if taken]
+        assert abs(cost / units.scale - meter.cost(names)) <= 1e-11 * whole
+        assert 0 <= cost <= 2**41
+
+
+def test_equal_costs_are_equal_whatever_the_order() -> None:
+    """0.1 + 0.2 and 0.3 are the same number of units."""
+    units = CostUnits.of(Meter({"a": 0.1, "b": 0.2, "c": 0.3}, {}, {}), ("a", "b", "c"))
+    assert units.cost(np.array([[True, True, False], [False, False, True]])).tolist() == [3, 3]

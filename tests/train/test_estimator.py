@@ -1,0 +1,456 @@
+"""`EmscoClassifier`: what scikit-learn expects of a classifier, and what only a cascade can tell."""
+
+# ruff: noqa: N806 - X is scikit-learn's name
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from emsco_runtime import Cascade
+from emsco_train.costs import CostGroup, CostModel
+from emsco_train.errors import DataError, DesignError, SelectionError
+from emsco_train.estimator import EmscoClassifier
+from emsco_train.features import FeatureOptions
+from emsco_train.searches import exhaustive
+from emsco_train.settings import Settings
+from emsco_train.splits import Shares
+
+HALVES = Shares(0.5, 0.5, 0.0, 0.0)
+NAMES = ["mean radius", "mean texture", "mean smoothness", "mean symmetry", "worst concavity", "worst area"]
+
+
+class TwoLabels(EmscoClassifier):
+    """The same, claiming to know two labels only: the checks then give their smallest tables enough rows of each."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Say so."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+_WEIGHT = "a repeated row may be dealt to another split than the one it repeats, and one without weight still is in one"
+_TINY = "the check's table has a label with one row, and train and validation each need one"
+TINY = dict.fromkeys(
+    [
+        "check_dont_overwrite_attributes",
+        "check_dont_overwrite_parameters",
+        "check_f_contiguous_array_estimator",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_dict_unchanged",
+        "check_fit2d_predict1d",
+    ],
+    _TINY,
+)
+ALWAYS = {
+    "check_sample_weight_equivalence": _WEIGHT,
+    "check_sample_weight_equivalence_on_dense_data": _WEIGHT,
+}
+REJECTING = {"check_classifiers_train": "counts a rejected row as wrong, and wants the label that a rejected row leans to"}
+PRETENDING = {"check_classifier_not_supporting_multiclass": "the class only claims, for these tests, to know two labels"}
+
+
+def checked(kind: type[EmscoClassifier], threshold: float, stages: int) -> EmscoClassifier:
+    """Return an estimator that the checks' small tables can be divided for, with a short search."""
+    return kind(
+        threshold=threshold,
+        max_stages=stages,
+        shares=HALVES,
+        search="evolve",
+        population=20,
+        generations=3,
+        n_jobs=1,
+        # The checks have labels of -1 and of text.
+        reject_label=-99,
+    )
+
+
+def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
+    """Return the checks that cannot pass, each with its reason."""
+    rejecting = REJECTING if estimator.threshold > 0.5 else {}
+    if isinstance(estimator, TwoLabels):
+        return ALWAYS | PRETENDING
+    return ALWAYS | TINY | rejecting
+
+
+# A threshold of 0.3 rejects nothing, and one stage takes all features: what is left is a plain classifier.
+@pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
+@pytest.mark.filterwarnings("ignore::emsco_train.errors.ConfidenceWarning")
+@parametrize_with_checks(
+    [checked(EmscoClassifier, 0.7, 2), checked(EmscoClassifier, 0.3, 1), checked(TwoLabels, 0.7, 2)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    """Every check of scikit-learn's passes, but for those that are listed above with their reasons."""
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer() -> tuple[pd.DataFrame, np.ndarray]:
+    """Return six columns of the breast cancer data, labels as text."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return X[NAMES], np.where(y == 1, "benign", "malignant")
+
+
+@pytest.fixture(scope="module")
+def model(cancer: tuple[pd.DataFrame, np.ndarray]) -> EmscoClassifier:
+    """Return a fitted estimator, with made-up costs."""
+    costs = CostModel.from_mapping(
+        dict(zip(NAMES, [1.0, 1.0, 2.0, 3.0, 5.0, 8.0], strict=True)),
+        groups=[CostGroup("worst", 4.0, tuple(NAMES[4:]))],
+        unit="EUR",
+    )
+    return EmscoClassifier(costs=costs, threshold=0.95, max_stages=3, random_state=0).fit(*cancer)
+
+
+def test_fit_sets_what_scikit_learn_and_people_look_at(model: EmscoClassifier) -> None:
+    """Labels, names, the front fittest first, and the fittest in use; the front is that of the search by itself."""
+    assert model.classes_.tolist() == ["benign", "malignant"]
+    assert (model.n_features_in_, model.feature_names_in_.tolist()) == (6, NAMES)
+    fitness = [design.fitness for design in model.front_]
+    assert fitness == sorted(fitness, reverse=True)
+    assert model.design_ == model.front_.select() == model.front_[0]
+    assert model.outcome_.method == "exhaustive"
+    assert exhaustive(model.problem_, Settings(max_stages=3), jobs=1).front == model.front_
+
+
+def test_predict_score_coverage_and_cost_are_those_of_the_decisions(
+    model: EmscoClassifier, cancer: tuple[pd.DataFrame, np.ndarray]
+) -> None:
+    """Labels, rejections, probabilities and bills agree with what the cascade decides row by row."""
+    X, y = cancer
+    decisions = model.decide(X)
+    predicted, scores = model.predict(X), model.predict_proba(X)
+    accepted = np.array([decision.status == "accepted" for decision in decisions])
+    assert predicted.dtype.kind == "U"
+    assert predicted.tolist() == [decision.label or "" for decision in decisions]
+    assert 0 < accepted.mean() < 1
+    assert model.coverage(X) == accepted.mean()
+    assert model.score(X, y) == pytest.approx((predicted == y)[accepted].mean())
+    assert model.cost(X) == pytest.approx(np.mean([decision.cost for decision in decisions]))
+    due = [[decision.probabilities[label] for label in model.classes_] for decision in decisions]
+    np.testing.assert_allclose(scores, due, rtol=0, atol=1e-12)
+    weights = np.arange(len(X))
+    assert model.score(X, y, weights) == pytest.approx(np.average((predicted == y)[accepted], weights=weights[accepted]))
+    direct = [model.cascade_.decide(row) for row in X.head(20).to_dict("records")]
+    assert [(one.label, one.cost, one.stages) for one in direct] == [
+        (decision.label, decision.cost, decision.stages) for decision in decisions[:20]
+    ]
+
+
+def test_score_is_zero_when_nothing_is_accepted(model: EmscoClassifier, cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """No accepted row, no accuracy; and weights must be one per row."""
+    X, y = cancer
+    rejected = np.flatnonzero(model.predict(X) == "")
+    assert model.score(X.iloc[rejected], y[rejected]) == 0.0
+    with pytest.raises(DataError, match="sample_weight has shape"):
+        model.score(X, y, [1.0])
+
+
+def test_the_figures_of_a_design_are_those_of_its_cascade_and_of_its_bundle(
+    model: EmscoClassifier, cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path
+) -> None:
+    """On the validation rows, search, cascade in memory, export and the bundle that is loaded again count the same."""
+    X, y = cancer
+    problem = model.problem_
+    rows, truth = X.iloc[problem.validation.rows], y[problem.validation.rows]
+    other = clone(model).fit(X, y)
+    for number, design in enumerate([model.front_[0], model.front_[-1], model.front_.select(min_accuracy=0.99)]):
+        other.use(design)
+        figures = (other.coverage(rows), other.score(rows, truth), other.cost(rows))
+        assert figures == pytest.approx((design.coverage, design.accuracy, design.cost), rel=1e-12)
+        export = model.export(tmp_path / str(number), design, split="validation", name="cancer", version="7")
+        expected = export.expected
+        assert expected.accepted / expected.rows == design.coverage
+        assert expected.right / expected.accepted == design.accuracy
+        assert expected.cost.mean == pytest.approx(design.cost, rel=1e-12)
+        loaded = Cascade.load(tmp_path / str(number))
+        assert loaded.manifest.name == "cancer"
+        labels = [label or "" for label in loaded.decide_columns(X).label]
+        assert labels == other.predict(X).tolist()
+        assert loaded.bundle.models == other.cascade_.bundle.models
+
+
+def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier, tmp_path: Path) -> None:
+    """Without a word about it: the fittest, with figures on rows that nothing has seen; other splits by name."""
+    export = model.export(tmp_path / "a")
+    assert (export.expected.split, export.expected.rows) == ("test", len(model.problem_.test or ()))
+    assert [stage.acquire for stage in export.bundle.manifest.stages] == list(model.design_.stages)
+    assert model.export(tmp_path / "a", split="certify", force=True).expected.split == "certify"
+    with pytest.raises(DesignError, match="split is 'train': one of validation, test, certify is due"):
+        model.export(tmp_path / "b", split="train")
+
+
+def test_without_test_rows_the_validation_rows_stand_in(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """Shares without a test split still export; weights of rows and labels are told and used again."""
+    X, y = cancer
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    fitted = EmscoClassifier(max_stages=2, shares=HALVES, random_state=1, C=0.5, class_weight={"benign": 1.04}).fit(X, y, weights)
+    export = fitted.export(tmp_path / "bundle")
+    assert export.expected.split == "validation"
+    assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
+    assert export.bundle.models == fitted.cascade_.bundle.models
+    told = export.bundle.manifest.provenance.settings
+    assert (told["C"], told["sample_weight"], told["class_weight"]) == (0.5, True, {"benign": 1.04})
+
+
+def test_low_thresholds_are_told_once(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """The fit warns at the user's own line; an export of what was fitted does not say it again."""
+    with pytest.warns(UserWarning, match="at or below 1 / 2 labels") as told:
+        fitted = EmscoClassifier(threshold=0.5, max_stages=1, random_state=0).fit(*cancer)
+    assert told[0].filename == __file__
+    fitted.export(tmp_path / "bundle")
+
+
+def test_same_random_state_same_front(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """A seed, and a generator that draws the same one, repeat a fit whatever the threads; another seed may not."""
+    X, y = cancer
+    base = EmscoClassifier(max_stages=2, search="evolve", population=40, generations=5, random_state=3, n_jobs=1)
+    fits = [clone(base).set_params(n_jobs=jobs).fit(X, y) for jobs in (1, 2, -1)]
+    assert fits[0].front_ == fits[1].front_ == fits[2].front_
+    drawn = [clone(base).set_params(random_state=np.random.RandomState(5)).fit(X, y).front_ for _ in range(2)]
+    assert drawn[0] == drawn[1] != fits[0].front_
+
+
+def test_pipelines_cross_validation_and_pickles(model: EmscoClassifier, cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """A step of a pipeline, a subject of cross-validation, and the same answers after a pickle."""
+    X, y = cancer
+    line = Pipeline([("same", FunctionTransformer()), ("cascade", EmscoClassifier(max_stages=2, random_state=0))])
+    assert (line.fit(X, y).predict(X) == line[-1].predict(X)).all()
+    line.set_params(cascade__threshold=0.99)
+    assert cross_val_score(line, X, y, cv=2).min() > 0.9
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.front_ == model.front_
+
+
+def table(rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a frame of numbers with gaps, categories, booleans, and labels of three kinds."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=rows)
+    kind = rng.choice(["a", "b", "c"], rows)
+    seen = rng.random(rows) < 0.5
+    y = np.digitize(size + (kind == "a") + seen + 0.3 * rng.normal(size=rows), [0.3, 1.2])
+    frame = pd.DataFrame({"size": size, "kind": pd.Categorical(kind), "seen": seen, "noise": rng.normal(size=rows)})
+    frame.loc[::10, "size"] = np.nan
+    return frame, y
+
+
+def test_frames_with_categories_and_gaps(tmp_path: Path) -> None:
+    """Gaps are filled, categories are columns, three labels are three; whole numbers are rejected as -1."""
+    X, y = table()
+    fitted = EmscoClassifier(threshold=0.6, random_state=0).fit(X, y)
+    predicted = fitted.predict(X)
+    assert predicted.dtype.kind == "i"
+    assert set(predicted.tolist()) == {-1, 0, 1, 2}
+    assert {feature.name: feature.kind for feature in fitted.problem_.features}["kind"] == "categorical"
+    assert fitted.predict_proba(X).shape == (len(X), 3)
+    options = {"kind": FeatureOptions(unknown="ignore"), "noise": FeatureOptions(fallback=None, missing="impute")}
+    lenient = clone(fitted).set_params(features=options).fit(X, y)
+    assert lenient.decide(X.head(1).assign(kind="d"))[0].status in {"accepted", "rejected"}
+    exported = lenient.export(tmp_path / "bundle", split="validation")
+    assert exported.bundle.models == lenient.cascade_.bundle.models
+    features = {feature.name: feature for feature in lenient.problem_.features}
+    assert all(feature == features[feature.name] for feature in exported.bundle.manifest.features)
+
+
+def test_mappings_arrays_and_frames_are_the_same_rows() -> None:
+    """The form of the rows changes nothing; a mapping may have its columns in any order, and more of them."""
+    X, y = table()
+    numbers = X[["size", "noise"]]
+    by_frame = EmscoClassifier(random_state=0).fit(numbers, y)
+    mapping = {name: numbers[name].to_numpy() for name in reversed(numbers.columns)}
+    by_mapping = EmscoClassifier(random_state=0).fit(dict(reversed(mapping.items())), y.tolist())
+    assert by_mapping.feature_names_in_.tolist() == ["size", "noise"]
+    assert by_mapping.front_ == by_frame.front_
+    assert (by_mapping.predict(mapping | {"more": y}) == by_frame.predict(numbers)).all()
+    by_array = EmscoClassifier(random_state=0).fit(numbers.to_numpy(), y)
+    assert not hasattr(by_array, "feature_names_in_")
+    assert (by_array.predict(numbers.to_numpy()) == by_frame.predict(numbers)).all()
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert (by_frame.predict(numbers.to_numpy()) == by_frame.predict(numbers)).all()
+    with pytest.raises(DataError, match="no column 'noise'"):
+        by_mapping.predict({"size": [1.0]})
+    with pytest.raises(ValueError, match="feature names should match"):
+        by_frame.predict(numbers[["noise", "size"]])
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        by_array.predict(csr_array(numbers.fillna(0).to_numpy()))
+    # A new fit forgets the names of the last one.
+    by_array.fit(dict.fromkeys("ab", numbers["size"]), y)
+    assert by_array.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_groups_stay_together(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """Rows with equal groups are in one split."""
+    X, y = cancer
+    groups = np.arange(len(X)) // 3
+    fitted = EmscoClassifier(max_stages=1, random_state=0).fit(X, y, groups=groups)
+    parts = [set(groups[split.rows]) for split in fitted.problem_.splits()]
+    assert sum(map(len, parts)) == len(set(groups))
+
+
+def test_labels_of_numbers_and_text() -> None:
+    """Mixed labels come out as they are, in an array of objects; rejections are -1."""
+    X, y = table()
+    mixed = [["no", 1, "yes"][label] for label in y]
+    fitted = EmscoClassifier(threshold=0.6, random_state=0).fit(X, mixed)
+    assert fitted.classes_.tolist() == [1, "no", "yes"]
+    assert set(fitted.predict(X).tolist()) == {-1, 1, "no", "yes"}
+
+
+@pytest.mark.parametrize(("reject", "shown"), [("unsure", "unsure"), (9, 9), (None, "")])
+def test_the_reject_value(cancer: tuple[pd.DataFrame, np.ndarray], reject: Any, shown: Any) -> None:
+    """Text, a number among text, or the default."""
+    X, y = cancer
+    fitted = EmscoClassifier(max_stages=1, threshold=0.999, reject_label=reject, random_state=0).fit(X, y)
+    assert fitted.reject_label_ == shown
+    assert set(fitted.predict(X).tolist()) == {"benign", "malignant", shown}
+
+
+@pytest.mark.parametrize(("reject", "message"), [(1, "which is a label too"), (0.5, "text, a whole number, or None is due")])
+def test_a_reject_value_that_is_none(reject: Any, message: str) -> None:
+    """A label cannot stand for a rejection, nor can something that is no label's type; -1 by default neither."""
+    X, y = table()
+    with pytest.raises(DesignError, match=message):
+        EmscoClassifier(reject_label=reject, random_state=0).fit(X, y)
+    with pytest.raises(DesignError, match="reject_label is -1, which is a label too"):
+        EmscoClassifier(random_state=0).fit(X, y - 1)
+
+
+def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """Pinned features are in the first stage of every design, by name or by position; designs keep to the constraints."""
+    X, y = cancer
+    fitted = EmscoClassifier(
+        max_stages=3, pinned=["mean symmetry", 0], allow_exclusion=True, max_cost=4.0, min_accuracy=0.9, random_state=0
+    ).fit(X, y)
+    for design in fitted.front_:
+        assert {"mean symmetry", "mean radius"} <= set(design.stages[0])
+        assert design.cost <= 4
+        assert design.accuracy >= 0.9
+    with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
+        clone(fitted).set_params(max_cost=0.5).fit(X, y)
+
+
+@pytest.mark.parametrize("method", ["evolve", "exhaustive"])
+def test_a_search_on_a_sample_is_measured_on_all_rows(cancer: tuple[pd.DataFrame, np.ndarray], method: Any) -> None:
+    """Designs found on few rows have the figures of all validation rows, and none dominates another there."""
+    X, y = cancer
+    fitted = EmscoClassifier(
+        max_stages=2, max_search_rows=60, search=method, population=40, generations=5, shares=HALVES, random_state=0
+    ).fit(X, y)
+    whole = {design.id: design for design in exhaustive(fitted.problem_, Settings(max_stages=2), ties="all", jobs=1).front}
+    rows = fitted.problem_.validation.rows
+    assert fitted.coverage(X.iloc[rows]) == fitted.design_.coverage
+    figures = [(design.coverage, design.accuracy, -design.cost) for design in fitted.front_]
+    for one in figures:
+        assert not any(other != one and all(a >= b for a, b in zip(other, one, strict=True)) for other in figures)
+    for design in fitted.front_:
+        if design.id in whole:
+            assert (design.coverage, design.cost) == (whole[design.id].coverage, whole[design.id].cost)
+    assert len(fitted.problem_.train) > 60
+    with pytest.raises(SelectionError, match="satisfies"):
+        clone(fitted).set_params(min_accuracy=1.0, min_coverage=1.0).fit(X, y)
+
+
+def test_other_stage_models(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """A tree per stage: the cascade decides as the search counted."""
+    X, y = cancer
+    tree = DecisionTreeClassifier(max_depth=3)
+    fitted = EmscoClassifier(classifier=tree, max_stages=2, population=10, generations=2, shares=HALVES, random_state=0).fit(
+        X[NAMES[:3]], y
+    )
+    assert fitted.outcome_.method == "evolve"
+    assert fitted.coverage(X[NAMES[:3]].iloc[fitted.problem_.validation.rows]) == fitted.design_.coverage
+
+
+def test_verbose_tells_progress(cancer: tuple[pd.DataFrame, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+    """One line per generation, or one per tenth of an exact search; nothing by default."""
+    X, y = cancer
+    base = EmscoClassifier(max_stages=2, population=20, generations=3, random_state=0)
+    base.fit(X, y)
+    assert capsys.readouterr().out == ""
+    clone(base).set_params(verbose=1, search="evolve").fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"generation {number}" for number in range(len(lines))]
+    clone(base).set_params(verbose=1).fit(X, y)
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1].startswith("exact search: 100 % of ")
+    assert len(told) <= 11
+
+
+def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """The genetic search keeps what it has; an exact one that would take longer is refused."""
+    X, y = cancer
+    base = EmscoClassifier(max_stages=3, search="evolve", population=20, time_limit=1e-9, random_state=0)
+    assert base.fit(X, y).outcome_.stopped == "time"
+    with pytest.raises(DesignError, match="the exact search is too large"):
+        clone(base).set_params(search="exhaustive").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"search": "magic"}, "search is 'magic': 'auto', 'evolve' or 'exhaustive' is due"),
+        ({"pinned": ["size", "colour"]}, "pinned holds 'colour', which is no feature"),
+        ({"pinned": "size"}, "pinned is 'size': a list of feature names or positions is due"),
+        ({"pinned": [4]}, r"pinned holds \[4\]"),
+        ({"pinned": [True]}, "pinned holds True"),
+        ({"population": 0}, "population is 0"),
+        ({"max_stages": 9}, "max_stages is 9"),
+        ({"n_jobs": 0}, "jobs is 0"),
+        ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
+        ({"threshold": 1.5}, "1.5 for label"),
+        ({"max_search_rows": 1}, "sample of 1 rows"),
+        ({"min_accuracy": 2}, "min_accuracy is 2"),
+        ({"features": {"colour": FeatureOptions()}}, "options for"),
+    ],
+)
+def test_settings_that_cannot_be(setting: dict[str, Any], message: str) -> None:
+    """One clear error of ours for each, when it is fitted."""
+    X, y = table()
+    with pytest.raises(DesignError, match=message):
+        EmscoClassifier(random_state=0, **setting).fit(X, y)
+
+
+def test_designs_of_other_data_are_refused(model: EmscoClassifier) -> None:
+    """A design must have the features and labels of the fit."""
+    X, y = table()
+    fitted = EmscoClassifier(random_state=0).fit(X, y)
+    with pytest.raises(DesignError, match="has other features or labels"):
+        model.use(fitted.design_)
+    with pytest.raises(DesignError, match="design is str: a Design is due"):
+        model.export("nowhere", "fittest")  # type: ignore[arg-type]
+
+
+def test_labels_and_weights_that_cannot_be() -> None:
+    """One label, no labels, real numbers, weights of nothing: told before any search."""
+    X, y = table()
+    fit = EmscoClassifier(random_state=0).fit
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        fit(X, None)
+    with pytest.raises(DataError, match="y has only 1 class"):
+        fit(X, y * 0)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        fit(X, y + 0.5)
+    with pytest.raises(DataError, match="only the label 'a'"):
+        fit(X, np.array(["a"] * len(X), dtype=object))
+    with pytest.raises(DataError, match="sample_weight is zero for every row"):
+        fit(X, y, np.zeros(len(X)))
+    with pytest.raises(DataError, match="sample_weight leaves only 1 class"):
+        fit(X, y, (y == 1).astype(float))
+    with pytest.raises(DataError, match="sample_weight has shape"):
+        fit(X, y, [1.0])

@@ -1,0 +1,295 @@
+"""The genetic algorithm as a whole: its two properties, halting rules, growth, interruptions and constraints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emsco_train.chromosome import Space, compress
+from emsco_train.errors import DesignError
+from emsco_train.evolution import Evolution, Generation, evolve_population
+from emsco_train.generation import Breeder
+from emsco_train.objectives import Objectives
+from emsco_train.pareto import non_dominated, pareto_layers
+from emsco_train.settings import Constraints, Settings, round_half_up
+from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
+
+SMALL = Settings(max_stages=3, population=40, generations=12)
+
+
+class Recorder:
+    """An evaluator that remembers every design it was asked about."""
+
+    def __init__(self, landscape: Landscape) -> None:
+        """Wrap a landscape."""
+        self.landscape, self.n, self.rows = landscape, landscape.n, landscape.rows
+        self.asked: list[np.ndarray] = []
+
+    def __call__(self, population: np.ndarray) -> Objectives:
+        """Evaluate and remember."""
+        self.asked.append(population.copy())
+        return self.landscape(population)
+
+
+def same(one: Evolution, two: Evolution) -> bool:
+    """Return whether two runs found the same, bit for bit, in the same way."""
+    return (
+        np.array_equal(one.chromosomes, two.chromosomes)
+        and np.array_equal(one.objectives.vectors(), two.objectives.vectors())
+        and np.array_equal(one.ties, two.ties)
+        and np.array_equal(one.population, two.population)
+        and (one.generations, one.stopped, one.evaluations) == (two.generations, two.stopped, two.evaluations)
+    )
+
+
+def test_same_seed_same_run() -> None:
+    """Seed and settings decide everything; another seed searches elsewhere."""
+    landscape = random_landscape(6, 20, 0)
+    one, two, other = (evolve_population(landscape, SMALL, seed=seed) for seed in (1, 1, 2))
+    assert same(one, two)
+    assert not np.array_equal(one.population, other.population)
+
+
+@pytest.mark.parametrize("distinct", ["objectives", "chromosomes"])
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.booleans())
+def test_property_1(distinct: Any, seed: int, exclusion: bool) -> None:
+    """A design that nothing dominates globally, once met, is returned: as a chromosome, or as its objective vector."""
+    landscape = random_landscape(5, 15, seed)
+    recorder = Recorder(landscape)
+    chosen = replace(SMALL, distinct=distinct, allow_exclusion=exclusion, population=60)
+    found = evolve_population(recorder, chosen, seed=seed)
+    met = np.unique(np.concatenate(recorder.asked), axis=0)
+    best = exact_front(landscape, all_designs(5, 3, exclusion=exclusion))
+    top = [tuple(row) in best for row in landscape(met).vectors().tolist()]
+    if distinct == "objectives":
+        assert vectors(landscape(met[top])) <= vectors(found.objectives)
+    elif len(met[top]) <= 60:
+        returned = {tuple(row) for row in found.chromosomes.tolist()}
+        assert {tuple(row) for row in met[top].tolist()} <= returned
+
+
+def test_result_is_the_front_of_the_last_generation() -> None:
+    """Distinct, not dominated within it, fittest first, with objectives that the evaluator gives."""
+    landscape = random_landscape(6, 20, 3)
+    found = evolve_population(landscape, SMALL, seed=0)
+    last = landscape(found.population)
+    assert vectors(found.objectives) == vectors(last.take(non_dominated(last)))
+    assert len(vectors(found.objectives)) == len(found.chromosomes)
+    assert np.array_equal(landscape(found.chromosomes).vectors(), found.objectives.vectors())
+    performance = last.performance()
+    by_row = {tuple(row): value for row, value in zip(found.population.tolist(), performance, strict=True)}
+    told = [by_row[tuple(row)] for row in found.chromosomes.tolist()]
+    assert told == sorted(told, reverse=True)
+    assert np.array_equal(found.best, found.chromosomes[0])
+    tied = [
+        len({tuple(r) for r, v in zip(found.population.tolist(), last.vectors().tolist(), strict=True) if v == vector})
+        for vector in found.objectives.vectors().tolist()
+    ]
+    assert found.ties.tolist() == tied
+
+
+def test_each_generation_follows_the_rules() -> None:
+    """Elite first and unchanged, the size held, every chromosome allowed; only different children are evaluated."""
+    recorder = Recorder(random_landscape(6, 20, 4))
+    breeder = Breeder.of(recorder, SMALL, 0)
+    state = breeder.first()
+    for number in range(8):
+        elite = breeder.elite_size(state)
+        layers = pareto_layers(state.objectives)
+        front = len(vectors(state.objectives.take(layers == 0)))
+        assert elite == max(round_half_up(0.2 * len(vectors(state.objectives))), front)
+        following = breeder.next(state)
+        assert following.number == number + 1
+        assert len(following.population) == 40
+        assert np.array_equal(following.population[:elite], state.population[state.placed.order[:elite]])
+        assert np.array_equal(compress(following.population), following.population)
+        assert following.population.max() < 3
+        children = np.unique(following.population[elite:], axis=0)
+        assert np.array_equal(recorder.asked[-1], children)
+        assert following.evaluations == state.evaluations + len(children)
+        assert np.array_equal(recorder.landscape(following.population).vectors(), following.objectives.vectors())
+        state = following
+
+
+def test_generations_and_records() -> None:
+    """Rule (i), and one frozen record for each generation, the first population included."""
+    told: list[Generation] = []
+    found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, on_generation=told.append)
+    assert (found.stopped, found.generations) == ("generations", 12)
+    assert [record.number for record in told] == list(range(13))
+    assert told[-1].evaluations == found.evaluations
+    assert told[-1].best == tuple(found.best.tolist())
+    assert told[-1].front == len(found.chromosomes)
+    assert told[-1].size == 40
+    assert all(one.elapsed_s <= two.elapsed_s for one, two in pairwise(told))
+    assert all(0 < record.performance <= 3**0.5 and np.isfinite(record.log_fitness) for record in told)
+    with pytest.raises(AttributeError):
+        told[0].number = 3  # type: ignore[misc]
+
+
+def test_patience() -> None:
+    """Rule (ii): the fittest chromosome has been the same for so many generations, and not for fewer."""
+    told: list[Generation] = []
+    chosen = replace(SMALL, patience=4, generations=500)
+    found = evolve_population(random_landscape(6, 20, 0), chosen, seed=0, on_generation=told.append)
+    assert found.stopped == "patience"
+    best = [record.best for record in told]
+    assert len(set(best[-5:])) == 1
+    assert all(len(set(best[index : index + 5])) > 1 for index in range(len(best) - 5))
+
+
+def _all_tied(n: int = 6) -> Landscape:
+    """Return a landscape where everything is accepted at once, and features cost the same: first stages decide."""
+    confident = np.ones((1 << n, 10), dtype=bool)
+    return Landscape(confident, confident, np.ones(n, dtype=np.int64))
+
+
+def test_full_elite_halts_the_papers_way_only() -> None:
+    """Rule (iii): ties fill the population and halt the search where chromosomes count; objective vectors do not."""
+    chosen = replace(SMALL, population=5, generations=60)
+    papers = evolve_population(_all_tied(), replace(chosen, distinct="chromosomes"), seed=0)
+    assert papers.stopped == "elite"
+    assert papers.generations < 60
+    assert len(papers.chromosomes) == 5
+    ours = evolve_population(_all_tied(), chosen, seed=0)
+    assert ours.stopped == "generations"
+    assert len(ours.chromosomes) == 1
+    assert ours.ties[0] >= 1
+
+
+def test_growth() -> None:
+    """With room to grow, a full elite makes the population larger; when it is not needed any more, it shrinks again."""
+    sizes: list[int] = []
+    chosen = replace(SMALL, population=5, generations=30, growth=2, distinct="chromosomes")
+    found = evolve_population(_all_tied(), chosen, seed=0, on_generation=lambda record: sizes.append(record.size))
+    assert found.stopped == "generations"
+    assert max(sizes) > 5
+    assert {abs(one - two) for one, two in pairwise(sizes)} <= {0, 2}
+
+
+@pytest.mark.parametrize(("elite", "size", "expected"), [(5, 5, 7), (3, 7, 5), (5, 7, 7), (4, 7, 5), (2, 5, 5)])
+def test_next_size_by_hand(elite: int, size: int, expected: int) -> None:
+    """Grow when the elite fills the population; shrink when it leaves more than the growth free, never below the start."""
+    breeder = Breeder.of(_all_tied(), replace(SMALL, population=5, growth=2), 0)
+    state = replace(breeder.first(), size=size)
+    assert breeder._next_size(state, elite) == expected
+
+
+@pytest.mark.parametrize(
+    "chosen", [Settings(max_stages=1), Settings(pinned=(0, 1, 2, 3, 4, 5)), Settings(max_stages=1, pinned=(2,))]
+)
+def test_single_design(chosen: Settings) -> None:
+    """One stage, or everything pinned: the one design there is, without a search."""
+    landscape = random_landscape(6, 20, 0)
+    found = evolve_population(landscape, chosen, seed=0)
+    assert (found.stopped, found.generations, landscape.evaluated) == ("single", 0, 1)
+    assert found.chromosomes.tolist() == [[0] * 6]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, None])
+def test_seed_is_checked(seed: Any) -> None:
+    """A seed that is no natural number is refused before anything is evaluated."""
+    landscape = random_landscape(4, 5, 0)
+    with pytest.raises(DesignError, match="seed is"):
+        evolve_population(landscape, Settings(), seed=seed)
+    assert landscape.evaluated == 0
+
+
+def test_time_limit_keeps_the_front() -> None:
+    """No time at all: the first population is evaluated, and its front returned."""
+    found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, time_limit=0.0)
+    assert (found.stopped, found.generations) == ("time", 0)
+    assert len(found.chromosomes)
+
+
+@pytest.mark.parametrize("where", ["evaluator", "callback"])
+def test_interruption_keeps_the_front_so_far(where: str) -> None:
+    """Ctrl-C in the middle of generation 5: the front of the last complete generation is returned."""
+    landscape = random_landscape(6, 20, 0)
+
+    class Interrupting(Recorder):
+        def __call__(self, population: np.ndarray) -> Objectives:
+            if len(self.asked) == 5 and where == "evaluator":
+                raise KeyboardInterrupt
+            return super().__call__(population)
+
+    def callback(record: Generation) -> None:
+        if record.number == 4 and where == "callback":
+            raise KeyboardInterrupt
+
+    found = evolve_population(Interrupting(landscape), SMALL, seed=0, on_generation=callback)
+    assert (found.stopped, found.generations) == ("interrupted", 4)
+    assert same(replace(found, stopped="generations"), evolve_population(landscape, replace(SMALL, generations=4), seed=0))
+
+
+def test_constraints() -> None:
+    """Only feasible designs are returned, and they are the feasible part of the exact front."""
+    landscape = random_landscape(5, 20, 1)
+    wish = Constraints(max_cost=9.0, min_coverage=0.6)
+    found = evolve_population(landscape, replace(SMALL, constraints=wish, population=100, generations=60, mutation=0.4), seed=0)
+    assert (found.objectives.mean_cost <= 9.0).all()
+    assert (found.objectives.coverage >= 0.6).all()
+    exact = exact_front(landscape, all_designs(5, 3))
+    feasible = {vector for vector in exact if vector[2] <= 9 * 20 and vector[0] >= 12}
+    assert feasible
+    assert vectors(found.objectives) == feasible
+
+
+def test_nothing_feasible() -> None:
+    """An empty front, and the nearest design beside it."""
+    landscape = random_landscape(5, 20, 1)
+    wish = Constraints(max_cost=0.001)
+    found = evolve_population(landscape, replace(SMALL, constraints=wish), seed=0)
+    assert len(found.chromosomes) == len(found.objectives) == len(found.ties) == 0
+    assert found.best_objectives.cost[0] == landscape(found.population).cost.min()
+
+
+def test_pins_and_exclusion_hold() -> None:
+    """Every design evaluated respects them."""
+    recorder = Recorder(random_landscape(6, 20, 5))
+    evolve_population(recorder, replace(SMALL, pinned=(1, 4), allow_exclusion=True), seed=0)
+    met = np.concatenate(recorder.asked)
+    assert (met[:, [1, 4]] == 0).all()
+    assert (met == -1).any()
+
+
+def test_small_spaces_are_found_whole() -> None:
+    """Six features, three stages: the exact front, every vector of it."""
+    landscape = random_landscape(6, 20, 6)
+    found = evolve_population(landscape, Settings(max_stages=3), seed=0)
+    assert vectors(found.objectives) == exact_front(landscape, all_designs(6, 3))
+
+
+@pytest.mark.parametrize(("stages", "least"), [(2, 0.95), (3, 0.8)])
+def test_share_of_a_realistic_front(stages: int, least: float) -> None:
+    """Eight features with real logistic fits: mean share of the exact front over three seeds, at the paper's settings."""
+    landscape = fitted_landscape(8)
+    exact = exact_front(landscape, all_designs(8, stages))
+    runs = [evolve_population(landscape, Settings(max_stages=stages), seed=seed) for seed in range(3)]
+    assert np.mean([len(vectors(run.objectives) & exact) / len(exact) for run in runs]) >= least
+
+
+def test_sharing_ties_keeps_property_1() -> None:
+    """The wheel changes, what is kept does not: the front never gets worse from one generation to the next."""
+    breeder = Breeder.of(random_landscape(6, 20, 7), replace(SMALL, share_ties=True), 0)
+    state = breeder.first()
+    for _ in range(10):
+        following = breeder.next(state)
+        before = state.objectives.take(state.placed.order[: state.placed.front])
+        both = before.join([following.objectives])
+        still = non_dominated(both)[: len(before)]
+        assert vectors(before.take(still)) <= vectors(following.objectives)
+        state = following
+
+
+def test_space_of_settings() -> None:
+    """The breeder's space is that of its settings."""
+    chosen = Settings(max_stages=2, pinned=(1,), allow_exclusion=True)
+    assert Breeder.of(random_landscape(4, 5, 0), chosen, 0).space == Space(4, 2, allow_exclusion=True, pinned=(1,))

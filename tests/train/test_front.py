@@ -1,0 +1,330 @@
+"""Designs and fronts: ids, fitness, order, selection, and what survives a file."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emsco_train.design import Design, write_stages
+from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
+from emsco_train.front import Front
+
+NAMES = ("a", "b", "c")
+
+
+def design(genes: tuple[int, ...], coverage: float, accuracy: float, cost: float, **more: Any) -> Design:
+    """Return a design of three features with these figures."""
+    thresholds = more.pop("thresholds", (0.9, 0.9))
+    return Design.of(genes, NAMES, thresholds, coverage=coverage, accuracy=accuracy, cost=cost, **more)
+
+
+CHEAP = design((0, 1, 2), 0.60, 0.90, 2.0)
+MIDDLE = design((0, 0, 1), 0.80, 0.95, 4.0, ties=3)
+DEAR = design((0, 0, 0), 0.90, 0.97, 10.0)
+FRONT = Front([DEAR, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
+
+
+def test_stages_come_from_the_chromosome() -> None:
+    """Genes say which stage acquires which feature, in column order; -1 leaves a feature out."""
+    made = Design.of(np.array([1, -1, 0], dtype=np.int8), NAMES, (0.9,), coverage=0.5, accuracy=1.0, cost=1.0)
+    assert (made.stages, made.excluded, made.chromosome) == ((("c",), ("a",)), ("b",), (1, -1, 0))
+    assert [type(gene) for gene in made.chromosome] == [int] * 3
+
+
+def test_id_is_of_stages_and_thresholds_alone() -> None:
+    """Figures and the order of columns do not change an id; stages, their order and thresholds do."""
+    same = Design.of((1, 0, 0), ("c", "b", "a"), (0.9, 0.9), coverage=0.1, accuracy=0.1, cost=99, ties=7)
+    assert same.id == MIDDLE.id
+    others = [
+        design((1, 1, 0), 0.8, 0.95, 4),
+        design((0, 0, -1), 0.8, 0.95, 4),
+        design((0, 0, 1), 0.8, 0.9, 4, thresholds=(0.9, 0.8)),
+    ]
+    assert len({MIDDLE.id, *(other.id for other in others)}) == 4
+    assert len(MIDDLE.id) == 12
+    assert int(MIDDLE.id, 16) >= 0
+
+
+@pytest.mark.parametrize(
+    ("genes", "message"),
+    [
+        ((0, 1), "has 2 genes for 3 features"),
+        ((0, 2, 2), "is not compressed"),
+        ((1, 1, 1), "is not compressed"),
+        ((-1, -1, -1), "is not compressed"),
+        ((0, -2, 1), "is not compressed"),
+    ],
+)
+def test_bad_chromosomes(genes: tuple[int, ...], message: str) -> None:
+    """A chromosome has one gene per feature and no empty stage."""
+    with pytest.raises(DesignError, match=message):
+        design(genes, 0.5, 0.5, 1)
+
+
+@pytest.mark.parametrize(
+    "figures", [(1.1, 0.5, 1, 1), (0.5, math.nan, 1, 1), (0.5, 0.5, -1, 1), (0.5, 0.5, math.inf, 1), (0.5, 0.5, 1, 0)]
+)
+def test_bad_figures(figures: tuple[float, float, float, int]) -> None:
+    """Shares lie between 0 and 1, costs are finite, and a design ties at least with itself."""
+    with pytest.raises(DesignError, match=r"coverage .*, accuracy .*, cost .*, ties"):
+        design((0, 0, 0), *figures[:3], ties=figures[3])
+
+
+def test_names_that_hold_separators_are_quoted() -> None:
+    """The one-line form keeps apart what the names would run together."""
+    assert write_stages([["a", "b"], ["c"]]) == "a+b|c"
+    assert write_stages([["x+y"], ['say "hi"', "p|q"]]) == '"x+y"|"say ""hi"""+"p|q"'
+
+
+def test_fitness_and_order() -> None:
+    """Fitness is the length of (coverage, accuracy, cheapest / cost); the fittest comes first."""
+    assert [found.id for found in FRONT] == [CHEAP.id, MIDDLE.id, DEAR.id]
+    assert FRONT[1].fitness == math.sqrt(0.8**2 + 0.95**2 + 0.5**2)
+    assert FRONT[0].fitness == math.sqrt(0.6**2 + 0.9**2 + 1)
+    assert FRONT[-1].ties == 1
+    assert FRONT[:2] == (FRONT[0], FRONT[1])
+
+
+def test_equal_fitness_in_the_order_of_chromosomes() -> None:
+    """Equals stand in lexicographic order, whatever order they came in."""
+    twins = [design(genes, 0.5, 0.9, 3) for genes in [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, -1, 0)]]
+    orders = [twins, twins[::-1]]
+    assert {tuple(found.chromosome for found in Front(order, full_cost=9)) for order in orders} == {
+        ((0, -1, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0))
+    }
+
+
+def test_the_cheapest_is_that_of_the_same_threshold() -> None:
+    """In a front of several thresholds, each has its own cheapest design."""
+    other = design((0, 0, 1), 0.8, 0.95, 4.0, thresholds=(0.8, 0.8))
+    assert Front([CHEAP, other], full_cost=10)[0].fitness == math.sqrt(0.8**2 + 0.95**2 + 1)
+
+
+def test_free_designs() -> None:
+    """Where some feature is free, an offset keeps a design that costs nothing from making all others worthless."""
+    free, paid = design((0, 1, 1), 0.5, 0.9, 0.0), design((0, 0, 1), 0.9, 0.9, 4.9)
+    rated = {found.id: found.fitness for found in Front([free, paid], full_cost=10, offset=0.1)}
+    assert rated[free.id] == math.sqrt(0.5**2 + 0.9**2 + 1)
+    assert rated[paid.id] == pytest.approx(math.sqrt(0.81 + 0.81 + 0.02**2))
+    assert Front([free], full_cost=10)[0].fitness == math.sqrt(0.5**2 + 0.9**2 + 1)
+
+
+@pytest.mark.parametrize("full_cost", [0, -1, math.nan, "3"])
+def test_full_cost_is_needed(full_cost: Any) -> None:
+    """Costs are measured against that of all features."""
+    with pytest.raises(DesignError, match="full_cost is"):
+        Front([], full_cost=full_cost)
+
+
+def test_selection_by_the_kind_of_wish() -> None:
+    """Floors: the cheapest; a cap: the most accurate; no wish: the fittest; `by` overrides."""
+    assert FRONT.select().id == CHEAP.id
+    assert FRONT.select(min_accuracy=0.95).id == MIDDLE.id
+    assert FRONT.select(min_coverage=0.6, min_accuracy=0.96).id == DEAR.id
+    assert FRONT.select(max_cost=5).id == MIDDLE.id
+    assert FRONT.select(max_cost=5, min_coverage=0.5).id == CHEAP.id
+    assert FRONT.select(by="coverage").id == DEAR.id
+    assert FRONT.select(by="coverage", max_cost=9).id == MIDDLE.id
+    assert FRONT.select(min_accuracy=0.9, by="fitness").id == CHEAP.id
+
+
+TENTHS = st.integers(0, 10).map(lambda number: number / 10)
+FIGURES = st.tuples(TENTHS, TENTHS, st.integers(1, 20))
+MERITS: dict[str, Any] = {
+    "cost": lambda found: (-found.cost, found.accuracy, found.coverage),
+    "accuracy": lambda found: (found.accuracy, found.coverage, -found.cost),
+    "coverage": lambda found: (found.coverage, found.accuracy, -found.cost),
+    "fitness": lambda found: found.fitness,
+}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(FIGURES, min_size=1, max_size=12),
+    st.none() | TENTHS,
+    st.none() | TENTHS,
+    st.none() | st.integers(0, 20),
+    st.none() | st.sampled_from(sorted(MERITS)),
+)
+def test_selection_by_brute_force(
+    figures: list[tuple[float, float, int]], accuracy: float | None, coverage: float | None, cost: float | None, by: Any
+) -> None:
+    """What is chosen satisfies the wish and nothing that does is better; when nothing is chosen, nothing satisfies."""
+    front = Front([design((0, 0, 1), *found) for found in figures], full_cost=20)
+    allowed = [
+        found
+        for found in front
+        if found.accuracy >= (accuracy or 0) and found.coverage >= (coverage or 0) and (cost is None or found.cost <= cost)
+    ]
+    wish: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
+    if not allowed:
+        with pytest.raises(SelectionError) as caught:
+            front.select(**wish)
+        assert caught.value.nearest == front[0].id
+        return
+    floors = accuracy is not None or coverage is not None
+    decider = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
+    best = max(MERITS[decider](found) for found in allowed)
+    assert front.select(**wish) == next(found for found in allowed if MERITS[decider](found) == best)
+
+
+def test_nothing_satisfies() -> None:
+    """The error names the wish, the nearest design, how far each figure is, and what can be reached."""
+    with pytest.raises(SelectionError) as caught:
+        FRONT.select(min_accuracy=0.99, min_coverage=0.85)
+    text = str(caught.value)
+    assert caught.value.nearest == DEAR.id
+    assert text.startswith(f"none of 3 designs satisfies min_accuracy=0.99, min_coverage=0.85; nearest is {DEAR.id}: ")
+    assert "accuracy 0.97 (0.02 short), coverage 0.9, cost 10. Within reach alone: accuracy 0.97, coverage 0.9." in text
+    with pytest.raises(SelectionError, match=rf"{CHEAP.id}: .*cost 2 \(0.5 over\)\. Within reach alone: cost 2\."):
+        FRONT.select(max_cost=1.5)
+    with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the wishes can be met alone, but not together"):
+        FRONT.select(min_accuracy=0.96, max_cost=5)
+    with pytest.raises(SelectionError, match=r"coverage 0.8 \(0.1 short\)"):
+        FRONT.select(min_coverage=0.9, max_cost=5)
+
+
+def test_selection_error_is_ours_and_travels() -> None:
+    """It has the common root and survives pickling between processes with its data."""
+    again = pickle.loads(pickle.dumps(SelectionError("none", "abc")))
+    assert (str(again), again.nearest, isinstance(again, TrainError)) == ("none", "abc", True)
+
+
+def test_empty_front() -> None:
+    """A search whose constraints nothing met has an empty front, and says so when asked."""
+    empty = Front([], full_cost=1)
+    with pytest.raises(SelectionError, match="the front is empty") as caught:
+        empty.select()
+    assert caught.value.nearest is None
+    assert (len(empty), empty.hypervolume(), len(empty.to_frame())) == (0, 0.0, 0)
+    assert repr(empty) == "<Front: 0 designs, costs in units>"
+    assert Front.from_json(empty.to_json()) == empty
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"min_accuracy": 1.1}, "min_accuracy is 1.1: a number from 0 to 1"),
+        ({"min_coverage": -0.1}, "min_coverage is -0.1"),
+        ({"min_accuracy": math.nan, "max_cost": -1}, "min_accuracy is nan.*; max_cost is -1"),
+        ({"min_accuracy": 97, "min_coverage": "90"}, "min_accuracy is 97.*; min_coverage is '90'"),
+        ({"max_cost": math.inf}, "max_cost is inf"),
+        ({"by": "price"}, "by is 'price': one of cost, accuracy, coverage, fitness"),
+    ],
+)
+def test_impossible_wishes(wish: dict[str, Any], message: str) -> None:
+    """What no design could ever meet or mean is refused, all faults at once."""
+    with pytest.raises(DesignError, match=message):
+        FRONT.select(**wish)
+
+
+def test_find_by_id() -> None:
+    """A design is found by its id or by a beginning that is its alone."""
+    assert FRONT.find(MIDDLE.id) == FRONT.find(MIDDLE.id[:8]) == FRONT[1]
+    with pytest.raises(SelectionError, match=rf"0 designs have an id that begins with 'zz': give one of {FRONT[0].id}"):
+        FRONT.find("zz")
+    with pytest.raises(SelectionError, match="0 designs"):
+        FRONT.find("")
+    many = Front([design((0, 0, 1), 0.5, 0.5, 1, thresholds=(0.5 + step / 100,)) for step in range(40)], full_cost=1)
+    first = next(digit for digit in "0123456789abcdef" if sum(found.id[0] == digit for found in many) > 1)
+    with pytest.raises(SelectionError, match=rf"designs have an id that begins with '{first}'"):
+        many.find(first)
+
+
+def test_hypervolume_by_hand() -> None:
+    """One design dominates the box between it and (0, 0, cost of everything); a second adds what is new."""
+    assert Front([MIDDLE], full_cost=10).hypervolume() == pytest.approx(0.8 * 0.95 * 0.6)
+    joint = 0.8 * 0.95 * 0.6 + 0.6 * 0.9 * 0.2  # CHEAP adds only what lies below MIDDLE's cost
+    assert Front([MIDDLE, CHEAP, DEAR], full_cost=10).hypervolume() == pytest.approx(joint)
+
+
+@settings(deadline=None)
+@given(st.lists(FIGURES, min_size=1, max_size=6))
+def test_hypervolume_by_counting(figures: list[tuple[float, float, int]]) -> None:
+    """On a grid, the volume is the share of cells that some design dominates."""
+    front = Front([design((0, 0, 1), *found) for found in figures], full_cost=20)
+    axes = np.meshgrid(np.arange(10) + 0.5, np.arange(10) + 0.5, np.arange(20) + 0.5, indexing="ij")
+    covered = np.zeros((10, 10, 20), dtype=bool)
+    for coverage, accuracy, cost in figures:
+        covered |= (axes[0] < coverage * 10) & (axes[1] < accuracy * 10) & (axes[2] > cost)
+    assert front.hypervolume() == pytest.approx(covered.mean(), abs=1e-12)
+
+
+def test_frame() -> None:
+    """One row per design, fittest first, stages as text, a shared threshold as one number."""
+    left_out = design((0, -1, 1), 0.7, 0.92, 3.0, thresholds=(0.9, 0.99))
+    frame = Front([CHEAP, left_out], full_cost=10).to_frame()
+    assert list(frame.columns) == ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+    row = frame.set_index("id").loc[left_out.id]
+    assert (row["threshold"], row["stages"], row["excluded"], row["cost"]) == ("0.9,0.99", "a|c", "b", 3.0)
+    assert frame.set_index("id").loc[CHEAP.id, "threshold"] == "0.9"
+
+
+def test_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pandas one line says what to install."""
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="to_frame needs pandas: pip install pandas"):
+        FRONT.to_frame()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 1e6)), max_size=8))
+def test_json_round_trip(figures: list[tuple[float, float, float]]) -> None:
+    """Every number, name and order comes back as it was."""
+    front = Front([design((0, 1, -1), *found, ties=2) for found in figures], full_cost=1e6, offset=0.5, unit="EUR")
+    again = Front.from_json(front.to_json())
+    assert again == front
+    assert hash(again) == hash(front)
+    assert again != Front([], full_cost=1)
+    assert again != 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "front: format: Input should be 'emsco-front'"),
+        ({"version": 2}, "front: version"),
+        ({"extra": 1}, "front: extra: Extra inputs are not permitted"),
+        ({"full_cost": "10"}, "front: full_cost"),
+        ({"designs": [{"id": "x"}]}, "front: designs.0.stages: Field required"),
+    ],
+)
+def test_foreign_json(change: dict[str, Any], message: str) -> None:
+    """What `to_json` did not write is refused with the place of the fault."""
+    with pytest.raises(DataError, match=message):
+        Front.from_json(json.dumps(json.loads(FRONT.to_json()) | change))
+
+
+def test_damaged_json() -> None:
+    """Text that is no JSON, and a design whose id is not its own, are refused."""
+    with pytest.raises(DataError, match="front: the text: Invalid JSON"):
+        Front.from_json("{")
+    with pytest.raises(DataError, match=r"designs\.0\.id is '.*', not that of its stages"):
+        Front.from_json(FRONT.to_json().replace(FRONT[0].id, "0" * 12))
+    with pytest.raises(DataError, match=r"front: designs\.1.*ties 0"):
+        Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
+
+
+def test_text() -> None:
+    """The table shows the first twenty and says how many more there are; repr is one line."""
+    lines = str(FRONT).splitlines()
+    assert lines[0].split() == ["id", "coverage", "accuracy", "cost", "fitness", "ties", "stages"]
+    assert lines[2].split() == [MIDDLE.id, "0.800", "0.950", "4", f"{FRONT[1].fitness:.4f}", "3", "a+b|c"]
+    assert repr(FRONT) == f"<Front: 3 designs, fittest {CHEAP.id}, costs in EUR>"
+    many = Front([design((0, 0, 1), step / 50, 0.5, 1) for step in range(25)], full_cost=1)
+    assert str(many).endswith("\n... and 5 more")

@@ -1,0 +1,181 @@
+"""The local search: its neighbours, its bounds, and what share of exact fronts it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emsco_train.chromosome import Space
+from emsco_train.evolution import evolve_population
+from emsco_train.neighbours import neighbour_count, neighbours
+from emsco_train.objectives import Objectives
+from emsco_train.polish import dominators, polish_population
+from emsco_train.settings import Constraints, Settings
+from tests.train.toy_landscape import all_designs, exact_front, fitted_landscape, random_landscape, vectors
+
+ONE = np.zeros((1, 6), dtype=np.int8)
+
+
+def by_hand(chromosome: list[int], space: Space) -> set[tuple[int, ...]]:
+    """Return the neighbours of a design, made one by one from its stages."""
+    n, found = len(chromosome), set()
+    stages = [[i for i in range(n) if chromosome[i] == stage] for stage in range(max(chromosome) + 1)]
+    made = []
+    for feature in range(n):
+        rest = [[i for i in stage if i != feature] for stage in stages]
+        made += [[*rest[:at], [feature], *rest[at:]] for at in range(len(rest) + 1)]
+        made += [[*rest[:at], [*rest[at], feature], *rest[at + 1 :]] for at in range(len(rest))]
+        made += [rest] if space.allow_exclusion else []
+    made += [[*stages[:at], stages[at] + stages[at + 1], *stages[at + 2 :]] for at in range(len(stages) - 1)]
+    for design in made:
+        genes = [-1] * n
+        for number, stage in enumerate([stage for stage in design if stage]):
+            for feature in stage:
+                genes[feature] = number
+        found.add(tuple(genes))
+    for one in range(n):
+        for two in range(one):
+            genes = list(chromosome)
+            genes[one], genes[two] = genes[two], genes[one]
+            found.add(tuple(genes))
+    legal = {genes for genes in found if -1 < max(genes) < space.max_stages}
+    return {genes for genes in legal if all(genes[pin] == 0 for pin in space.pinned)}
+
+
+@given(st.lists(st.integers(-1, 3), min_size=2, max_size=6), st.integers(1, 4), st.booleans(), st.booleans())
+def test_neighbours_by_hand(genes: list[int], most: int, exclusion: bool, pin: bool) -> None:
+    """Moves, merges and swaps, made one by one from the stages, are just what is found."""
+    space = Space(len(genes), most, exclusion, (0,) if pin else ())
+    origin = np.clip(np.array([genes], dtype=np.int8), -1 if exclusion else 0, most - 1)
+    origin = space.repaired(origin)
+    if origin.max() < 0:
+        return
+    near = neighbours(origin, space)
+    assert len(near) <= neighbour_count(space)
+    found = {tuple(row) for row in near.tolist()}
+    expected = by_hand(origin[0].tolist(), space)
+    own = tuple(origin[0].tolist())
+    assert found | {own} == expected | {own}
+
+
+@pytest.mark.parametrize("exclusion", [False, True])
+def test_small_spaces_are_exhausted(exclusion: bool) -> None:
+    """Without a bound in the way, every design is evaluated once, from the simplest start: the result is exact."""
+    landscape = random_landscape(5, 20, 2)
+    designs = all_designs(5, 3, exclusion=exclusion)
+    exact = exact_front(landscape, designs)
+    found = polish_population(landscape, Settings(max_stages=3, allow_exclusion=exclusion), ONE[:, :5], seed=0)
+    assert found.stopped == "exhausted"
+    assert found.evaluations == found.opened == len(designs)
+    assert vectors(found.objectives) == exact
+    assert len(found.chromosomes) == len(exact)
+    scored = landscape(designs).vectors().tolist()
+    assert found.ties.tolist() == [scored.count(vector) for vector in found.objectives.vectors().tolist()]
+
+
+def test_the_papers_ties() -> None:
+    """Where chromosomes count, every tied one is returned."""
+    landscape = random_landscape(4, 6, 2)
+    ours = polish_population(landscape, Settings(max_stages=3), ONE[:, :4], seed=0)
+    papers = polish_population(landscape, Settings(max_stages=3, distinct="chromosomes"), ONE[:, :4], seed=0)
+    assert len(papers.chromosomes) == ours.ties.sum()
+    assert vectors(papers.objectives) == vectors(ours.objectives)
+
+
+def test_order_and_representatives() -> None:
+    """Fittest first; objectives are those of the chromosomes."""
+    landscape = random_landscape(6, 20, 2)
+    found = polish_population(landscape, Settings(max_stages=3, polish_evaluations=300), ONE, seed=0)
+    assert np.array_equal(landscape(found.chromosomes).vectors(), found.objectives.vectors())
+    assert (np.diff(found.objectives.performance()) <= 0).all()
+
+
+@pytest.mark.parametrize("bound", [1, 50, 333])
+def test_bound_on_evaluations(bound: int) -> None:
+    """Never more than allowed, and the same again with the same seed."""
+    runs = []
+    for _ in range(2):
+        landscape = random_landscape(6, 20, 2)
+        found = polish_population(landscape, Settings(max_stages=4, polish_evaluations=bound), ONE, seed=1)
+        assert found.stopped == "evaluations"
+        assert landscape.evaluated == found.evaluations == bound
+        runs.append(found.chromosomes.tolist())
+    assert runs[0] == runs[1]
+
+
+def test_bound_on_seconds() -> None:
+    """No time: the start is evaluated, and that is all."""
+    found = polish_population(random_landscape(6, 20, 2), Settings(max_stages=4, polish_seconds=1e-9), ONE, seed=1)
+    assert (found.stopped, found.evaluations) == ("time", 1)
+    assert found.chromosomes.tolist() == ONE.tolist()
+
+
+def test_interruption_keeps_what_was_found() -> None:
+    """Ctrl-C in the third round."""
+    landscape = random_landscape(6, 20, 2)
+
+    class Interrupting:
+        n, rows = landscape.n, landscape.rows
+
+        def __call__(self, population: np.ndarray) -> Objectives:
+            if landscape.calls == 3:
+                raise KeyboardInterrupt
+            return landscape(population)
+
+    found = polish_population(Interrupting(), Settings(max_stages=4), ONE, seed=1)
+    assert found.stopped == "interrupted"
+    assert found.evaluations == landscape.evaluated
+    assert len(found.chromosomes)
+
+
+def test_constraints() -> None:
+    """Only feasible designs; they are the feasible part of the exact front, or none."""
+    landscape = random_landscape(5, 20, 1)
+    chosen = Settings(max_stages=3, constraints=Constraints(max_cost=9.0, min_coverage=0.6))
+    found = polish_population(landscape, chosen, ONE[:, :5], seed=0)
+    exact = exact_front(landscape, all_designs(5, 3))
+    assert vectors(found.objectives) == {vector for vector in exact if vector[2] <= 180 and vector[0] >= 12}
+    nothing = replace(chosen, constraints=Constraints(max_cost=0.001))
+    assert len(polish_population(landscape, nothing, ONE[:, :5], seed=0).chromosomes) == 0
+
+
+def test_pins_hold() -> None:
+    """A pinned feature is never moved."""
+    landscape = random_landscape(5, 20, 1)
+    designs = all_designs(5, 3)
+    pinned = designs[(designs[:, 1] == 0) & (designs[:, 3] == 0)]
+    found = polish_population(landscape, Settings(max_stages=3, pinned=(1, 3)), ONE[:, :5], seed=0)
+    assert found.evaluations == len(pinned)
+    assert vectors(found.objectives) == exact_front(landscape, pinned)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=30), st.integers(1, 20))
+def test_dominators_by_hand(rows: list[tuple[int, ...]], cut: int) -> None:
+    """How many members of the front dominate each point, by the definition."""
+
+    def beats(one: tuple[float, ...], two: tuple[float, ...]) -> bool:
+        return one != two and all(a <= b for a, b in zip(one, two, strict=True))
+
+    front = sorted({row for row in rows[:cut] if not any(beats(other, row) for other in rows[:cut])})
+    counts, first = dominators(np.array(rows, dtype=float), np.array(front, dtype=float))
+    for row, count, member in zip(rows, counts, first, strict=True):
+        expected = [index for index, other in enumerate(front) if beats(other, row)]
+        assert count == len(expected)
+        assert not expected or member == expected[0]
+
+
+@pytest.mark.parametrize(("n", "stages", "seeds"), [(8, 3, 2), (8, 4, 1), (12, 2, 1), (12, 3, 1)])
+def test_realistic_fronts_are_found_whole(n: int, stages: int, seeds: int) -> None:
+    """Eight and twelve features with real logistic fits: after the generations, polish finds what they missed."""
+    landscape = fitted_landscape(n)
+    exact = exact_front(landscape, all_designs(n, stages))
+    chosen = Settings(max_stages=stages, generations=60, polish_evaluations=25_000 if n == 8 else 60_000)
+    for seed in range(seeds):
+        plain = evolve_population(landscape, chosen, seed=seed)
+        found = polish_population(landscape, chosen, plain.population, seed=seed)
+        assert vectors(found.objectives) >= vectors(plain.objectives) & exact
+        assert len(vectors(found.objectives) & exact) >= 0.99 * len(exact)

@@ -1,0 +1,344 @@
+"""Problems: data in, checked once; everything learnt comes from the train rows."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
+from emsco_train.errors import ConfidenceWarning
+from emsco_train.problem import Problem
+from emsco_train.splits import PAPER_SHARES, Shares, Splits, make_splits
+from emsco_train.stage_model import row_weights
+
+
+def rows(count: int = 200, seed: int = 0) -> tuple[dict[str, Any], np.ndarray]:
+    """Return a table of three kinds of columns and three labels."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(5, 2, count)
+    table = {"size": size, "kind": np.array(["a", "b", "c"])[rng.integers(0, 3, count)], "flag": rng.random(count) < 0.3}
+    return table, np.array(["low", "middle", "high"])[np.digitize(size + rng.normal(0, 1, count), [4, 6])]
+
+
+def test_parts_of_a_problem() -> None:
+    """Every split carries its rows, their codes, targets and encoded columns; nothing is lost or moved."""
+    table, y = rows()
+    problem = Problem.of(table, y, costs=[1, 2, 3], threshold={"low": 0.7, "middle": 0.8, "high": 0.9})
+    assert problem.names == ("size", "kind", "flag")
+    assert problem.labels == ("high", "low", "middle")
+    assert problem.thresholds == (0.9, 0.7, 0.8)
+    assert [split.name for split in problem.splits()] == ["train", "validation", "test", "certify"]
+    assert sorted(np.concatenate([split.rows for split in problem.splits()])) == list(range(200))
+    for split in problem.splits():
+        assert len(split) == len(split.target) == split.table.rows
+        assert split.codes[:, 0].tolist() == table["size"][split.rows].tolist()
+        assert [problem.labels[position] for position in split.target] == y[split.rows].tolist()
+        assert split.encoded.shape == (len(split), 5)
+        assert split.encoded is split.encoded
+    assert problem.weights is None
+    assert problem.full_cost == problem.meter.cost(problem.names) == 6.0
+
+
+def test_everything_is_learnt_from_train_rows() -> None:
+    """Other rows change neither categories, nor medians, nor means."""
+    table, y = rows(100)
+    splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
+    shifted = {name: column.copy() for name, column in table.items()}
+    others = np.concatenate([splits.validation, splits.test, splits.certify])
+    shifted["size"][others] += 1000
+    plain, moved = (Problem.of(data, y, splits=splits) for data in (table, shifted))
+    assert plain.features == moved.features
+    assert plain.encoder == moved.encoder
+    np.testing.assert_allclose(plain.train.encoded[:, 0].mean(), 0, atol=1e-12)
+
+
+def test_seed_and_shares() -> None:
+    """The seed decides the splits; the paper's shares leave nothing to certify on."""
+    table, y = rows()
+    one, two, other = (Problem.of(table, y, seed=seed, shares=PAPER_SHARES) for seed in (1, 1, 2))
+    assert np.array_equal(one.train.rows, two.train.rows)
+    assert not np.array_equal(one.train.rows, other.train.rows)
+    assert one.certify is None
+    assert [split.name for split in one.splits()] == ["train", "validation", "test"]
+
+
+def test_groups_and_time_reach_the_splits() -> None:
+    """A group stays in one split; time puts the latest rows last."""
+    table, y = rows()
+    groups = np.arange(200) // 4
+    problem = Problem.of(table, y, groups=groups)
+    assert sum(len(set(groups[split.rows])) for split in problem.splits()) == 50
+    timed = Problem.of(table, y, time=pd.Series(pd.date_range("2024-01-01", periods=200)))
+    assert timed.train.rows.tolist() == list(range(80))
+    assert timed.certify is not None
+    assert timed.certify.rows.tolist() == list(range(160, 200))
+
+
+def test_frames_arrays_and_ready_tables_agree() -> None:
+    """The same rows as a frame, as mappings in ready splits, and with their columns in another order give one problem."""
+    table, y = rows()
+    whole = Problem.of(pd.DataFrame(table), y)
+    pairs: dict[str, Any] = {}
+    for split in whole.splits():
+        columns = {name: table[name][split.rows] for name in (table if split.name == "train" else reversed(table))}
+        pairs[split.name] = (columns, y[split.rows])
+    ready = Problem.from_splits(**pairs)
+    assert ready.data_digest() == whole.data_digest()
+    assert ready.digest() == whole.digest()
+    assert ready.validation.rows.tolist() == list(range(len(whole.validation)))
+    array = Problem.of(np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2)
+    assert array.names == ("x0", "x1", "x2", "x3")
+
+
+def test_weights_are_those_of_the_train_rows() -> None:
+    """Sample weights are given for all rows and used for the train rows, times the class weights."""
+    table, y = rows()
+    given = np.random.default_rng(1).random(200) + 0.5
+    problem = Problem.of(table, y, sample_weight=given)
+    assert problem.weights is not None
+    assert problem.weights.tolist() == given[problem.train.rows].tolist()
+    with pytest.warns(ConfidenceWarning):
+        both = Problem.of(table, y, sample_weight=given, class_weight={"high": 3})
+    expected = row_weights(both.train.target, both.labels, class_weight={"high": 3}, sample_weight=given[both.train.rows])
+    np.testing.assert_array_equal(both.weights, expected)
+    ready = Problem.from_splits(train=(table, y), validation=(table, y), sample_weight=given)
+    assert ready.weights is not None
+    assert len(ready.weights) == 200
+
+
+def test_free_features_need_an_offset() -> None:
+    """Contract: where some feature set costs nothing, 1 % of the full cost; a free feature of a paid group is not free."""
+    table, y = rows()
+    assert Problem.of(table, y).offset == 0.0
+    assert Problem.of(table, y, costs={"size": 0, "kind": 30, "flag": 10}).offset == pytest.approx(0.4)
+    grouped = CostModel({"size": 0, "kind": 1, "flag": 2}, (CostGroup("g", 5, ("size",)),))
+    assert Problem.of(table, y, costs=grouped).offset == 0.0
+
+
+def test_constant_columns_are_kept_and_harmless() -> None:
+    """A column with one value becomes zeros, whatever its size."""
+    _, y = rows()
+    problem = Problem.of({"same": np.full(200, 1e9), "word": ["x"] * 200, "other": np.arange(200.0)}, y)
+    assert problem.names == ("same", "word", "other")
+    assert not problem.train.encoded[:, 0].any()
+    assert np.isfinite(problem.validation.encoded).all()
+
+
+def test_labels_of_two_types() -> None:
+    """Text and whole numbers may be mixed, integers first; not so when two read the same, nor other numbers."""
+    table, _ = rows(100)
+    assert Problem.of(table, [1, "x"] * 50).labels == (1, "x")
+    with pytest.raises(DataError, match="unique as text"):
+        Problem.of(table, [1, "1"] * 50)
+    with pytest.raises(DataError, match=r"y, row 1: 0\.5 .* is no label"):
+        Problem.of(table, [1, 0.5] * 50)
+    with pytest.raises(DataError, match="y, row 99: the label is missing"):
+        Problem.of(table, [*["a", "b"] * 49, "a", None])
+
+
+def test_too_few_features() -> None:
+    """One feature makes one stage: nothing to search."""
+    with pytest.raises(DataError, match="one column, 'size': a search needs two features"):
+        Problem.of({"size": np.arange(20.0)}, np.arange(20) % 2)
+
+
+def test_costs_must_fit_the_columns() -> None:
+    """Every feature has a price, and every price a feature."""
+    table, y = rows()
+    with pytest.raises(DesignError, match=r"no cost for feature 'flag'.*a cost for 'typo'"):
+        Problem.of(table, y, costs={"size": 1, "kind": 1, "typo": 1})
+    with pytest.raises(DesignError, match="all costs are 0"):
+        Problem.of(table, y, costs=[0, 0, 0])
+
+
+@pytest.mark.parametrize("threshold", [0, -0.1, 1.01, math.nan, "0.9", True, {"low": 0.9}])
+def test_bad_thresholds(threshold: Any) -> None:
+    """A threshold is above 0 and up to 1, and every label has one."""
+    table, y = rows()
+    with pytest.raises(DesignError, match="threshold: "):
+        Problem.of(table, y, threshold=threshold)
+
+
+def test_missing_values() -> None:
+    """A column with gaps in train rows is imputed; one that is empty there, or has gaps only elsewhere, is refused."""
+    table, y = rows()
+    gaps = table | {"size": np.where(np.arange(200) % 3 == 0, np.nan, table["size"])}
+    assert Problem.of(gaps, y).features[0].missing == "impute"
+    assert np.isfinite(Problem.of(gaps, y).test.encoded).all()  # type: ignore[union-attr]
+    with pytest.raises(DataError, match=r"column 'size' has no value at all in the training rows"):
+        Problem.of(table | {"size": np.full(200, np.nan)}, y)
+    late = {name: column.copy() for name, column in table.items()}
+    late["size"][190] = np.nan
+    with pytest.raises(DataError, match=r"column 'size', certify row 30: the value is missing .*missing=\"impute\" gaps"):
+        Problem.of(late, y, time=np.arange(200))
+    lenient = {"size": FeatureOptions(missing="impute")}
+    assert Problem.of(late, y, time=np.arange(200), features=lenient).features[0].missing == "impute"
+    with pytest.raises(DataError, match=r"training row \d+: a finite number .* \(rows are counted within the train split\)"):
+        Problem.of(table | {"size": np.full(200, np.inf)}, y)
+
+
+def test_unknown_categories() -> None:
+    """A category that only other rows have is refused with the remedy, which works."""
+    table, y = rows()
+    late = table | {"kind": np.where(np.arange(200) == 100, "new", table["kind"])}
+    with pytest.raises(
+        DataError, match=r"'kind', validation row 20: unknown category 'new'.*FeatureOptions\(unknown=\"ignore\"\)"
+    ):
+        Problem.of(late, y, time=np.arange(200))
+    problem = Problem.of(late, y, time=np.arange(200), features={"kind": FeatureOptions(unknown="ignore")})
+    assert problem.validation.codes[20, 1] == -1.0
+
+
+def test_a_label_must_be_everywhere() -> None:
+    """A label missing from a split, or unknown to the train rows, is named with the split."""
+    table, y = rows()
+    two = np.where(y == "low", "low", "high")
+    short = {name: column[two == "low"] for name, column in table.items()}
+    with pytest.raises(DataError, match="label 'high' has no row in the validation split"):
+        Problem.from_splits(train=(table, two), validation=(short, two[two == "low"]))
+    with pytest.raises(DataError, match="label 'middle' of the test rows is in no train row"):
+        Problem.from_splits(train=(table, two), validation=(table, two), test=(table, y))
+    with pytest.raises(DataError, match="label 'rare' has 1 rows for 4 splits"):
+        Problem.of(table, np.where(np.arange(200) == 0, "rare", y))
+    names = np.where(two == "low", "train", "validation")
+    with pytest.raises(DataError, match="train y has only the label 'low'"):
+        Problem.of(table, two, splits=Splits.from_names(names))
+
+
+def test_ready_tables_must_be_alike() -> None:
+    """Columns that are missing or too many are named, and a split is a pair."""
+    table, y = rows()
+    with pytest.raises(DataError, match=r"the validation rows differ .*it has no \['flag'\]"):
+        Problem.from_splits(train=(table, y), validation=({name: table[name] for name in ("size", "kind")}, y))
+    with pytest.raises(DataError, match=r"the certify rows differ .*it has \['x'\], which the train rows have not"):
+        Problem.from_splits(train=(table, y), validation=(table, y), certify=(table | {"x": y}, y))
+    with pytest.raises(DesignError, match=r"validation is dict: a pair \(rows, labels\) is due"):
+        Problem.from_splits(train=(table, y), validation=table)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="test y has 3 labels for 200 rows"):
+        Problem.from_splits(train=(table, y), validation=(table, y), test=(table, y[:3]))
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"sample_weight": [1, 2]}, DataError, r"sample_weight has shape \(2,\) for 200 rows"),
+        ({"sample_weight": ["x"] * 200}, DataError, "one number per row"),
+        ({"seed": -1}, DesignError, "seed is -1: a whole number"),
+        ({"seed": 1.5}, DesignError, "seed is 1.5"),
+        ({"seed": True}, DesignError, "seed is True"),
+        ({"C": 0}, DesignError, "C is 0"),
+        ({"features": {"typo": FeatureOptions()}}, DesignError, r"options for \['typo'\]"),
+        ({"splits": Splits.from_names(["train", "validation"])}, DataError, "splits divide 2 rows, but X has 200"),
+        ({"splits": Splits.from_names(["train", "validation"]), "groups": [1]}, DesignError, "splits were given together with"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    """Options that do not fit the rows or each other are refused."""
+    table, y = rows()
+    with pytest.raises(kind, match=message):
+        Problem.of(table, y, **options)
+
+
+def test_cautions_point_at_the_callers_line() -> None:
+    """A threshold that everything reaches, and unequal class weights, are told where the user called."""
+    table, y = rows()
+    with pytest.warns(ThresholdWarning, match="at or below 1 / 3 labels") as low:
+        problem = Problem.of(table, y, threshold=1 / 3)
+    with pytest.warns(ThresholdWarning) as changed:
+        problem.with_threshold(0.2)
+    with pytest.warns(ThresholdWarning) as ready:
+        Problem.from_splits(train=(table, y), validation=(table, y), threshold=0.1)
+    with pytest.warns(ConfidenceWarning, match=r"class_weight \('high': 5, 'low': 1, 'middle': 1\) shifts") as weighted:
+        Problem.of(table, y, class_weight={"high": 5})
+    for caught in (low, changed, ready, weighted):
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_class_weights_that_change_nothing_are_not_told() -> None:
+    """Equal weights, and "balanced" on labels of equal frequency, leave confidence what it is."""
+    table, _ = rows()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem.of(table, ["a", "b"] * 100, class_weight={"a": 2, "b": 2})
+        Problem.of(table, ["a", "b"] * 100, class_weight="balanced")
+
+
+def test_digests() -> None:
+    """Whatever changes the models changes both digests; costs and thresholds change the whole one alone."""
+    table, y = rows()
+    base = Problem.of(table, y)
+    assert base.digest() == Problem.of(table, y).digest() != base.data_digest()
+    priced = [Problem.of(table, y, costs=[1, 2, 3]), base.with_threshold(0.8)]
+    assert {problem.data_digest() for problem in priced} == {base.data_digest()}
+    assert len({base.digest(), *(problem.digest() for problem in priced)}) == 3
+    moved = table | {"size": np.where(np.arange(200) == base.test.rows[0], 0.0, table["size"])}  # type: ignore[union-attr]
+    others = [
+        Problem.of(moved, y),
+        Problem.of(table, y, seed=1),
+        Problem.of(table, y, C=2),
+        Problem.of(table, y, sample_weight=np.ones(200)),
+        Problem.of(table, y, classifier=DecisionTreeClassifier()),
+        Problem.of(table, y, classifier=DecisionTreeClassifier(max_depth=3)),
+        Problem.of(table, y, features={"kind": FeatureOptions(unknown="ignore")}),
+        Problem.of({name: table[name] for name in ("kind", "size", "flag")}, y),
+        base.sampled(50),
+    ]
+    assert len({base.data_digest(), *(problem.data_digest() for problem in others)}) == len(others) + 1
+    assert pickle.loads(pickle.dumps(base)).digest() == base.digest()
+
+
+def test_with_threshold_shares_the_rows() -> None:
+    """A sweep over thresholds copies nothing."""
+    problem = Problem.of(*rows())
+    other = problem.with_threshold(0.95)
+    assert other.thresholds == (0.95,) * 3
+    assert other.train is problem.train
+
+
+def test_sampling_keeps_labels_in_proportion() -> None:
+    """A sample has the rows asked for, every label in its share, the rarest too, and the encoder of all rows."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["common", "usual", "rare"], [1600, 390, 10])
+    table = {"a": rng.normal(size=2000), "b": rng.normal(size=2000)}
+    weights = rng.random(2000)
+    problem = Problem.of(table, y, sample_weight=weights)
+    part = problem.sampled(100, seed=3)
+    assert (len(part.train), len(part.validation)) == (100, 100)
+    for split in (part.train, part.validation):
+        counts = np.bincount(split.target, minlength=3)
+        assert counts[1] >= 1
+        assert abs(counts[0] - 80) <= 1
+        assert len(set(split.rows)) == 100
+        assert split.codes[:, 0].tolist() == table["a"][split.rows].tolist()
+    assert part.weights is not None
+    assert part.weights.tolist() == weights[part.train.rows].tolist()
+    assert part.encoder is problem.encoder
+    assert part.test is problem.test
+    assert part.train.rows.tolist() == problem.sampled(100, seed=3).train.rows.tolist()
+    assert part.train.rows.tolist() != problem.sampled(100, seed=4).train.rows.tolist()
+
+
+def test_sampling_more_than_there_is() -> None:
+    """Enough rows: the problem itself. Fewer than two for each label, or no number: refused."""
+    problem = Problem.of(*rows())
+    assert problem.sampled(10_000) is problem
+    assert len(problem.sampled(60).validation) == len(problem.validation) == 40
+    for wrong in (5, 2.5, True, "all"):
+        with pytest.raises(DesignError, match="at least two for each of 3 labels"):
+            problem.sampled(wrong)  # type: ignore[arg-type]
+
+
+def test_sampling_leaves_out_rows_without_weight() -> None:
+    """Train rows of weight 0 change no fit, so none of them takes a place in the sample."""
+    table, y = rows()
+    weights = np.where(np.arange(200) % 2, 1.0, 0.0)
+    part = Problem.of(table, y, sample_weight=weights).sampled(20)
+    assert part.weights is not None
+    assert part.weights.all()
