@@ -24,7 +24,7 @@ from emsco_train.costs import CostGroup, CostModel
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.estimator import EmscoClassifier
 from emsco_train.features import FeatureOptions
-from emsco_train.searches import exhaustive
+from emsco_train.searches import run_exhaustive
 from emsco_train.settings import Settings
 from emsco_train.splits import Shares
 
@@ -125,7 +125,7 @@ def test_fit_sets_what_scikit_learn_and_people_look_at(model: EmscoClassifier) -
     assert fitness == sorted(fitness, reverse=True)
     assert model.design_ == model.front_.select() == model.front_[0]
     assert model.outcome_.method == "exhaustive"
-    assert exhaustive(model.problem_, Settings(max_stages=3), jobs=1).front == model.front_
+    assert run_exhaustive(model.problem_, Settings(max_stages=3), jobs=1).front == model.front_
 
 
 def test_predict_score_coverage_and_cost_are_those_of_the_decisions(
@@ -352,7 +352,7 @@ def test_a_search_on_a_sample_is_measured_on_all_rows(cancer: tuple[pd.DataFrame
     fitted = EmscoClassifier(
         max_stages=2, max_search_rows=60, search=method, population=40, generations=5, shares=HALVES, random_state=0
     ).fit(X, y)
-    whole = {design.id: design for design in exhaustive(fitted.problem_, Settings(max_stages=2), ties="all", jobs=1).front}
+    whole = {design.id: design for design in run_exhaustive(fitted.problem_, Settings(max_stages=2), ties="all", jobs=1).front}
     rows = fitted.problem_.validation.rows
     assert fitted.coverage(X.iloc[rows]) == fitted.design_.coverage
     figures = [(design.coverage, design.accuracy, -design.cost) for design in fitted.front_]
