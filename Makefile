@@ -47,8 +47,11 @@ $(WHEEL_READY): pyproject.toml
 wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run the runtime's tests on it
 	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python
 
-bench: $(READY)  ## benchmarks: a table and build/bench.json
+bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/logistic.py
+	$(BIN)/python benchmarks/exhaustive.py
+	$(BIN)/python benchmarks/search.py
 
 proofs: $(READY)  ## the long forms of the tests
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

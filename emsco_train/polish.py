@@ -34,6 +34,8 @@ PolishEnd: TypeAlias = Literal["exhausted", "evaluations", "time", "interrupted"
 
 # Neighbours made in one round, about: enough to fill the evaluator's batches, few enough for memory and a fresh order.
 _NEIGHBOURS = 40_000
+# Neighbours made for each evaluation allowed: where most were met before, the search is nearly done and ends.
+_AGAIN = 10
 # Candidates looked at again in each round, as a multiple of those opened.
 _SHORTLIST = 16
 # A turn missed weighs as much as this many dominating members of the front; a hundredth of a bound missed as much as one.
@@ -60,7 +62,8 @@ class Polish:
     opened
         Designs whose neighbours were all evaluated.
     stopped
-        "exhausted" (every allowed design was evaluated), "evaluations", "time" or "interrupted".
+        "exhausted" (every allowed design was evaluated), "evaluations" (their bound; or ten times as many neighbours were
+        made, most of them met before), "time" or "interrupted".
     elapsed_s
         Seconds that it took.
     """
@@ -176,15 +179,17 @@ def _search(
     evaluator: Evaluator, most: int, space: Space, pool: _Pool, rng: np.random.Generator, deadline: float | None
 ) -> PolishEnd:
     """Open designs round by round until there is a reason to end, and return it."""
-    count = max(1, _NEIGHBOURS // neighbour_count(space))
+    count, made = max(1, _NEIGHBOURS // neighbour_count(space)), 0
     try:
-        while len(pool.population) < most:
+        while len(pool.population) < most and made < _AGAIN * most:
             if deadline is not None and time.monotonic() >= deadline:
                 return "time"
             origins = pool.open(count)
             if not len(origins):
                 return "exhausted"
-            fresh = pool.unseen(neighbours(origins, space))
+            near = neighbours(origins, space)
+            made += len(near)
+            fresh = pool.unseen(near)
             room = most - len(pool.population)
             if len(fresh) > room:
                 fresh = fresh[np.sort(rng.permutation(len(fresh))[:room])]

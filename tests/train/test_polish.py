@@ -107,6 +107,14 @@ def test_bound_on_evaluations(bound: int) -> None:
     assert runs[0] == runs[1]
 
 
+def test_bound_on_neighbours_met_again() -> None:
+    """A space that is nearly exhausted is not combed to the end: neighbours made are bounded as well."""
+    landscape = random_landscape(6, 20, 2)
+    found = polish_population(landscape, Settings(max_stages=4, polish_evaluations=2_200), ONE, seed=1)
+    assert found.stopped == "evaluations"
+    assert found.opened < found.evaluations <= len(all_designs(6, 4)) == 2_163
+
+
 def test_bound_on_seconds() -> None:
     """No time: the start is evaluated, and that is all."""
     found = polish_population(random_landscape(6, 20, 2), Settings(max_stages=4, polish_seconds=1e-9), ONE, seed=1)

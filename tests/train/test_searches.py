@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from emsco_train.costs import CostGroup, CostModel
 from emsco_train.errors import DesignError
 from emsco_train.problem import Problem
-from emsco_train.searches import run_evolve, run_exhaustive, run_search
+from emsco_train.searches import evolve, exhaustive, run_evolve, run_exhaustive, run_search
 from emsco_train.settings import Constraints, Settings
 from emsco_train.workbench import Workbench
 
@@ -217,3 +217,23 @@ def test_unknown_methods_and_hopeless_searches_are_refused() -> None:
         run_search(problem, method="magic")  # type: ignore[arg-type]
     with pytest.raises(DesignError, match=r"the exact search is too large: .* designs would take about"):
         run_exhaustive(problem, Settings(max_stages=8), max_seconds=60)
+
+
+def test_polish_finds_what_the_generations_missed() -> None:
+    """A short run with polish has the exact front of six features in three stages; without it, it may not."""
+    problem = random_problem(21, 6)
+    short = Settings(max_stages=3, population=20, generations=3)
+    bench = Workbench(problem)
+    exact = run_exhaustive(problem, short, workbench=bench, jobs=1).front
+    polished = run_evolve(problem, replace(short, polish=True), workbench=bench, jobs=1)
+    assert {(d.coverage, d.accuracy, d.cost) for d in polished.front} == {(d.coverage, d.accuracy, d.cost) for d in exact}
+    assert polished.designs > run_evolve(problem, short, workbench=bench, jobs=1).designs
+
+
+def test_the_two_searches_in_one_line() -> None:
+    """`evolve` and `exhaustive` give the front alone: the contract's short forms."""
+    problem = random_problem(22, 4)
+    exact = exhaustive(problem, max_stages=2, jobs=1)
+    genetic = evolve(problem, Settings(max_stages=2, population=50, generations=20), seed=1, jobs=1)
+    assert [design.id for design in exact] == [design.id for design in genetic]
+    assert len(exhaustive(problem, max_stages=2, constraints=Constraints(min_coverage=1.0), jobs=1)) <= len(exact)
