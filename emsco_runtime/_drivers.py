@@ -38,15 +38,18 @@ def _acquire(request: Acquire, item: Any) -> list[Any]:
     """Make the calls in order; after a failure that ends the item, the rest would only cost."""
     outcomes: list[Any] = []
     keep = outcomes.append
-    while len(outcomes) < len(request.calls):
+    due = request.functions
+    while due:
         try:
-            for function in request.functions[len(outcomes) :]:
+            for function in due:
                 keep(function(item))
+            break
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
             failed = request.calls[len(outcomes)]
             keep(Failed(error))
             if failed.policy != "default":
                 break
+            due = request.functions[len(outcomes) :]
     return outcomes
 
 

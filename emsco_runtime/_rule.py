@@ -22,6 +22,7 @@ NEAR = 1e-6
 
 # Probabilities of a float32 graph (tree ensembles) sum to one only within about 1e-6.
 _SUM_TOLERANCE = 1e-4
+_LEAST_SUM, _MOST_SUM = 1.0 - _SUM_TOLERANCE, 1.0 + _SUM_TOLERANCE
 
 
 def accept(probabilities: Sequence[float], thresholds: Sequence[float]) -> tuple[int, bool]:
@@ -41,7 +42,7 @@ def accept(probabilities: Sequence[float], thresholds: Sequence[float]) -> tuple
 
 def is_distribution(probabilities: Sequence[float]) -> bool:
     """Return whether the scores are probabilities at all: NaN anywhere makes this False."""
-    return -_SUM_TOLERANCE < sum(probabilities) - 1.0 < _SUM_TOLERANCE
+    return _LEAST_SUM < sum(probabilities) < _MOST_SUM
 
 
 def accept_rows(probabilities: Floats, thresholds: Sequence[float]) -> tuple[Ints, Floats, Mask, Mask]:
