@@ -13,9 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from _measure import Line, report
 
-from emsco_train.exhaustive_bits import SetBits
-from emsco_train.exhaustive_front import Progress, enumerate_front
-from emsco_train.exhaustive_plan import estimate
+from emsco_train.exact.bits import SetBits
+from emsco_train.exact.front import Progress, enumerate_front
+from emsco_train.exact.plan import estimate
 
 JOBS = os.cpu_count() or 1
 ROWS = 200

@@ -21,14 +21,14 @@ from _measure import Line, report
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from emsco_train.cost_units import CostUnits
-from emsco_train.evaluator import cumulative_sets
-from emsco_train.evolution import evolve_population
-from emsco_train.objectives import Objectives
-from emsco_train.problem import Problem
+from emsco_train.costs.units import CostUnits
+from emsco_train.data.problem import Problem
+from emsco_train.data.splits import Shares
+from emsco_train.genetic.evolution import evolve_population
+from emsco_train.scoring.evaluator import cumulative_sets
+from emsco_train.scoring.objectives import Objectives
 from emsco_train.searches import run_evolve, run_exhaustive
 from emsco_train.settings import Settings
-from emsco_train.splits import Shares
 from emsco_train.workbench import Workbench
 
 GENERATIONS = 150

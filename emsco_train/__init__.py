@@ -1,18 +1,15 @@
 """emsco's training: search designs, fit their stages, prove that the runtime agrees, and write the bundle.
 
-The way of the data, one module each::
+The way of the data, one room each::
 
-    table            named columns of raw values;  costs: what they cost;  labels, thresholds
-    features         what the training columns say about each input
-    encoder          codes -> standardised and one-hot columns
-    stage_model      the one function that fits a stage;  logistic: to convergence
-    stage_bits       feature set -> packed bits;  evaluator: designs -> objectives, from the bits
-    evolution        the genetic algorithm;  exhaustive_front: the exact one;  searches: both of them, on a problem
-    front            the designs found, and how to choose;  estimator: the scikit-learn face of all of it
-    graph            a stage as ONNX;  conversion: the proof that the two agree
-    cascade_model    all stages of a design;  evaluation: what it does with rows;  golden: items for the bundle
-    verification     replay through the runtime, row by row
-    export           all of it, ending in a bundle
+    data        a table, its features, labels and splits: a `Problem`;  costs: what features cost
+    logistic    fits of many feature sets, to convergence;  stage_model: the one function that fits a stage
+    scoring     feature sets -> packed bits -> the objectives of designs
+    genetic     the genetic algorithm;  exact: every design;  searches: both of them, on a problem;  sweep: at many settings
+    designs     chromosomes, `Design`, and the `Front` to choose from
+    stages      the stages of one design as ONNX, and what they do with rows
+    bundling    golden items, verification through the runtime, and the export
+    estimator   the scikit-learn face of all of it
 
 Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick; a name is loaded when it is first used.
 """
@@ -26,10 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emsco_train.cascade_model import CascadeModel
-    from emsco_train.checkpoint import CheckpointError, Checkpoints
-    from emsco_train.costs import CostGroup, CostModel
-    from emsco_train.design import Design
+    from emsco_train.bundling.export import Export, export_design
+    from emsco_train.bundling.verification import Verification, verify
+    from emsco_train.costs.model import CostGroup, CostModel
+    from emsco_train.data.features import FeatureOptions
+    from emsco_train.data.problem import Problem
+    from emsco_train.data.splits import Shares, Splits
+    from emsco_train.data.table import Table
+    from emsco_train.designs.design import Design
+    from emsco_train.designs.front import Front
     from emsco_train.errors import (
         ConfidenceWarning,
         ConversionError,
@@ -42,17 +44,12 @@ if TYPE_CHECKING:
         TrainError,
         VerificationError,
     )
-    from emsco_train.estimator import EmscoClassifier
-    from emsco_train.export import Export, export_design
-    from emsco_train.features import FeatureOptions
-    from emsco_train.front import Front
-    from emsco_train.problem import Problem
+    from emsco_train.estimator.classifier import EmscoClassifier
+    from emsco_train.genetic.checkpoint import CheckpointError, Checkpoints
     from emsco_train.searches import Outcome, evolve, exhaustive, run_search
     from emsco_train.settings import Constraints, Settings
-    from emsco_train.splits import Shares, Splits
+    from emsco_train.stages.cascade_model import CascadeModel
     from emsco_train.sweep import sweep_settings, sweep_thresholds
-    from emsco_train.table import Table
-    from emsco_train.verification import Verification, verify
     from emsco_train.workbench import Workbench
 
 __all__ = [
@@ -96,42 +93,42 @@ __all__ = [
 
 _ERRORS = "emsco_train.errors"
 _HOMES = {
-    "CascadeModel": "emsco_train.cascade_model",
-    "CheckpointError": "emsco_train.checkpoint",
-    "Checkpoints": "emsco_train.checkpoint",
+    "CascadeModel": "emsco_train.stages.cascade_model",
+    "CheckpointError": "emsco_train.genetic.checkpoint",
+    "Checkpoints": "emsco_train.genetic.checkpoint",
     "ConfidenceWarning": _ERRORS,
     "Constraints": "emsco_train.settings",
     "ConversionError": _ERRORS,
-    "CostGroup": "emsco_train.costs",
-    "CostModel": "emsco_train.costs",
+    "CostGroup": "emsco_train.costs.model",
+    "CostModel": "emsco_train.costs.model",
     "DataError": _ERRORS,
-    "Design": "emsco_train.design",
+    "Design": "emsco_train.designs.design",
     "DesignError": _ERRORS,
-    "EmscoClassifier": "emsco_train.estimator",
-    "Export": "emsco_train.export",
+    "EmscoClassifier": "emsco_train.estimator.classifier",
+    "Export": "emsco_train.bundling.export",
     "ExportError": _ERRORS,
-    "FeatureOptions": "emsco_train.features",
+    "FeatureOptions": "emsco_train.data.features",
     "FitError": _ERRORS,
-    "Front": "emsco_train.front",
+    "Front": "emsco_train.designs.front",
     "Outcome": "emsco_train.searches",
-    "Problem": "emsco_train.problem",
+    "Problem": "emsco_train.data.problem",
     "SelectionError": _ERRORS,
     "Settings": "emsco_train.settings",
-    "Shares": "emsco_train.splits",
-    "Splits": "emsco_train.splits",
-    "Table": "emsco_train.table",
+    "Shares": "emsco_train.data.splits",
+    "Splits": "emsco_train.data.splits",
+    "Table": "emsco_train.data.table",
     "ThresholdWarning": _ERRORS,
     "TrainError": _ERRORS,
-    "Verification": "emsco_train.verification",
+    "Verification": "emsco_train.bundling.verification",
     "VerificationError": _ERRORS,
     "Workbench": "emsco_train.workbench",
     "evolve": "emsco_train.searches",
     "exhaustive": "emsco_train.searches",
-    "export_design": "emsco_train.export",
+    "export_design": "emsco_train.bundling.export",
     "run_search": "emsco_train.searches",
     "sweep_settings": "emsco_train.sweep",
     "sweep_thresholds": "emsco_train.sweep",
-    "verify": "emsco_train.verification",
+    "verify": "emsco_train.bundling.verification",
 }
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]

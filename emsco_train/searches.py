@@ -10,17 +10,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.checkpoint import Checkpoints
+from emsco_train.data.problem import Problem
+from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.evolution import OnGeneration, Stopped, evolve_population
-from emsco_train.exhaustive_bits import SetBits
-from emsco_train.exhaustive_front import ExactFront, Progress, enumerate_front
-from emsco_train.exhaustive_plan import estimate
-from emsco_train.front import Front
-from emsco_train.objectives import Objectives
-from emsco_train.pareto import violations
-from emsco_train.polish import polish_population
-from emsco_train.problem import Problem
+from emsco_train.exact.bits import SetBits
+from emsco_train.exact.front import ExactFront, Progress, enumerate_front
+from emsco_train.exact.plan import estimate
+from emsco_train.genetic.checkpoint import Checkpoints
+from emsco_train.genetic.evolution import OnGeneration, Stopped, evolve_population
+from emsco_train.genetic.pareto import violations
+from emsco_train.genetic.polish import polish_population
+from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings
 from emsco_train.workbench import Workbench
 

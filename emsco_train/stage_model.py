@@ -14,7 +14,7 @@ from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_train._numbers import is_number
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic import LogisticModel, fit_logistic
+from emsco_train.logistic.fits import LogisticModel, fit_logistic
 
 __all__ = ["ClassWeight", "ClassifierModel", "StageModel", "StageSettings", "fit_stage", "row_weights"]
 

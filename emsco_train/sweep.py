@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from emsco_train.design import Design
+from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import Threshold
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.front import Front
-from emsco_train.problem import Problem
 from emsco_train.searches import Method, Outcome, run_evolve, run_search
 from emsco_train.settings import Settings
-from emsco_train.thresholds import Threshold
 from emsco_train.workbench import Workbench
 
 __all__ = ["ThresholdSweep", "Trial", "settings_score", "sweep_settings", "sweep_thresholds"]

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.cost_units import CostUnits
-from emsco_train.design import Design
-from emsco_train.evaluator import CachedEvaluator, cumulative_sets
-from emsco_train.front import Front
-from emsco_train.problem import Problem
-from emsco_train.set_scorer import set_scorer
-from emsco_train.stage_bits import StageBits
-from emsco_train.thresholds import Threshold, resolve_thresholds
+from emsco_train.costs.units import CostUnits
+from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.scoring.evaluator import CachedEvaluator, cumulative_sets
+from emsco_train.scoring.set_scorer import set_scorer
+from emsco_train.scoring.stage_bits import StageBits
 
 __all__ = ["Workbench"]
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _demo(folder: Path) -> None:
     from emsco_runtime import Cascade  # noqa: PLC0415 - after the arguments: --help must answer at once
-    from emsco_train.export import export_design  # noqa: PLC0415
+    from emsco_train.bundling.export import export_design  # noqa: PLC0415
 
     train, held_out = _data()
     print("1. Export a design: three stages, each a model of its own, written as float64 ONNX graphs.\n")
@@ -78,7 +78,7 @@ def _data() -> tuple[tuple[dict[str, Any], list[str]], tuple[dict[str, Any], lis
 
 
 def _costs(names: Sequence[str]) -> Any:
-    from emsco_train.costs import CostGroup, CostModel  # noqa: PLC0415 - as above
+    from emsco_train.costs.model import CostGroup, CostModel  # noqa: PLC0415 - as above
 
     repeat = CostGroup("repeat the measurement", 5.0, tuple(name for name in names if name.endswith("error")))
     search = CostGroup("search the whole slide", 40.0, tuple(name for name in names if name.startswith("worst")))

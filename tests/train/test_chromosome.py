@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from emsco_train.chromosome import Space, compress, decode, design_count, encode, row_keys, stage_counts, unique_rows
+from emsco_train.designs.chromosome import Space, compress, decode, design_count, encode, row_keys, stage_counts, unique_rows
 from emsco_train.errors import DesignError
 from emsco_train.settings import Settings
 from tests.train.toy_landscape import all_designs

@@ -36,10 +36,10 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from emsco_runtime.manifest import Feature
-from emsco_train.conversion import convert_stage, stage_scorer
-from emsco_train.encoder import BlockEncoder
+from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import ConversionError
 from emsco_train.stage_model import ClassifierModel, StageSettings, fit_stage
+from emsco_train.stages.conversion import convert_stage, stage_scorer
 
 TWO_MODELS = [("one", LogisticRegression()), ("two", GaussianNB())]
 
@@ -144,6 +144,6 @@ def test_wrong_scores_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr("emsco_train.conversion.classifier_graph", fail)
+    monkeypatch.setattr("emsco_train.stages.conversion.classifier_graph", fail)
     with pytest.raises(ConversionError, match="RuntimeError: no message"):
         convert_stage(encoder, model, train)

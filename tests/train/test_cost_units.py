@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emsco_runtime.meter import Meter
-from emsco_train.cost_units import CostUnits
+from emsco_train.costs.units import CostUnits
 
 NAMES = ("a", "b", "c", "d")
 written = st.decimals(0, 1000, places=3).map(float) | st.sampled_from([0.1, 0.2, 0.3, 86.3, 41.59, 1e-6])

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from emsco_runtime.manifest import Feature
-from emsco_train.encoder import BlockEncoder
+from emsco_train.data.encoder import BlockEncoder
 
 FEATURES = (
     Feature(name="size", kind="numeric", cost=1.0, missing="impute"),

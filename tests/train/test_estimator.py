@@ -20,13 +20,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from emsco_runtime import Cascade
-from emsco_train.costs import CostGroup, CostModel
+from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.data.features import FeatureOptions
+from emsco_train.data.splits import Shares
 from emsco_train.errors import DataError, DesignError, SelectionError
-from emsco_train.estimator import EmscoClassifier
-from emsco_train.features import FeatureOptions
+from emsco_train.estimator.classifier import EmscoClassifier
 from emsco_train.searches import run_exhaustive
 from emsco_train.settings import Settings
-from emsco_train.splits import Shares
 
 HALVES = Shares(0.5, 0.5, 0.0, 0.0)
 NAMES = ["mean radius", "mean texture", "mean smoothness", "mean symmetry", "worst concavity", "worst area"]

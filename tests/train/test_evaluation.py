@@ -8,10 +8,10 @@ from sklearn.datasets import load_breast_cancer
 
 from emsco_runtime._rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
-from emsco_train.cascade_model import CascadeModel, check_stages, fit_cascade
-from emsco_train.evaluation import REJECTED, Evaluation, evaluate
-from emsco_train.features import encode_table, infer_features
+from emsco_train.data.features import encode_table, infer_features
 from emsco_train.stage_model import StageSettings
+from emsco_train.stages.cascade_model import CascadeModel, check_stages, fit_cascade
+from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
 
 
 def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:

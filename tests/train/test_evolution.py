@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emsco_train.chromosome import Space, compress
+from emsco_train.designs.chromosome import Space, compress
 from emsco_train.errors import DesignError
-from emsco_train.evolution import Evolution, Generation, evolve_population
-from emsco_train.generation import Breeder
-from emsco_train.objectives import Objectives
-from emsco_train.pareto import non_dominated, pareto_layers
+from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
+from emsco_train.genetic.generation import Breeder
+from emsco_train.genetic.pareto import non_dominated, pareto_layers
+from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings, round_half_up
 from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emsco_train import exhaustive_front, exhaustive_plan
 from emsco_train.errors import DesignError
-from emsco_train.exhaustive_bits import SetBits
-from emsco_train.exhaustive_front import ExactFront, Progress, enumerate_front
-from emsco_train.exhaustive_plan import estimate
-from emsco_train.exhaustive_sweep import Space
+from emsco_train.exact import front as exact_front
+from emsco_train.exact import plan as exact_plan
+from emsco_train.exact.bits import SetBits
+from emsco_train.exact.front import ExactFront, Progress, enumerate_front
+from emsco_train.exact.plan import estimate
+from emsco_train.exact.sweep import Space
 
 
 def packed(table: np.ndarray) -> np.ndarray:
@@ -206,14 +207,14 @@ def test_workers_change_nothing(exclusion: bool, monkeypatch: pytest.MonkeyPatch
     search = functools.partial(enumerate_front, bits, 9, max_stages=4, allow_exclusion=exclusion)
     first = search(jobs=1)
     assert same(first, search(jobs=2, prune=False))
-    monkeypatch.setattr(exhaustive_plan, "_PART", 5000)
+    monkeypatch.setattr(exact_plan, "_PART", 5000)
     assert all(same(first, search(jobs=jobs)) for jobs in (1, 2, 5))
 
 
 @pytest.mark.parametrize("exclusion", [False, True])
 def test_little_room(exclusion: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part with more finds than there is room for is walked again with more room: no tie is lost or counted twice."""
-    monkeypatch.setattr(exhaustive_front, "Space", functools.partial(Space, slots=1))
+    monkeypatch.setattr(exact_front, "Space", functools.partial(Space, slots=1))
     bits = random_bits(np.random.default_rng(3), 5, 20, confident=0.3, right=0.7, dearest=1)
     assert_exact(bits, 5, 4, exclusion=exclusion, pinned=0)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from emsco_train.errors import DesignError
-from emsco_train.exhaustive_bits import SetBits
-from emsco_train.exhaustive_front import enumerate_front
-from emsco_train.exhaustive_plan import estimate, parts, ways
-from emsco_train.exhaustive_table import Catch, FrontTable
+from emsco_train.exact.bits import SetBits
+from emsco_train.exact.front import enumerate_front
+from emsco_train.exact.plan import estimate, parts, ways
+from emsco_train.exact.table import Catch, FrontTable
 
 ZEROS = np.zeros((4, 1), dtype=np.uint64)
 COSTS = np.array([0, 1, 2, 3], dtype=np.int64)

@@ -24,7 +24,7 @@ from emsco_train import (
     VerificationError,
     export_design,
 )
-from emsco_train.provenance import fingerprint
+from emsco_train.data.provenance import fingerprint
 
 X, Y = load_wine(return_X_y=True)
 NAMES = [f"x{index}" for index in range(13)]
@@ -151,7 +151,7 @@ def test_existing_bundle_needs_force(tmp_path: Path) -> None:
 def test_nothing_unverified_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the runtime decides otherwise than training, the error comes first and the old bundle stays in force."""
     first = export(tmp_path / "b").bundle.manifest.id
-    monkeypatch.setattr("emsco_train.verification._TOLERANCE", -1.0)
+    monkeypatch.setattr("emsco_train.bundling.verification._TOLERANCE", -1.0)
     with pytest.raises(VerificationError, match=r"disagree on held-out rows .*Nothing was written"):
         export(tmp_path / "b", threshold=0.9, force=True)
     with pytest.raises(VerificationError):

@@ -10,7 +10,7 @@ import pytest
 
 from emsco_runtime.manifest import Feature
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, Table
-from emsco_train.features import encode_table, infer_features
+from emsco_train.data.features import encode_table, infer_features
 
 
 def infer(values: Any, options: FeatureOptions | None = None) -> Feature:

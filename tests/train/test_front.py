@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emsco_train.design import Design, write_stages
+from emsco_train.designs.design import Design, write_stages
+from emsco_train.designs.front import Front
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
-from emsco_train.front import Front
 
 NAMES = ("a", "b", "c")
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from emsco_train import CascadeModel, ExportError, Table, export_design
-from emsco_train.features import encode_table
-from emsco_train.golden import _range, _stranger, make_golden
-from emsco_train.graph import logistic_graph
-from emsco_train.logistic import LogisticModel
+from emsco_train.bundling.golden import _range, _stranger, make_golden
+from emsco_train.data.features import encode_table
+from emsco_train.logistic.fits import LogisticModel
+from emsco_train.stages.graph import logistic_graph
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.thresholds import resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DataError, DesignError, ThresholdWarning
-from emsco_train.labels import label_positions, plain_labels, unique_labels
-from emsco_train.thresholds import resolve_thresholds, warn_low_thresholds
 
 
 @pytest.mark.parametrize(

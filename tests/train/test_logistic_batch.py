@@ -12,9 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from emsco_train import logistic_sets
-from emsco_train.logistic import LogisticBatch, LogisticProblem, fit_logistic, top_labels
-from emsco_train.logistic_rows import RowBlocks
+from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, fit_logistic, top_labels
+from emsco_train.logistic.rows import RowBlocks
 from emsco_train.stage_model import row_weights
 
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
@@ -204,11 +203,3 @@ def test_columns_in_another_order() -> None:
     model = batch.model(0, np.array([9, 2, 5]))
     assert np.array_equal(model.coef, batch.model(0).coef[:, [2, 0, 1]])
     assert batch.model(1).intercept[1] * 2 == pytest.approx(np.log(y.mean() / (1 - y.mean())), abs=1e-12)
-
-
-def test_every_compiled_part_is_in_the_key_of_the_cache() -> None:
-    """A change of any file that the compiled functions are made of makes their cache on disk invalid."""
-    folder = Path(logistic_sets.__file__).parent
-    compiled = {path.stem.removeprefix("logistic_") for path in folder.glob("logistic_*.py") if "import njit" in path.read_text()}
-    assert compiled == set(logistic_sets._PARTS)
-    assert logistic_sets._fingerprint() in {cell.cell_contents for cell in logistic_sets.fit_sets.py_func.__closure__}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emsco_train.errors import DataError
-from emsco_train.objectives import MAX_ROWS, Objectives
+from emsco_train.scoring.objectives import MAX_ROWS, Objectives
 
 
 def make(*rows: tuple[int, int, int], total: int = 100, offset: float = 0.0, scale: float = 1.0) -> Objectives:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from emsco_train.chromosome import Space, compress, stage_counts
-from emsco_train.operators import increase_probability, initial_population, mutate, recombine, select, stage_table
+from emsco_train.designs.chromosome import Space, compress, stage_counts
+from emsco_train.genetic.operators import increase_probability, initial_population, mutate, recombine, select, stage_table
 
 FIGURE = Path(__file__).parents[3] / "shared" / "paper" / "mutation_figure.csv"
 
@@ -57,7 +57,7 @@ def test_mutation_increases_stages_as_published(stages: int, beta: float) -> Non
 
 
 def _raw_mutants(population: np.ndarray, space: Space, rate: float, beta: float) -> np.ndarray:
-    from emsco_train import operators
+    from emsco_train.genetic import operators
 
     return operators._mutated(population, space, rate, stage_table(space.max_stages, beta), rng(5))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emsco_train.objectives import Objectives
-from emsco_train.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, standing, violations
+from emsco_train.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, standing, violations
+from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints
 
 ROWS = 12

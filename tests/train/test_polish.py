@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emsco_train.chromosome import Space
-from emsco_train.evolution import evolve_population
-from emsco_train.neighbours import neighbour_count, neighbours
-from emsco_train.objectives import Objectives
-from emsco_train.polish import dominators, polish_population
+from emsco_train.designs.chromosome import Space
+from emsco_train.genetic.evolution import evolve_population
+from emsco_train.genetic.neighbours import neighbour_count, neighbours
+from emsco_train.genetic.polish import dominators, polish_population
+from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings
 from tests.train.toy_landscape import all_designs, exact_front, fitted_landscape, random_landscape, vectors
 

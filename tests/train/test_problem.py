@@ -13,9 +13,9 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
+from emsco_train.data.problem import Problem
+from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
 from emsco_train.errors import ConfidenceWarning
-from emsco_train.problem import Problem
-from emsco_train.splits import PAPER_SHARES, Shares, Splits, make_splits
 from emsco_train.stage_model import row_weights
 
 

@@ -11,9 +11,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from emsco_train.costs import CostGroup, CostModel
+from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.problem import Problem
 from emsco_train.searches import evolve, exhaustive, run_evolve, run_exhaustive, run_search
 from emsco_train.settings import Constraints, Settings
 from emsco_train.workbench import Workbench

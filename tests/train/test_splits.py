@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emsco_train import DataError, DesignError
-from emsco_train.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts
+from emsco_train.data.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts
 
 QUARTERS = Shares(0.25, 0.25, 0.25, 0.25)
 

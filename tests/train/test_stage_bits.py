@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from emsco_runtime._arrays import Mask
 from emsco_train.errors import DesignError
-from emsco_train.stage_bits import SetScores, StageBits, packed
+from emsco_train.scoring.stage_bits import SetScores, StageBits, packed
 
 
 class CountingScorer:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.problem import Problem
 from emsco_train.searches import run_search
 from emsco_train.settings import Settings
 from emsco_train.sweep import settings_score, sweep_settings, sweep_thresholds

@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from emsco_runtime import Cascade
 from emsco_train import Export, Table, VerificationError, export_design, verify
-from emsco_train.features import encode_table
+from emsco_train.data.features import encode_table
 
 LOADERS = {"breast_cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
 

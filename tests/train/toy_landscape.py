@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
-from emsco_train.chromosome import Population, compress
-from emsco_train.objectives import Objectives
-from emsco_train.pareto import non_dominated
+from emsco_train.designs.chromosome import Population, compress
+from emsco_train.genetic.pareto import non_dominated
+from emsco_train.scoring.objectives import Objectives
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,1 @@
+"""From a design to a bundle: golden items, verification through the runtime, and the export."""

@@ -1,0 +1,159 @@
+"""Golden items: made-up rows whose outcome the runtime replays at every load.
+
+Made up, because real rows would travel with the bundle. Values come from each feature's own summary, rounded to a few digits;
+items near a threshold or a tie are drawn again, since rounding on another machine could flip them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime._arrays import Floats
+from emsco_runtime._encoding import encoder
+from emsco_runtime._rule import accept
+from emsco_runtime._scorer import Scorer
+from emsco_runtime.manifest import Feature, Golden, GoldenDecision, RawValue
+from emsco_train.errors import ExportError
+from emsco_train.stages.cascade_model import CascadeModel
+
+__all__ = ["make_golden"]
+
+# Tried in this order: wide margins where the models allow, the narrow one where all probabilities crowd at a threshold.
+_MARGINS = (1e-4, 1e-5)
+_DRAWS = 400
+_RARE = 0.2
+_UNKNOWN = "never seen in training"
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Where the values of a numeric feature lie, and how many decimals (negative: powers of ten) to keep."""
+
+    low: float
+    high: float
+    digits: int
+
+
+def make_golden(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
+    """Draw golden items, of as many different outcomes as a bounded number of draws finds.
+
+    Parameters
+    ----------
+    model
+        The fitted design.
+    codes
+        Training codes [rows, features]: only quantiles of them are used.
+    count
+        How many items.
+    rng
+        Source of randomness.
+
+    Raises
+    ------
+    ExportError
+        If no draw keeps its distance from every threshold.
+    """
+    ranges = [_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)]
+    scorer = model.scorer()
+    for margin in _MARGINS:
+        found = _draw(model, scorer, ranges, rng, count=count, margin=margin)
+        if found:
+            return tuple(_varied(found, count))
+    raise ExportError(
+        f"no golden item could be made: in {_DRAWS} draws, every one had a probability within {_MARGINS[-1]:g} of a threshold "
+        f"or of a tie. Change the threshold a little (thresholds: {model.thresholds})"
+    )
+
+
+def _draw(
+    model: CascadeModel,
+    scorer: Scorer,
+    ranges: Sequence[_Range | None],
+    rng: np.random.Generator,
+    *,
+    count: int,
+    margin: float,
+) -> list[Golden]:
+    outcomes = len(model.stages) + 1  # each stage may accept, the last may also reject
+    found: list[Golden] = []
+    for _ in range(_DRAWS):
+        values = {feature.name: _value(feature, where, rng) for feature, where in zip(model.features, ranges, strict=True)}
+        golden = _golden(model, scorer, values)
+        if _margin(model, golden) >= margin:
+            found.append(golden)
+        if len(found) >= count and len({_outcome(item) for item in found}) == outcomes:
+            break
+    return found
+
+
+def _varied(found: Sequence[Golden], count: int) -> list[Golden]:
+    """Return `count` items (or as many as there are), the first of each outcome before any second."""
+    firsts = {_outcome(item): item for item in reversed(found)}
+    chosen = sorted(firsts.values(), key=_outcome)
+    others = [item for item in found if not any(item is first for first in chosen)]
+    return [*chosen, *others][:count]
+
+
+def _outcome(item: Golden) -> tuple[int, str]:
+    return item.decision.stages, item.decision.status
+
+
+def _range(column: Floats) -> _Range:
+    low, high = (float(bound) for bound in np.nanquantile(column, [0.05, 0.95]))
+    span = high - low or abs(low) or 1.0
+    present = column[~np.isnan(column)]
+    whole = bool((present == np.round(present)).all())
+    # Three digits of the span; whole numbers stay whole.
+    digits = 2 - math.floor(math.log10(span))
+    return _Range(low, high, min(digits, 0) if whole else digits)
+
+
+def _value(feature: Feature, where: _Range | None, rng: np.random.Generator) -> RawValue:
+    # All are drawn for every feature, so that one option of a feature does not change what the others get.
+    rare, position = float(rng.random()), float(rng.random())
+    if feature.missing == "impute" and rare < _RARE:
+        return None
+    if feature.unknown == "ignore" and rare > 1 - _RARE:
+        return _stranger(feature.categories)
+    if where is not None:
+        return round(where.low + position * (where.high - where.low), where.digits)
+    if feature.kind == "boolean":
+        return position < 0.5
+    return feature.categories[int(position * len(feature.categories))]
+
+
+def _stranger(categories: Sequence[str]) -> str:
+    name = _UNKNOWN
+    while name in categories:
+        name += "?"
+    return name
+
+
+def _golden(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) -> Golden:
+    codes = [encoder(feature)(values[feature.name]) for feature in model.features]
+    scores = [scorer.score(index, codes[: len(stage.inputs)]) for index, stage in enumerate(model.stages)]
+    verdicts = [accept(row, model.thresholds) for row in scores]
+    number = next((index for index, (_, confident) in enumerate(verdicts, start=1) if confident), len(verdicts))
+    label, confident = verdicts[number - 1]
+    decision = GoldenDecision(
+        status="accepted" if confident else "rejected",
+        reason="confident" if confident else "inconclusive",
+        label=model.labels[label] if confident else None,
+        stages=number,
+        cost=model.stage_costs()[number - 1],
+    )
+    return Golden(values=values, probabilities=tuple(tuple(row) for row in scores), decision=decision)
+
+
+def _margin(model: CascadeModel, golden: Golden) -> float:
+    """Return the smallest distance of any stage's top probability to its threshold and to the second one."""
+    distances = []
+    for row in golden.probabilities:
+        label, _ = accept(row, model.thresholds)
+        top, second = sorted(row, reverse=True)[:2]
+        distances += [abs(top - model.thresholds[label]), top - second]
+    return min(distances)

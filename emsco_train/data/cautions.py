@@ -1,0 +1,63 @@
+"""Cautions: settings that work but mislead, told as warnings at the line of the user's own code."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from emsco_runtime._arrays import Ints
+from emsco_runtime.decision import Label
+from emsco_train.data.thresholds import warn_low_thresholds
+from emsco_train.errors import ConfidenceWarning
+from emsco_train.stage_model import ClassWeight, row_weights
+
+__all__ = ["caution_class_weight", "caution_thresholds"]
+
+# Weights this much apart are told: the odd row of a nearly balanced table is not worth a warning.
+_UNEQUAL = 1.05
+_PACKAGE = __name__.partition(".")[0]
+
+
+def caution_thresholds(thresholds: Sequence[float], labels: Sequence[Label]) -> None:
+    """Warn of thresholds that some label always reaches; see `warn_low_thresholds`.
+
+    Parameters
+    ----------
+    thresholds
+        One per label.
+    labels
+        The labels in order.
+    """
+    warn_low_thresholds(thresholds, labels, stacklevel=_level_outside())
+
+
+def caution_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
+    """Warn when class weights pull labels apart: what a model then calls its confidence is not the chance of being right.
+
+    Parameters
+    ----------
+    target
+        Position of each train row's label.
+    labels
+        The labels in order.
+    class_weight
+        As the user gave it, already checked.
+    """
+    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=None)
+    if weights is None or weights.max() <= _UNEQUAL * weights.min():
+        return
+    shown = [f"{label!r}: {weights[np.argmax(target == position)]:.3g}" for position, label in enumerate(labels[:10])]
+    text = f"class_weight ({', '.join(shown)}) shifts the probabilities, so a confidence is no longer the chance of being right"
+    advice = "check the accuracy of what is accepted, or leave the weights out and give each label its own threshold"
+    warnings.warn(f"{text} and a threshold means something else: {advice}", ConfidenceWarning, stacklevel=_level_outside())
+
+
+def _level_outside() -> int:
+    """Return the stack level, for the function that asks, of the nearest caller that is not ours."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - what `warnings` itself walks
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,125 @@
+"""`BlockEncoder`: from the numbers that enter a stage to the columns that its model sees.
+
+Each feature is a block of columns. Numbers and booleans: gaps filled, then standardised to mean 0 and (population) deviation 1.
+Categories: gaps filled with the commonest, then one 0/1 column per category; an unknown one gives zeros.
+The statistics of a block come from its own training column alone, so one encoder serves every set of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.manifest import Feature
+from emsco_train.data.features import most_common
+
+__all__ = ["Block", "BlockEncoder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """How one feature becomes columns.
+
+    Parameters
+    ----------
+    name
+        The feature.
+    categories
+        Number of categories; 0 for numbers and booleans.
+    impute
+        Whether gaps (NaN) are let through and filled.
+    fill
+        What fills a gap, as a code: median, or commonest value.
+    mean, scale
+        Of the filled training column; 0 and 1 for categories.
+    """
+
+    name: str
+    categories: int
+    impute: bool
+    fill: float
+    mean: float
+    scale: float
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.categories or 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEncoder:
+    """The blocks of some features, in order.
+
+    Parameters
+    ----------
+    blocks
+        One per feature.
+
+    Examples
+    --------
+    >>> size = Feature(name="size", kind="numeric", cost=1.0, missing="impute")
+    >>> kind = Feature(name="kind", kind="categorical", categories=("a", "b"), cost=1.0)
+    >>> encoder = BlockEncoder.fit([size, kind], np.array([[1.0, 0.0], [3.0, 1.0]]))
+    >>> encoder.transform(np.array([[3.0, 1.0], [np.nan, -1.0]]))
+    array([[1., 0., 1.],
+           [0., 0., 0.]])
+    >>> encoder.columns(["kind"])
+    array([1, 2])
+    """
+
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def fit(cls, features: Sequence[Feature], codes: Floats) -> BlockEncoder:
+        """Learn the statistics from training codes [rows, features], as `encode_table` gives them."""
+        return cls(tuple(_learn(feature, codes[:, index]) for index, feature in enumerate(features)))
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the encoded matrix."""
+        return sum(block.width for block in self.blocks)
+
+    def positions(self, names: Sequence[str]) -> list[int]:
+        """Return the positions of features among the blocks, and so among the columns of the codes."""
+        index = {block.name: position for position, block in enumerate(self.blocks)}
+        return [index[name] for name in names]
+
+    def columns(self, names: Sequence[str]) -> Ints:
+        """Return the columns of these features in the encoded matrix, in the order of `names`."""
+        starts = np.concatenate(([0], np.cumsum([block.width for block in self.blocks])))
+        spans = [np.arange(starts[at], starts[at + 1]) for at in self.positions(names)]
+        return np.concatenate(spans).astype(np.intp)
+
+    def select(self, names: Sequence[str]) -> BlockEncoder:
+        """Return the encoder of these features, in this order, with the same statistics."""
+        return BlockEncoder(tuple(self.blocks[position] for position in self.positions(names)))
+
+    def transform(self, codes: Floats) -> Floats:
+        """Encode codes [rows, features] into columns [rows, width]."""
+        return np.hstack([_apply(block, codes[:, index]) for index, block in enumerate(self.blocks)])
+
+
+def _learn(feature: Feature, codes: Floats) -> Block:
+    present = codes[~np.isnan(codes)]
+    fill = float(np.median(present)) if feature.kind == "numeric" else most_common(present)
+    impute = feature.missing == "impute"
+    if feature.kind == "categorical":
+        return Block(feature.name, len(feature.categories), impute, fill, 0.0, 1.0)
+    filled = np.where(np.isnan(codes), fill, codes)
+    mean, scale = float(filled.mean()), float(filled.std())
+    # Rounding leaves a constant column a deviation of about this much; dividing by it would blow up noise.
+    if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
+        scale = 1.0
+    return Block(feature.name, 0, impute, fill, mean, scale)
+
+
+def _apply(block: Block, codes: Floats) -> Floats:
+    filled = np.where(np.isnan(codes), block.fill, codes) if block.impute else codes
+    if block.categories:
+        return np.asarray(filled[:, None] == np.arange(block.categories), dtype=np.float64)
+    standardised: Floats = (filled - block.mean) / block.scale
+    return standardised[:, None]

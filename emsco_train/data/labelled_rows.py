@@ -1,0 +1,199 @@
+"""Labelled rows: what the user gives for a split, and what becomes of it.
+
+`LabelledRows` are raw values with their labels, before anything was learnt; a `Split` has them as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.decision import Label
+from emsco_runtime.manifest import Feature
+from emsco_train.costs.model import CostModel
+from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.features import FeatureOptions, encode_table, infer_features
+from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.splits import stratified_counts
+from emsco_train.data.table import Table
+from emsco_train.errors import DataError, DesignError
+
+__all__ = ["LabelledRows", "Split", "check_alike", "encode_split", "learn_features", "sample_rows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Raw rows with their labels.
+
+    Parameters
+    ----------
+    table
+        Raw values.
+    truth
+        The label of each row.
+    rows
+        Positions in the table that was given.
+    """
+
+    table: Table
+    truth: tuple[Label, ...]
+    rows: Ints
+
+    @classmethod
+    def of(cls, data: Any, truth: Any, where: str) -> LabelledRows:
+        """Read a table and its labels; `where` is what an error message calls the labels."""
+        table = Table.of(data)
+        plain = plain_labels(truth, rows=table.rows, where=where)
+        return cls(table, tuple(plain), np.arange(table.rows))
+
+    @classmethod
+    def of_pair(cls, pair: object, name: str) -> LabelledRows:
+        """Read a pair (rows, labels) given for the split of this name."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise DesignError(f"{name} is {type(pair).__name__}: a pair (rows, labels) is due")
+        return cls.of(pair[0], pair[1], f"{name} y")
+
+    def take(self, rows: Ints) -> LabelledRows:
+        """Return these rows."""
+        return LabelledRows(self.table.take(rows), tuple(self.truth[row] for row in rows.tolist()), rows)
+
+
+# No slots: the encoded matrix is kept in the instance once it was asked for.
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The rows of one split.
+
+    Parameters
+    ----------
+    name
+        "train", "validation", "test" or "certify".
+    rows
+        Positions in the table that was given.
+    table
+        Raw values.
+    codes
+        The same as numbers [rows, features].
+    target
+        Position of each row's label.
+    encoder
+        Turns codes into the columns that stage models see.
+    """
+
+    name: str
+    rows: Ints
+    table: Table
+    codes: Floats
+    target: Ints
+    encoder: BlockEncoder
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    @cached_property
+    def encoded(self) -> Floats:
+        """Columns that stage models see [rows, encoder.width]; computed when first asked for."""
+        return self.encoder.transform(self.codes)
+
+    def take(self, positions: Ints) -> Split:
+        """Return these rows of the split, counted within it."""
+        part = replace(self, rows=self.rows[positions], table=self.table.take(positions))
+        return replace(part, codes=self.codes[positions], target=self.target[positions])
+
+
+def check_alike(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
+    """Return the labels in order; raise unless every split has the train rows' columns (two or more) and labels."""
+    names, labels = parts["train"].table.names, unique_labels(parts["train"].truth, "train y")
+    if len(names) < 2:
+        raise DataError(f"the rows have one column, {names[0]!r}: a search needs two features or more to make stages of")
+    for name, part in parts.items():
+        absent = [column for column in names if column not in part.table.columns]
+        extra = [column for column in part.table.names if column not in names]
+        if absent or extra:
+            said = f"has no {absent}" if absent else f"has {extra}, which the train rows have not"
+            raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {said}")
+        _check_labels(set(part.truth), labels, name)
+    return labels
+
+
+def _check_labels(found: set[Label], labels: Sequence[Label], name: str) -> None:
+    strange = [label for label in found if label not in labels]
+    if strange:
+        raise DataError(f"label {strange[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
+    absent = [label for label in labels if label not in found]
+    if absent:
+        raise DataError(f"label {absent[0]!r} has no row in the {name} split: give it some, or drop the label")
+
+
+def learn_features(
+    part: LabelledRows, costs: CostModel, options: Mapping[str, FeatureOptions] | None
+) -> tuple[tuple[Feature, ...], BlockEncoder]:
+    """Learn features and their encoder from the train rows.
+
+    Parameters
+    ----------
+    part
+        The train rows.
+    costs
+        Prices and groups.
+    options
+        What the user knows better, by feature name.
+    """
+    try:
+        features = infer_features(part.table, part.table.names, costs, options)
+        codes = encode_table(features, part.table, "train")
+    except DataError as error:
+        raise DataError(f"{error} (rows are counted within the train split)") from None
+    return features, BlockEncoder.fit(features, codes)
+
+
+def encode_split(
+    name: str, part: LabelledRows, features: Sequence[Feature], labels: Sequence[Label], encoder: BlockEncoder
+) -> Split:
+    """Read the rows of a split by what the train rows taught.
+
+    Parameters
+    ----------
+    name
+        The split.
+    part
+        Its rows.
+    features, labels, encoder
+        Of the train rows.
+    """
+    table = part.table.select([feature.name for feature in features])
+    try:
+        codes = encode_table(features, table, name)
+    except DataError as error:
+        advice = 'features={name: FeatureOptions(unknown="ignore")} lets unknown categories in, missing="impute" gaps'
+        told = "features are learnt from the train rows alone, and rows are counted within the split"
+        raise DataError(f"{error} ({told}; {advice})") from None
+    return Split(name, part.rows, table, codes, label_positions(part.truth, labels), encoder)
+
+
+def sample_rows(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
+    """Return at most `rows` positions of a pool, ascending, each label in its share and with at least one row.
+
+    Parameters
+    ----------
+    target
+        Position of each row's label.
+    pool
+        The positions to choose from; every label occurs among them.
+    rows
+        Most to return; at least two for each label.
+    rng
+        Source of randomness.
+    """
+    if len(pool) <= rows:
+        return pool
+    shares = np.bincount(target[pool]) / len(pool)
+    # Dividing the sample among labels is the same sum as dividing a label among splits.
+    counts = stratified_counts([rows], shares)[0]
+    chosen = [rng.permutation(pool[target[pool] == label])[:count] for label, count in enumerate(counts)]
+    return np.asarray(np.sort(np.concatenate(chosen)))

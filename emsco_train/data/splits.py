@@ -1,0 +1,292 @@
+"""Splits: which rows train the stage models, judge designs, report, and certify.
+
+`make_splits` has three ways. Plain: stratified by label. With `groups`: rows of a group stay together, stratified as well as
+whole groups allow. With `time`: the earliest rows train, the latest certify, as in production; labels fall as they may.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._arrays import Array, Floats, Ints
+from emsco_runtime.decision import Label
+from emsco_train._numbers import is_number
+from emsco_train.data.row_keys import group_codes, moment_codes
+from emsco_train.errors import DataError, DesignError
+
+__all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
+
+SPLITS = ("train", "validation", "test", "certify")
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Which share of the rows goes where; together 1.
+
+    Parameters
+    ----------
+    train
+        Fits the stage models; above 0.
+    validation
+        Measures designs during the search and when one is selected; above 0.
+    test
+        Reports; may be 0.
+    certify
+        Untouched until a certificate is made; may be 0.
+    """
+
+    train: float = 0.4
+    validation: float = 0.2
+    test: float = 0.2
+    certify: float = 0.2
+
+    def __post_init__(self) -> None:
+        """Refuse what is no division of the whole."""
+        shares = dict(zip(SPLITS, self.values(), strict=True))
+        faults = [
+            f"{name} is {share!r}: a number from 0 to 1 is due"
+            for name, share in shares.items()
+            if not is_number(share) or not 0 <= share <= 1
+        ]
+        if not faults:
+            faults = [f"{name} is 0: the search needs such rows" for name in SPLITS[:2] if shares[name] == 0]
+            total = math.fsum(self.values())
+            if not math.isclose(total, 1, abs_tol=1e-9):
+                faults.append(f"{' + '.join(str(share) for share in self.values())} is {total:g}: together they must be 1")
+        if faults:
+            raise DesignError("shares: " + "; ".join(faults))
+
+    def values(self) -> tuple[float, ...]:
+        """Return the shares in the order of `SPLITS`."""
+        return (self.train, self.validation, self.test, self.certify)
+
+
+PAPER_SHARES = Shares(0.5, 0.25, 0.25, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """Row positions of each split: every row of the table in exactly one.
+
+    Parameters
+    ----------
+    train, validation, test, certify
+        Positions, ascending; `test` and `certify` may be empty.
+
+    Examples
+    --------
+    >>> splits = Splits.from_names(["train", "test", "validation", "train"])
+    >>> splits.train, splits.rows, splits.names().tolist()
+    (array([0, 3]), 4, ['train', 'test', 'validation', 'train'])
+    """
+
+    train: Ints
+    validation: Ints
+    test: Ints
+    certify: Ints
+
+    def __post_init__(self) -> None:
+        """Sort the positions, make them read-only, and check that they divide the rows."""
+        for name in SPLITS:
+            object.__setattr__(self, name, _positions(getattr(self, name), name))
+        every = np.sort(np.concatenate([rows for _, rows in self.items()]))
+        wrong = np.flatnonzero(every != np.arange(len(every)))
+        if len(wrong):
+            at = int(wrong[0])
+            # Sorted positions first differ from 0, 1, 2, ... at one that occurs twice or at one that was skipped.
+            said = f"row {every[at]} is in two splits" if every[at] < at else f"row {at} is in no split"
+            raise DesignError(f"splits: {said}; each of the {len(every)} rows must be in exactly one")
+        empty = [name for name in SPLITS[:2] if not len(getattr(self, name))]
+        if empty:
+            raise DesignError(f"splits: {empty[0]} has no rows: the search needs some")
+
+    @classmethod
+    def from_names(cls, names: Sequence[str] | Array) -> Splits:
+        """Make splits from the name of each row's split, as `names` gives them."""
+        given = np.asarray(names, dtype=object)
+        strangers = [row for row, name in enumerate(given) if name not in SPLITS]
+        if strangers:
+            raise DesignError(f"splits, row {strangers[0]}: {given[strangers[0]]!r} is none of {', '.join(SPLITS)}")
+        return _assembled(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in all."""
+        return sum(len(rows) for _, rows in self.items())
+
+    def items(self) -> Iterator[tuple[str, Ints]]:
+        """Iterate over the name and the positions of each split, empty ones included."""
+        return ((name, getattr(self, name)) for name in SPLITS)
+
+    def names(self) -> Array:
+        """Return the name of each row's split, in the order of the rows."""
+        names: Array = np.empty(self.rows, dtype=object)
+        for name, rows in self.items():
+            names[rows] = name
+        return names
+
+
+def make_splits(
+    target: Ints,
+    shares: Shares,
+    *,
+    groups: Any = None,
+    time: Any = None,
+    rng: np.random.Generator,
+    labels: Sequence[Label] | None = None,
+) -> Splits:
+    """Divide rows among the splits; every label must come out in every split whose share is above 0.
+
+    Parameters
+    ----------
+    target
+        Position of each row's label.
+    shares
+        How much goes where. Plain: each label is divided to within one row, and every split gets at least one row of it.
+    groups
+        One value per row: rows with equal values stay together. Groups are dealt out largest first (equal sizes in random order),
+        each to the split that is furthest behind in the group's labels; one that is about to be left without a label comes first.
+    time
+        One number, date or ISO 8601 text per row: the earliest rows train, the latest certify. Equal times stay together, so
+        shares are met as nearly as they allow. Nothing is random, and labels are not balanced.
+    rng
+        Source of randomness. The same generator gives the same splits; with `groups` or `time`, each value goes to the same split
+        whatever the order of the rows.
+    labels
+        The labels in order, for error messages.
+
+    Examples
+    --------
+    >>> splits = make_splits(np.array([0, 1] * 10), Shares(), rng=np.random.default_rng(0))
+    >>> [len(rows) for _, rows in splits.items()]
+    [8, 4, 4, 4]
+    """
+    if groups is not None and time is not None:
+        raise DesignError("groups and time were both given, and a group may span times: give one of them")
+    count = int(target.max()) + 1
+    known = range(count) if labels is None else labels
+    if groups is not None:
+        codes = group_codes(groups, rows=len(target))
+        part = _deal_groups(codes, target, count, np.array(shares.values()), rng)[codes]
+    elif time is not None:
+        codes = moment_codes(time, rows=len(target))
+        part = _cut_time(np.bincount(codes), np.array(shares.values()))[codes]
+    else:
+        part = _deal_rows(target, known, np.array(shares.values()), rng)
+    _require_every_label(part, target, known, shares)
+    return _assembled(part)
+
+
+def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
+    """Return how many rows of each label go to each split [labels, splits].
+
+    Every number is its exact share rounded down or up; what is left of a label goes to the splits that are furthest behind so
+    far, so that whole splits come near their shares too. Only where a split would get none of a label, it takes one from the
+    split with most. Needs as many rows of a label as there are shares above 0.
+
+    Examples
+    --------
+    >>> stratified_counts([10, 5], np.array([0.4, 0.2, 0.2, 0.2])).tolist()
+    [[4, 2, 2, 2], [2, 1, 1, 1]]
+    """
+    counts = np.zeros((len(sizes), len(shares)), dtype=np.intp)
+    behind = np.zeros(len(shares))
+    for row, size in enumerate(sizes):
+        # Rounded, so that 0.1 * 30 is the whole number that is meant.
+        exact = np.round(shares * size, 9)
+        part = np.floor(exact).astype(np.intp)
+        behind += exact - part
+        open_splits = np.flatnonzero(exact > part)
+        first = open_splits[np.argsort(-behind[open_splits], kind="stable")][: size - int(part.sum())]
+        part[first] += 1
+        behind[first] -= 1
+        for empty in np.flatnonzero((part == 0) & (shares > 0)):
+            part[np.argmax(part)] -= 1
+            part[empty] += 1
+        counts[row] = part
+    return counts
+
+
+def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
+    sizes = np.bincount(target, minlength=len(labels)).tolist()
+    used = int((shares > 0).sum())
+    for label, size in zip(labels, sizes, strict=True):
+        if size < used:
+            advice = "give it more rows, drop it, or use fewer splits"
+            raise DataError(f"label {label!r} has {size} rows for {used} splits, and each needs one: {advice}")
+    part = np.empty(len(target), dtype=np.intp)
+    for position, counts in enumerate(stratified_counts(sizes, shares)):
+        rows = rng.permutation(np.flatnonzero(target == position))
+        part[rows] = np.repeat(np.arange(len(shares)), counts)
+    return part
+
+
+def _deal_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
+    """Return the split of each group."""
+    groups = int(codes.max()) + 1
+    held = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
+    # In shares of a label, so that a rare one counts as much as a common one.
+    wanted = held / np.maximum(held.sum(axis=0), 1)
+    behind = np.repeat(shares[:, None], labels, axis=1)
+    lacking = np.repeat(shares[:, None] > 0, labels, axis=1)
+    to_come = (held > 0).sum(axis=0)
+    order = rng.permutation(groups)
+    order = order[np.argsort(-held.sum(axis=1)[order], kind="stable")]
+    split = np.empty(groups, dtype=np.intp)
+    for group in order:
+        present = held[group] > 0
+        urgent = present & (lacking.sum(axis=0) >= to_come)
+        need = behind @ wanted[group] + 2.0 * (lacking & urgent).sum(axis=1)
+        need[shares == 0] = -np.inf
+        split[group] = chosen = int(np.argmax(need))
+        behind[chosen] -= wanted[group]
+        lacking[chosen] &= ~present
+        to_come -= present
+    return split
+
+
+def _cut_time(sizes: Ints, shares: Floats) -> Ints:
+    """Return the split of each moment: cut where the rows so far come nearest to the shares so far."""
+    used = np.flatnonzero(shares > 0)
+    if len(sizes) < len(used):
+        raise DataError(f"time has {len(sizes)} different values for {len(used)} splits: give finer times, or use fewer splits")
+    so_far = np.cumsum(sizes)
+    wanted = np.cumsum(shares[used]) * so_far[-1]
+    split = np.full(len(sizes), used[-1], dtype=np.intp)
+    start = 0
+    for index, name in enumerate(used[:-1]):
+        nearest = int(np.argmin(np.abs(so_far - wanted[index]))) + 1
+        # At least one moment for this split, and one for each that follows.
+        stop = max(start + 1, min(nearest, len(sizes) - (len(used) - 1 - index)))
+        split[start:stop] = name
+        start = stop
+    return split
+
+
+def _require_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
+    for position, (name, share) in enumerate(zip(SPLITS, shares.values(), strict=True)):
+        there = np.bincount(target[part == position], minlength=len(labels))
+        if share > 0 and not there.all():
+            label = labels[int(np.argmin(there > 0))]
+            advice = "give more rows of it, drop it, or choose other shares, groups or times"
+            raise DataError(f"label {label!r} has no row in the {name} split: {advice}")
+
+
+def _positions(rows: Any, name: str) -> Ints:
+    given = np.asarray(rows)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+        raise DesignError(f"splits: {name} is {given.dtype} of shape {given.shape}: row positions, whole numbers, are due")
+    positions: Ints = np.sort(given.astype(np.intp))
+    if len(positions) and positions[0] < 0:
+        raise DesignError(f"splits: {name} holds row {positions[0]}: rows are counted from 0")
+    positions.flags.writeable = False
+    return positions
+
+
+def _assembled(part: Ints) -> Splits:
+    return Splits(*(np.flatnonzero(part == position) for position in range(len(SPLITS))))

@@ -1,0 +1,199 @@
+"""`Front`: the designs that a search found, sorted by fitness, and how to choose one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, overload
+
+from emsco_train._numbers import is_number
+from emsco_train.designs.design import Design, write_names, write_stages
+from emsco_train.designs.front_file import FrontFile
+from emsco_train.designs.wish import By, Wish
+from emsco_train.errors import DesignError, SelectionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Front"]
+
+_SHOWN = 20
+_COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+
+
+class Front(Sequence[Design]):
+    """Non-dominated designs, fittest first; equally fit ones in the order of their chromosomes.
+
+    Fitness is the length of (coverage, accuracy, g3) with g3 = (cheapest + offset) / (cost + offset), where the cheapest is that
+    of the front's designs with the same thresholds.
+
+    Parameters
+    ----------
+    designs
+        In any order; their fitness is computed here.
+    full_cost
+        Cost of acquiring every feature, which is what costs are measured against.
+    offset
+        Added to costs before their ratio is taken: 0, or 1 % of the full cost where some feature set costs nothing.
+    unit
+        What costs count.
+
+    Examples
+    --------
+    >>> cheap = Design.of((0, 1), ["a", "b"], (0.9, 0.9), coverage=0.7, accuracy=0.9, cost=1.5)
+    >>> sure = Design.of((0, 0), ["a", "b"], (0.9, 0.9), coverage=0.8, accuracy=0.95, cost=3.0)
+    >>> front = Front([sure, cheap], full_cost=3.0)
+    >>> front[0].id == cheap.id, round(front[0].fitness, 3)
+    (True, 1.517)
+    >>> front.select(min_accuracy=0.94).stages
+    (('a', 'b'),)
+    >>> round(front.hypervolume(), 3)
+    0.315
+    >>> print(front)
+              id  coverage  accuracy  cost  fitness  ties  stages
+    8012c8a90c67     0.700     0.900   1.5   1.5166     1  a|b
+    d14570a4e672     0.800     0.950     3   1.3388     1  a+b
+    """
+
+    def __init__(self, designs: Iterable[Design], *, full_cost: float, offset: float = 0.0, unit: str = "units") -> None:
+        if not is_number(full_cost) or full_cost <= 0:
+            raise DesignError(f"full_cost is {full_cost!r}: a finite number above 0 is due")
+        self.full_cost = float(full_cost)
+        self.offset = float(offset)
+        self.unit = unit
+        given = list(designs)
+        cheapest: dict[tuple[float, ...], float] = {}
+        for design in given:
+            cheapest[design.thresholds] = min(design.cost, cheapest.get(design.thresholds, math.inf))
+        rated = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
+        self._designs = tuple(sorted(rated, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
+
+    @overload
+    def __getitem__(self, index: int) -> Design: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Design, ...]: ...
+    def __getitem__(self, index: int | slice) -> Design | tuple[Design, ...]:
+        """Return a design by position; a slice gives a plain tuple, since fitness belongs to the whole front."""
+        return self._designs[index]
+
+    def __len__(self) -> int:
+        """Return the number of designs."""
+        return len(self._designs)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether designs, prices and unit are the same."""
+        return isinstance(other, Front) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Return a hash that agrees with equality."""
+        return hash(self._key())
+
+    def select(
+        self,
+        *,
+        min_accuracy: float | None = None,
+        min_coverage: float | None = None,
+        max_cost: float | None = None,
+        by: By | None = None,
+    ) -> Design:
+        """Choose a design.
+
+        Parameters
+        ----------
+        min_accuracy, min_coverage
+            Floors, from 0 to 1.
+        max_cost
+            Cap on the mean cost per item, in the user's unit.
+        by
+            What decides among the designs that satisfy these: "cost" (cheapest), "accuracy", "coverage" or "fitness" (the
+            paper's). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap, the fittest
+            when there is no wish. Equals are told apart by the other figures, then by their place in the front.
+
+        Raises
+        ------
+        SelectionError
+            If no design satisfies the wish; it names the nearest one and how far it is.
+        """
+        return Wish(min_accuracy, min_coverage, max_cost, by).choose(self._designs, self.full_cost)
+
+    def find(self, design_id: str) -> Design:
+        """Return the design with this id, or with an id that begins so, if there is just one."""
+        found = [design for design in self._designs if design_id and design.id.startswith(design_id)]
+        if len(found) != 1:
+            known = ", ".join(design.id for design in (found or self._designs)[:_SHOWN])
+            raise SelectionError(f"{len(found)} designs have an id that begins with {design_id!r}: give one of {known}")
+        return found[0]
+
+    def hypervolume(self) -> float:
+        """Return the volume that the front dominates, from 0 to 1.
+
+        The reference point is coverage 0, accuracy 0 and the cost of acquiring all features for every item; costs are divided by
+        that. So 1 would be every item accepted, all right, for nothing. Designs of all thresholds count together.
+        """
+        if not self._designs:
+            return 0.0
+        import moocore  # noqa: PLC0415 - loads a compiled library, needed here only
+
+        points = [[design.coverage, design.accuracy, design.cost / self.full_cost] for design in self._designs]
+        return float(moocore.hypervolume(points, ref=[0.0, 0.0, 1.0], maximise=[True, True, False]))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame, one row per design, stages and excluded features as text; needs pandas."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
+        return pd.DataFrame([_record(design) for design in self._designs], columns=_COLUMNS)
+
+    def to_json(self) -> str:
+        """Return the whole front as text that `from_json` reads back as it is."""
+        return FrontFile(unit=self.unit, full_cost=self.full_cost, offset=self.offset, designs=self._designs).text()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Front:
+        """Read what `to_json` wrote; anything else is a `DataError`."""
+        file = FrontFile.read(text)
+        return cls(file.designs, full_cost=file.full_cost, offset=file.offset, unit=file.unit)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        best = f", fittest {self._designs[0].id}" if self._designs else ""
+        return f"<Front: {len(self)} designs{best}, costs in {self.unit}>"
+
+    def __str__(self) -> str:
+        """Return a table of the first designs."""
+        rows: list[tuple[str, ...]] = [("id", "coverage", "accuracy", "cost", "fitness", "ties", "stages")]
+        rows += [_cells(design) for design in self._designs[:_SHOWN]]
+        widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+        lines = ["  ".join([*map(str.rjust, row[:-1], widths), row[-1]]) for row in rows]
+        return "\n".join([*lines, *([f"... and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else [])])
+
+    def _key(self) -> tuple[object, ...]:
+        return (self._designs, self.full_cost, self.offset, self.unit)
+
+
+def _fitness(design: Design, cheapest: float, offset: float) -> float:
+    spent = design.cost + offset
+    # A design that costs nothing is the cheapest there can be.
+    thrift = (cheapest + offset) / spent if spent > 0 else 1.0
+    return math.sqrt(design.coverage**2 + design.accuracy**2 + thrift**2)
+
+
+def _cells(design: Design) -> tuple[str, ...]:
+    figures = (f"{design.coverage:.3f}", f"{design.accuracy:.3f}", f"{design.cost:.6g}", f"{design.fitness:.4f}")
+    return (design.id, *figures, str(design.ties), write_stages(design.stages))
+
+
+def _record(design: Design) -> dict[str, object]:
+    return {
+        "id": design.id,
+        "threshold": design.threshold_text,
+        "stages": write_stages(design.stages),
+        "excluded": write_names(design.excluded),
+        "fitness": design.fitness,
+        "coverage": design.coverage,
+        "accuracy": design.accuracy,
+        "cost": design.cost,
+        "ties": design.ties,
+    }

@@ -1,0 +1,351 @@
+"""`EmscoClassifier`: the scikit-learn face over splits, search, front, cascade and export."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from emsco_runtime._arrays import Array, Floats
+from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.decision import Decision
+from emsco_train.bundling.export import Export
+from emsco_train.costs.model import Costs
+from emsco_train.data.features import FeatureOptions
+from emsco_train.data.labels import plain_labels
+from emsco_train.data.problem import Problem
+from emsco_train.data.splits import Shares
+from emsco_train.data.table import Table
+from emsco_train.data.thresholds import Threshold
+from emsco_train.designs.design import Design
+from emsco_train.errors import DataError
+from emsco_train.estimator.cascade import check_design, export_from, in_memory, probabilities
+from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
+from emsco_train.estimator.search import SearchPlan, pinned_positions, search_by_plan
+from emsco_train.searches import Method
+from emsco_train.settings import Constraints, Settings
+from emsco_train.stage_model import ClassWeight
+
+__all__ = ["EmscoClassifier"]
+
+
+class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A cascade that is found, fitted and used like any scikit-learn classifier; it may refuse to answer.
+
+    `fit` divides the rows, searches designs, and chooses the fittest of the front; `use` chooses another. A row that no stage is
+    sure enough about is rejected: `predict` gives it the reject value, -1 among whole numbers and "" among text unless
+    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans come out as whole numbers.
+
+    Parameters
+    ----------
+    costs
+        A `CostModel`, a mapping, a sequence in column order, or None for 1 each.
+    threshold
+        Confidence needed to accept: one number above 0 and up to 1, or a mapping label -> number.
+    max_stages
+        Most stages of a design; None for half the features, at most 10.
+    features
+        `FeatureOptions` by feature name, where the rows do not tell all.
+    search
+        "evolve", "exhaustive", or "auto": exact where that is affordable.
+    population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
+        Of the genetic algorithm: see `Settings`.
+    pinned
+        Names or positions of features that stay in the first stage.
+    max_cost, min_coverage, min_accuracy
+        What a design must satisfy on the validation rows to be on the front.
+    classifier, C, class_weight
+        What to fit at every stage: see `export_design`.
+    shares
+        How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
+    max_search_rows
+        Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
+        measured on all rows.
+    time_limit
+        Seconds for the search: the genetic algorithm stops after them, an exact search that would take longer is refused.
+    random_state
+        A whole number makes splits and search repeatable; None or a `RandomState` draws one.
+    n_jobs
+        Threads of the search; None or -1 for all cores. Results do not depend on it.
+    verbose
+        Above 0: print progress, one line per generation.
+    reject_label
+        What `predict` gives for a rejected row: text or a whole number that is no label.
+
+    Attributes
+    ----------
+    classes_
+        The labels in order.
+    n_features_in_, feature_names_in_
+        Number of features, and their names if the rows had some.
+    problem_
+        The rows by split, prices and thresholds.
+    front_
+        The designs found, fittest first, with figures on the validation rows.
+    outcome_
+        How they were found.
+    design_, cascade_
+        The design in use, and the cascade that decides by it.
+    reject_label_
+        The reject value.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = np.where(X @ [2.0, 1.0, 1.0] + rng.normal(size=400) > 0, "spam", "ham")
+    >>> model = EmscoClassifier(costs=[1, 2, 5], threshold=0.8, random_state=0).fit(X, y)
+    >>> model.design_.stages
+    (('x0',), ('x1', 'x2'))
+    >>> model.predict([[2.0, 0.5, 0.0], [0.1, 0.0, 0.0]])  # the second is rejected
+    array(['spam', ''], dtype='<U4')
+    >>> sure = model.use(model.front_.select(min_coverage=0.7))
+    """
+
+    def __init__(
+        self,
+        *,
+        costs: Costs = None,
+        threshold: Threshold = 0.9,
+        max_stages: int | None = None,
+        features: Mapping[str, FeatureOptions] | None = None,
+        search: Method = "auto",
+        population: int = 300,
+        generations: int = 150,
+        patience: int | None = None,
+        mutation: float | None = None,
+        crossover: float = 0.8,
+        elite: float = 0.2,
+        beta: float = 2.0,
+        growth: int = 0,
+        allow_exclusion: bool = False,
+        pinned: Sequence[str | int] = (),
+        max_cost: float | None = None,
+        min_coverage: float | None = None,
+        min_accuracy: float | None = None,
+        polish: bool = False,
+        classifier: Any = None,
+        C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        class_weight: ClassWeight = None,
+        shares: Shares | None = None,
+        max_search_rows: int | None = None,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        reject_label: str | int | None = None,
+    ) -> None:
+        # Stored as they are and checked by `fit`, as scikit-learn wants it.
+        self.costs = costs
+        self.threshold = threshold
+        self.max_stages = max_stages
+        self.features = features
+        self.search = search
+        self.population = population
+        self.generations = generations
+        self.patience = patience
+        self.mutation = mutation
+        self.crossover = crossover
+        self.elite = elite
+        self.beta = beta
+        self.growth = growth
+        self.allow_exclusion = allow_exclusion
+        self.pinned = pinned
+        self.max_cost = max_cost
+        self.min_coverage = min_coverage
+        self.min_accuracy = min_accuracy
+        self.polish = polish
+        self.classifier = classifier
+        self.C = C
+        self.class_weight = class_weight
+        self.shares = shares
+        self.max_search_rows = max_search_rows
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.reject_label = reject_label
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
+        """Divide the rows, search designs, and take the fittest into use.
+
+        Parameters
+        ----------
+        X, y
+            Rows (a data frame, a mapping of arrays, or an array) and their labels.
+        sample_weight
+            One number per row; those of the train rows weigh in the fits. Figures count rows, whatever their weight.
+        groups
+            One value per row: rows with equal values go to the same split.
+        """
+        truth = read_labels(y)
+        rows = new_rows(self, X, truth)
+        weights = read_weights(sample_weight, truth)
+        seed = read_seed(self.random_state)
+        problem = Problem.of(
+            rows,
+            truth,
+            costs=self.costs,
+            threshold=self.threshold,
+            features=self.features,
+            shares=self.shares,
+            groups=groups,
+            sample_weight=weights,
+            class_weight=self.class_weight,
+            classifier=self.classifier,
+            C=self.C,
+            seed=seed,
+        )
+        self.reject_label_ = resolve_reject(self.reject_label, problem.labels)
+        self.outcome_ = search_by_plan(problem, self._plan(problem.names, seed))
+        self.problem_ = problem
+        self.classes_ = label_array(problem.labels)
+        self.front_ = self.outcome_.front
+        # Class weights are not in these; an export puts them in again.
+        self._train_weight = None if weights is None else weights[problem.train.rows]
+        return self.use(self.front_.select())
+
+    def use(self, design: Design) -> EmscoClassifier:
+        """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""
+        check_is_fitted(self, "problem_")
+        self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
+        self.cascade_ = in_memory(self.problem_, self.design_)
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """Return a label for each row; the reject value where no stage is sure enough.
+
+        Parameters
+        ----------
+        X
+            Rows, as in `fit`.
+        """
+        decided = self._decided(X)
+        words = label_array([*self.problem_.labels, self.reject_label_])
+        position = {label: index for index, label in enumerate([*self.problem_.labels, None])}
+        return np.asarray(words.take([position[label] for label in decided.label.tolist()]))
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not.
+
+        Parameters
+        ----------
+        X
+            Rows, as in `fit`.
+        """
+        table = self._known(X)
+        return probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
+
+    def decide(self, X: Any) -> list[Decision]:  # noqa: N803
+        """Return a decision for each row, with its bill and its trace, as the runtime makes it.
+
+        Parameters
+        ----------
+        X
+            Rows, as in `fit`.
+        """
+        table = self._known(X)
+        return self.cascade_.decide_many(table.items())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the selective accuracy: the share of the accepted rows with the right label; 0 when none is accepted.
+
+        Parameters
+        ----------
+        X, y
+            Rows and their labels.
+        sample_weight
+            One number per row, or None.
+        """
+        decided = self._decided(X)
+        truth = plain_labels(y, rows=len(decided), where="y")
+        right = np.array([mine == due for mine, due in zip(decided.label.tolist(), truth, strict=True)])
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape != right.shape:
+            raise DataError(f"sample_weight has shape {weights.shape} for {len(right)} rows: give one number per row")
+        accepted = float(weights[decided.status == "accepted"].sum())
+        return float(weights[right].sum()) / accepted if accepted else 0.0
+
+    def coverage(self, X: Any) -> float:  # noqa: N803
+        """Return the share of the rows that are accepted."""
+        return float((self._decided(X).status == "accepted").mean())
+
+    def cost(self, X: Any) -> float:  # noqa: N803
+        """Return the mean cost of a row, rejected ones included."""
+        return float(self._decided(X).cost.mean())
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        design: Design | None = None,
+        *,
+        name: str = "cascade",
+        version: str = "1",
+        split: str = "test",
+        force: bool = False,
+    ) -> Export:
+        """Write the bundle of a design, verified row by row.
+
+        Parameters
+        ----------
+        path
+            Folder of the bundle.
+        design
+            One of the front; None for the one in use.
+        name, version, force
+            As in `export_design`.
+        split
+            Split of the expected figures; where there is no test split, "test" means the validation rows.
+        """
+        check_is_fitted(self)
+        chosen = self.design_ if design is None else check_design(design, self.problem_.names, self.problem_.thresholds)
+        weights = self._train_weight
+        return export_from(
+            path, self.problem_, chosen, sample_weight=weights, name=name, version=version, split=split, force=force
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that gaps, text and categories are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def _decided(self, X: Any) -> ColumnDecisions:  # noqa: N803
+        table = self._known(X)
+        return self.cascade_.decide_columns(table.columns)
+
+    def _known(self, X: Any) -> Table:  # noqa: N803
+        check_is_fitted(self)
+        return known_rows(self, X, self.problem_.names)
+
+    def _plan(self, names: Sequence[str], seed: int) -> SearchPlan:
+        settings = Settings(
+            max_stages=self.max_stages,
+            population=self.population,
+            generations=self.generations,
+            patience=self.patience,
+            mutation=self.mutation,
+            crossover=self.crossover,
+            elite=self.elite,
+            beta=self.beta,
+            growth=self.growth,
+            allow_exclusion=self.allow_exclusion,
+            pinned=pinned_positions(self.pinned, names),
+            constraints=Constraints(max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy),
+            polish=self.polish,
+        )
+        return SearchPlan(
+            method=self.search,
+            settings=settings,
+            seed=seed,
+            jobs=self.n_jobs,
+            time_limit=self.time_limit,
+            max_rows=self.max_search_rows,
+            verbose=self.verbose,
+        )

@@ -1,0 +1,1 @@
+"""The exact search: every design over packed bits, ties counted."""

@@ -1,0 +1,1 @@
+"""The paper's genetic algorithm, and `polish`, which is ours."""

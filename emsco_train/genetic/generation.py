@@ -1,0 +1,181 @@
+"""One generation of the genetic algorithm, and the way from it to the next: elite, growth, children.
+
+Everything that the next generation needs is in `State`, the state of the random generator included, and nothing else is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from emsco_runtime._arrays import Floats
+from emsco_train.designs.chromosome import Population, Space, row_keys
+from emsco_train.genetic.operators import initial_population, mutate, recombine, select, stage_table
+from emsco_train.genetic.pareto import Standing, standing
+from emsco_train.scoring.objectives import Evaluator, Objectives
+from emsco_train.settings import Settings, round_half_up
+
+__all__ = ["Breeder", "HaltingRule", "State"]
+
+HaltingRule: TypeAlias = Literal["generations", "patience", "elite"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A generation, evaluated and ranked, before its children are made.
+
+    Parameters
+    ----------
+    number
+        0 is the first population.
+    size
+        Chromosomes that a generation has now (|G|).
+    population
+        The chromosomes.
+    objectives
+        Of each of them.
+    placed
+        How they stand to each other.
+    random_state
+        Of the random generator, before the children are drawn.
+    stale
+        For how many generations the fittest chromosome has been the same.
+    evaluations
+        Chromosomes evaluated so far.
+    """
+
+    number: int
+    size: int
+    population: Population
+    objectives: Objectives
+    placed: Standing
+    random_state: Mapping[str, Any]
+    stale: int
+    evaluations: int
+
+    @property
+    def best(self) -> Population:
+        """The fittest chromosome."""
+        fittest: Population = self.population[self.placed.order[0]]
+        return fittest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Breeder:
+    """Makes generations; what stays the same from one to the next.
+
+    Parameters
+    ----------
+    evaluator
+        Tells the objectives of chromosomes.
+    settings
+        Resolved for the number of features.
+    space
+        Which designs are allowed.
+    table
+        Of mutation's draws.
+    rng
+        Source of all randomness; set to a state's own before it is used.
+    """
+
+    evaluator: Evaluator
+    settings: Settings
+    space: Space
+    table: Floats
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, settings: Settings, seed: int) -> Breeder:
+        """Return the breeder of a run."""
+        full = settings.resolved(evaluator.n)
+        space = Space.of(full, evaluator.n)
+        return cls(evaluator, full, space, stage_table(space.max_stages, full.beta), np.random.default_rng(seed))
+
+    def first(self) -> State:
+        """Return the first generation; where there is only one design, it holds just that."""
+        if self.space.single:
+            population = np.zeros((1, self.space.n), dtype=np.int8)
+        else:
+            population = initial_population(self.settings.population, self.space, self.table, self.rng)
+        objectives, evaluations = self._evaluate(population)
+        return self._state(0, len(population), population, objectives, stale=0, evaluations=evaluations)
+
+    def restored(
+        self, number: int, size: int, population: Population, random_state: Mapping[str, Any], *, stale: int, evaluations: int
+    ) -> State:
+        """Return a generation again whose plain data was kept; what the evaluator does for it is not counted twice."""
+        self.rng.bit_generator.state = dict(random_state)
+        objectives, _ = self._evaluate(population)
+        return self._state(number, size, population, objectives, stale=stale, evaluations=evaluations)
+
+    def next(self, state: State) -> State:
+        """Return the next generation: the elite, and children for the rest."""
+        # An interrupted call may have drawn already: every call begins with the state's own numbers.
+        self.rng.bit_generator.state = dict(state.random_state)
+        elite = self.elite_size(state)
+        size = self._next_size(state, elite)
+        kept = state.placed.order[:elite]
+        children = self._children(state, size - elite)
+        scored, evaluated = self._evaluate(children)
+        population = np.concatenate([state.population[kept], children])
+        objectives = state.objectives.take(kept).join([scored])
+        following = self._state(
+            state.number + 1, size, population, objectives, stale=0, evaluations=state.evaluations + evaluated
+        )
+        return _aged(following, state)
+
+    def halted(self, state: State) -> HaltingRule | None:
+        """Return the halting rule that ends the run here, if any."""
+        if state.number >= self.settings.generations:
+            return "generations"
+        if self.settings.patience is not None and state.stale >= self.settings.patience:
+            return "patience"
+        if self.settings.growth == 0 and self.elite_size(state) == state.size:
+            return "elite"
+        return None
+
+    def elite_size(self, state: State) -> int:
+        """Return M: how many of the fittest distinct chromosomes pass unchanged."""
+        return max(round_half_up(self.settings.elite * len(state.placed.order)), state.placed.front)
+
+    def _next_size(self, state: State, elite: int) -> int:
+        size, growth = state.size, self.settings.growth
+        if elite == size:
+            size += growth
+        if elite < size - growth and size > self.settings.population:
+            size -= growth
+        return size
+
+    def _children(self, state: State, count: int) -> Population:
+        assert self.settings.mutation is not None  # noqa: S101 - resolved
+        parents = select(state.placed.log_fitness, 2 * count, self.rng)
+        first, second = state.population[parents[:count]], state.population[parents[count:]]
+        mixed = recombine(first, second, self.space, self.settings.crossover, self.rng)
+        return mutate(mixed, self.space, self.settings.mutation, self.table, self.rng)
+
+    def _evaluate(self, population: Population) -> tuple[Objectives, int]:
+        """Evaluate every different chromosome once; return the objectives of all, and how many were evaluated."""
+        _, first, inverse = np.unique(row_keys(population), return_index=True, return_inverse=True)
+        scored = self.evaluator(population[first])
+        return scored.take(inverse.reshape(-1).astype(np.int64)), len(first)
+
+    def _state(
+        self, number: int, size: int, population: Population, objectives: Objectives, *, stale: int, evaluations: int
+    ) -> State:
+        chosen = self.settings
+        placed = standing(
+            population,
+            objectives,
+            constraints=chosen.constraints,
+            epsilon=chosen.epsilon,
+            distinct=chosen.distinct,
+            share_ties=chosen.share_ties,
+        )
+        return State(number, size, population, objectives, placed, self.rng.bit_generator.state, stale, evaluations)
+
+
+def _aged(state: State, before: State) -> State:
+    return replace(state, stale=before.stale + 1) if np.array_equal(state.best, before.best) else state

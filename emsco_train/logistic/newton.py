@@ -1,0 +1,284 @@
+"""The compiled minimiser: guarded Newton steps with few Hessians.
+
+A Hessian costs as much as several slopes, so one is kept while it serves: pairs of step and change of slope correct it (L-BFGS),
+and it is built anew where the steps that it would still take cost more than a new one. Each step is halved until the loss falls.
+
+The parts are inlined before anything is compiled: compiling each by itself, and again within its callers, takes longer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_train.logistic.algebra import corrected, dot, factored, pack, remember, solve
+from emsco_train.logistic.curvature import curvatures
+from emsco_train.logistic.passes import Rows, evaluate, loss_rise
+
+__all__ = ["Anchor", "Work", "iterate", "prepare"]
+
+_PAIRS = 10
+_MAX_PASSES = 400
+_MAX_HALVINGS = 60
+# Near the optimum the loss is flat to its last digits: a rise within them is no rise.
+_SLACK = 1e-13
+# A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
+_SLOW = 0.95
+_NEWTON_STEPS = 4.0
+
+
+class Anchor(NamedTuple):
+    """What all sets of one problem share: the model without columns, and the loss near the model of all columns.
+
+    Parameters
+    ----------
+    intercepts
+        Of the model without columns, one per logit.
+    slope
+        Of the loss there [size]; all vectors are flat, logit by logit, each with its intercept first.
+    hessian
+        Of the loss at the model of all columns [size, size], size = logits * (1 + columns).
+    target
+        That Hessian times its parameters, less the slope there: on the columns of a set, the right side of the equations for the
+        minimum of the second-order approximation.
+    """
+
+    intercepts: Floats
+    slope: Floats
+    hessian: Floats
+    target: Floats
+
+
+class Work(NamedTuple):
+    """Where one fit is: parameters, slope and logits there, the move and the trial beyond; the Hessian and its corrections.
+
+    Vectors are flat: logit by logit, each with its intercept first.
+    """
+
+    x: Floats
+    slope: Floats
+    move: Floats
+    trial: Floats
+    trial_slope: Floats
+    before: Floats
+    after: Floats
+    chances: Floats
+    hessian: Floats
+    factor: Floats
+    steps: Floats
+    turns: Floats
+    parts: Floats
+    coarse: NDArray[np.float32]
+    exact: Floats
+
+
+@njit(inline="always")
+def _work(rows: Rows, labels: int, width: int) -> Work:  # pragma: no cover - compiled
+    blocks, block, size, wide = len(rows.blocks), rows.blocks.shape[2], labels * width, -(-width // 4) * 4
+    return Work(
+        np.zeros(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty(size),
+        np.empty((blocks, labels, block)),
+        np.empty((blocks, labels, block)),
+        np.empty((blocks, labels, block)),
+        np.empty((size, size)),
+        np.empty((size, size)),
+        np.empty((_PAIRS, size)),
+        np.empty((_PAIRS, size)),
+        np.empty((labels * (labels + 1) // 2, wide, wide)),
+        np.zeros((wide, block), dtype=np.float32),
+        np.zeros((wide, block)),
+    )
+
+
+@njit(inline="always")
+def _begin(anchor: Anchor, index: Ints, width: int, work: Work) -> None:  # pragma: no cover - compiled
+    """Stand at the model without columns."""
+    for i in range(len(index)):
+        work.slope[i] = anchor.slope[index[i]]
+    for label in range(work.before.shape[1]):
+        work.x[label * width] = anchor.intercepts[label]
+        for k in range(work.before.shape[0]):
+            for row in range(work.before.shape[2]):
+                work.before[k, label, row] = anchor.intercepts[label]
+
+
+@njit(inline="always")
+def _aim(anchor: Anchor, index: Ints, work: Work) -> bool:  # pragma: no cover - compiled
+    """Take over the anchor's Hessian and aim at the minimum of its approximation on the set's columns."""
+    for i in range(len(index)):
+        for j in range(i + 1):
+            work.hessian[i, j] = anchor.hessian[index[i], index[j]]
+    if factored(work.hessian, work.factor) < 0.0:
+        return False
+    for i in range(len(index)):
+        work.move[i] = anchor.target[index[i]]
+    solve(work.factor, work.move)
+    for i in range(len(index)):
+        work.move[i] -= work.x[i]
+    return True
+
+
+@njit(inline="always")
+def prepare(
+    rows: Rows,
+    anchor: Anchor,
+    columns: Ints,
+    warm: bool,  # noqa: FBT001 - compiled functions are called by position
+    start: Floats,
+) -> tuple[Work, float]:  # pragma: no cover - compiled
+    """Return a fit that stands at the model without columns and is about to move to the start, and minus the slope along that.
+
+    The start is the one given if `warm`, otherwise what the anchor says.
+    """
+    labels, width = len(anchor.intercepts), len(columns) + 1
+    every = len(anchor.target) // labels
+    index = np.empty(labels * width, dtype=np.intp)
+    for label in range(labels):
+        index[label * width] = label * every
+        for j in range(width - 1):
+            index[label * width + j + 1] = label * every + columns[j] + 1
+    work = _work(rows, labels, width)
+    _begin(anchor, index, width, work)
+    if warm:
+        for i in range(len(index)):
+            work.move[i] = start[i] - work.x[i]
+    aimed = warm or _aim(anchor, index, work)
+    fall = -dot(work.move, work.slope, len(index))
+    # A start in whose direction the loss rises (or NaN) is none: the model without columns is.
+    if not (aimed and 0.0 < fall < np.inf):
+        fall = 0.0
+        for i in range(len(index)):
+            work.move[i] = 0.0
+    return work, fall
+
+
+@njit(inline="always")
+def _step(rows: Rows, columns: Ints, work: Work, fall: float) -> tuple[float, float, int]:  # pragma: no cover - compiled
+    """Go the largest of move, move / 2, ... under which the loss falls.
+
+    Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took. `fall` is minus
+    the slope along the move.
+    """
+    share = 1.0
+    for halvings in range(_MAX_HALVINGS):
+        for i in range(len(work.x)):
+            work.trial[i] = work.x[i] + share * work.move[i]
+        change = evaluate(rows, columns, work.trial, work.before, work.after, work.chances, work.trial_slope)
+        end = dot(work.move, work.trial_slope, len(work.move))
+        # The loss is convex: with no rise at the end there was none before. And while log-odds change by at most 1, curvature
+        # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
+        if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
+            return share, change, halvings + 1
+        if loss_rise(rows, work.x, work.trial, work.before, work.after) <= _SLACK:
+            return share, change, halvings + 1
+        share *= 0.5
+    return 0.0, np.inf, _MAX_HALVINGS
+
+
+@njit(inline="always")
+def _arrive(work: Work, count: int) -> int:  # pragma: no cover - compiled
+    """Make the trial the place where the fit is; return how many pairs are remembered."""
+    for i in range(len(work.x)):
+        # The old place is of no further use: its vectors hold the differences.
+        work.x[i] = work.trial[i] - work.x[i]
+        work.slope[i] = work.trial_slope[i] - work.slope[i]
+    count = remember(work.x, work.slope, work.steps, work.turns, count)
+    for i in range(len(work.x)):
+        work.x[i], work.slope[i] = work.trial[i], work.trial_slope[i]
+    for k in range(work.before.shape[0]):
+        for label in range(work.before.shape[1]):
+            for row in range(work.before.shape[2]):
+                work.before[k, label, row] = work.after[k, label, row]
+    return count
+
+
+@njit(inline="always")
+def _build(rows: Rows, columns: Ints, work: Work, precision: int) -> int:  # pragma: no cover - compiled
+    """Build and factor the Hessian where the fit is, in this precision (1: single, 2: double) or above.
+
+    Returns the precision that it took, 0 if none is enough.
+    """
+    while precision <= 2:
+        if precision == 1:
+            curvatures(rows.coarse, rows.weights, columns, work.chances, work.coarse, work.parts)
+        else:
+            curvatures(rows.blocks, rows.weights, columns, work.chances, work.exact, work.parts)
+        pack(work.parts, work.before.shape[1], len(columns) + 1, rows.penalty, rows.weight, work.hessian)
+        ridge = factored(work.hessian, work.factor)
+        if ridge == 0.0 or (precision == 2 and ridge > 0.0):
+            return precision
+        precision += 1
+    return 0
+
+
+@njit(inline="always")
+def _turn(work: Work, count: int) -> float:  # pragma: no cover - compiled
+    """Point the move along the corrected Newton step; return minus the slope along it."""
+    corrected(work.factor, work.slope, work.steps, work.turns, count, work.move)
+    return -dot(work.move, work.slope, len(work.move))
+
+
+@njit(inline="always")
+def _worth_building(rate: float, change: float, tolerance: float, labels: int, width: int) -> bool:  # pragma: no cover - compiled
+    """Return whether a new Hessian costs less than the steps that the old one would still take at this rate."""
+    if not rate < _SLOW:
+        return True
+    left = math.log(tolerance / change) / math.log(rate)
+    # Nanoseconds a row, measured: the ratio is what counts.
+    build = 0.5 * (labels + 1) * (width * width / 27.0 + 0.7 * width)
+    return left > build / (0.64 * width + 10.0) + _NEWTON_STEPS
+
+
+@njit(inline="always")
+def _finished(
+    share: float,
+    change: float,
+    rate: float,
+    fresh: bool,  # noqa: FBT001
+    tolerance: float,
+) -> bool:  # pragma: no cover - compiled
+    """Return whether one more step, whose slope is at hand, ends the fit."""
+    # The step after that would be about change * rate * rate. Where rounding hides the rate, a step by a fresh Hessian tells.
+    near = rate <= 0.1 and change * rate * rate <= 0.01 * tolerance
+    return share == 1.0 and (near or (change <= tolerance and (fresh or rate <= 0.5)))
+
+
+@njit(inline="always")
+def iterate(rows: Rows, columns: Ints, work: Work, fall: float, tolerance: float) -> int:  # pragma: no cover - compiled
+    """Go along the move that is set, then by Newton steps to the end; return the passes, minus them if there was no end."""
+    passes, count, precision, fresh, rate = 0, 0, 0, False, 1.0
+    while passes < _MAX_PASSES:
+        share, change, took = _step(rows, columns, work, fall)
+        passes += took
+        if share == 0.0 and precision > 0:
+            break
+        count = _arrive(work, count)
+        if precision > 0:
+            after = _turn(work, count)
+            rate = math.sqrt(after / fall) if share == 1.0 and after > 0.0 else 1.0
+            if _finished(share, change, rate, fresh, tolerance):
+                for i in range(len(work.x)):
+                    work.x[i] += work.move[i] if after <= fall else 0.0
+                return passes
+            fall = after
+        # Steps that log-odds hardly notice and that still do not converge: single precision is at its end.
+        spent = precision == 2 or (fresh and change <= 1.0 and rate > 0.5)
+        fresh = _worth_building(rate, change, tolerance, work.before.shape[1], len(columns) + 1)
+        if fresh:
+            precision = _build(rows, columns, work, 2 if spent else 1)
+            if precision == 0:
+                break
+            count = 0
+            fall = _turn(work, count)
+        if fall == 0.0:
+            return passes
+    return -passes

@@ -1,0 +1,229 @@
+"""Compiled passes over the rows: logits, chances, slope and loss of one feature set.
+
+Rows come in blocks [blocks, columns, places] (`RowBlocks`), so that a block's part of all columns stays in a near cache between
+two uses. Parameters are flat: for each logit its intercept, then the coefficients of the set's columns. `logits` and `chances`
+are [blocks, logits, places]; two labels have one logit, more have one each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
+
+__all__ = ["Rows", "block_chances", "evaluate", "loss_rise"]
+
+# Division by zero is no event of its own, and sums may be regrouped: both are what lets loops run on several rows at once.
+_FAST = {"arcp", "contract", "nsz", "reassoc"}
+
+
+class Rows(NamedTuple):
+    """Training rows as the passes see them (a tuple, since compiled code takes no dataclass).
+
+    Parameters
+    ----------
+    blocks
+        Columns [blocks, columns, places].
+    coarse
+        The same in single precision, for Hessians that need no more.
+    wanted
+        1 where the row has that logit's label [blocks, logits, places].
+    weights
+        Of each row [blocks, places]; 0 in empty places.
+    weight
+        Their sum.
+    penalty
+        1 / C.
+    """
+
+    blocks: Floats
+    coarse: NDArray[np.float32]
+    wanted: Floats
+    weights: Floats
+    weight: float
+    penalty: float
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _block_logits(
+    block: Floats, columns: Ints, parameters: Floats, at: int, logits: Floats
+) -> None:  # pragma: no cover - compiled
+    for row in range(len(logits)):
+        logits[row] = parameters[at]
+    count = len(columns)
+    fours = count - count % 4
+    for j in range(0, fours, 4):
+        x0, x1, x2, x3 = block[columns[j]], block[columns[j + 1]], block[columns[j + 2]], block[columns[j + 3]]
+        b0, b1, b2, b3 = parameters[at + j + 1], parameters[at + j + 2], parameters[at + j + 3], parameters[at + j + 4]
+        for row in range(len(logits)):
+            logits[row] += (b0 * x0[row] + b1 * x1[row]) + (b2 * x2[row] + b3 * x3[row])
+    for j in range(fours, count):
+        x0, b0 = block[columns[j]], parameters[at + j + 1]
+        for row in range(len(logits)):
+            logits[row] += b0 * x0[row]
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _add_block_slope(
+    block: Floats, columns: Ints, residual: Floats, at: int, slope: Floats
+) -> None:  # pragma: no cover - compiled
+    total = 0.0
+    for row in range(len(residual)):
+        total += residual[row]
+    slope[at] += total
+    count = len(columns)
+    fours = count - count % 4
+    for j in range(0, fours, 4):
+        x0, x1, x2, x3 = block[columns[j]], block[columns[j + 1]], block[columns[j + 2]], block[columns[j + 3]]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for row in range(len(residual)):
+            r = residual[row]
+            s0 += r * x0[row]
+            s1 += r * x1[row]
+            s2 += r * x2[row]
+            s3 += r * x3[row]
+        slope[at + j + 1] += s0
+        slope[at + j + 2] += s1
+        slope[at + j + 3] += s2
+        slope[at + j + 4] += s3
+    for j in range(fours, count):
+        x0, s0 = block[columns[j]], 0.0
+        for row in range(len(residual)):
+            s0 += residual[row] * x0[row]
+        slope[at + j + 1] += s0
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _sigmoid(logits: Floats, chances: Floats) -> None:  # pragma: no cover - compiled
+    for row in range(len(logits)):
+        z = logits[row]
+        small = exp_of_negative(-abs(z))
+        share = 1.0 / (1.0 + small)
+        chances[row] = share if z >= 0.0 else small * share
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
+    for row in range(len(top)):
+        top[row], total[row] = logits[0, row], 0.0
+    for label in range(1, len(logits)):
+        for row in range(len(top)):
+            z = logits[label, row]
+            top[row] = z if z > top[row] else top[row]  # noqa: FURB136 - max() minds NaN, and keeps the loop scalar
+    for label in range(len(logits)):
+        for row in range(len(top)):
+            power = exp_of_negative(logits[label, row] - top[row])
+            chances[label, row] = power
+            total[row] += power
+    for label in range(len(logits)):
+        for row in range(len(top)):
+            chances[label, row] /= total[row]
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _residual(weights: Floats, chances: Floats, wanted: Floats, residual: Floats) -> None:  # pragma: no cover - compiled
+    for row in range(len(residual)):
+        residual[row] = weights[row] * (chances[row] - wanted[row])
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> float:  # pragma: no cover - compiled
+    """Return the largest change of log-odds between two labels, in any row."""
+    worst = 0.0
+    if len(logits) == 1:
+        for row in range(len(high)):
+            worst = max(worst, abs(logits[0, row] - before[0, row]))
+        return worst
+    for row in range(len(high)):
+        high[row] = low[row] = logits[0, row] - before[0, row]
+    for label in range(1, len(logits)):
+        for row in range(len(high)):
+            change = logits[label, row] - before[label, row]
+            high[row] = max(high[row], change)
+            low[row] = min(low[row], change)
+    for row in range(len(high)):
+        worst = max(worst, high[row] - low[row])
+    return worst
+
+
+@njit(nogil=True, error_model="numpy")
+def block_chances(
+    block: Floats, columns: Ints, parameters: Floats, logits: Floats, chances: Floats, top: Floats, total: Floats
+) -> None:  # pragma: no cover - compiled
+    """Fill logits and chances of one block; `top` and `total` [places] are scratch."""
+    for label in range(len(logits)):
+        _block_logits(block, columns, parameters, label * (len(columns) + 1), logits[label])
+    if len(logits) == 1:
+        _sigmoid(logits[0], chances[0])
+    else:
+        _softmax(logits, chances, top, total)
+
+
+@njit(nogil=True, error_model="numpy")
+def evaluate(
+    rows: Rows, columns: Ints, parameters: Floats, before: Floats, logits: Floats, chances: Floats, slope: Floats
+) -> float:  # pragma: no cover - compiled
+    """Fill logits, chances and slope at `parameters`; return the largest change of log-odds from the logits `before`."""
+    labels, size, width = logits.shape[1], logits.shape[2], len(columns) + 1
+    residual, spare = np.empty(size), np.empty(size)
+    for i in range(len(slope)):
+        slope[i] = rows.penalty * parameters[i] if i % width else 0.0
+    worst = 0.0
+    for k in range(len(rows.blocks)):
+        block_chances(rows.blocks[k], columns, parameters, logits[k], chances[k], residual, spare)
+        worst = max(worst, _block_change(logits[k], before[k], residual, spare))
+        for label in range(labels):
+            _residual(rows.weights[k], chances[k, label], rows.wanted[k, label], residual)
+            _add_block_slope(rows.blocks[k], columns, residual, label * width, slope)
+    return worst
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _block_loss(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
+    loss = 0.0
+    for row in range(len(weights)):
+        z = logits[0, row]
+        # |z| / 2 + z / 2 is max(z, 0).
+        loss += weights[row] * (log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z) - wanted[0, row] * z)
+    return loss
+
+
+@njit(nogil=True, error_model="numpy")
+def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
+    loss = 0.0
+    for row in range(len(weights)):
+        top, total, right = logits[0, row], 0.0, 0.0
+        for label in range(1, len(logits)):
+            top = max(top, logits[label, row])
+        for label in range(len(logits)):
+            total += math.exp(logits[label, row] - top)
+            right += wanted[label, row] * logits[label, row]
+        loss += weights[row] * (math.log(total) + top - right)
+    return loss
+
+
+@njit(nogil=True, error_model="numpy")
+def loss_rise(rows: Rows, old: Floats, new: Floats, before: Floats, after: Floats) -> float:  # pragma: no cover - compiled
+    """Return the rise of the loss from parameters `old` to `new`, whose logits are given, as a share of 1 + the old loss."""
+    width = len(old) // before.shape[1]
+    loss, rise = 0.0, 0.0
+    for i in range(len(old)):
+        if i % width:
+            loss += 0.5 * rows.penalty * old[i] * old[i]
+            rise += 0.5 * rows.penalty * (new[i] - old[i]) * (new[i] + old[i])
+    for k in range(len(rows.weights)):
+        for logits, sign in ((before[k], -1.0), (after[k], 1.0)):
+            if before.shape[1] == 1:
+                part = _block_loss(logits, rows.wanted[k], rows.weights[k])
+            else:
+                part = _block_losses(logits, rows.wanted[k], rows.weights[k])
+            rise += sign * part
+            if sign < 0.0:
+                loss += part
+    return rise / (1.0 + loss)

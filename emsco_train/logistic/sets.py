@@ -1,0 +1,156 @@
+"""Compiled loops over feature sets: fit each, score each.
+
+Every set is its own computation, in one thread, in a fixed order of adding: its coefficients and its scores do not depend on the
+other sets of a batch, nor on the number of threads.
+
+Compiling takes some 20 s, so the result is kept on disk, for the three entry points alone (see `_sources`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+
+from emsco_runtime._arrays import Floats, Ints, Mask
+from emsco_train._sources import source_key
+from emsco_train.logistic.algebra import pack
+from emsco_train.logistic.curvature import curvatures
+from emsco_train.logistic.newton import Anchor, iterate, prepare
+from emsco_train.logistic.passes import Rows, block_chances, evaluate
+
+__all__ = ["expand", "fit_sets", "score_sets"]
+
+_PARTS = ("elementary", "algebra", "passes", "curvature", "newton", "sets")
+
+
+@njit(inline="always")
+def _expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
+    """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
+    blocks, labels, block = rows.wanted.shape
+    columns = np.arange(rows.blocks.shape[1])
+    width = len(columns) + 1
+    wide = -(-width // 4) * 4
+    logits, chances = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
+    parts, scaled = np.empty((labels * (labels + 1) // 2, wide, wide)), np.zeros((wide, block))
+    evaluate(rows, columns, parameters, logits, logits, chances, slope)
+    curvatures(rows.blocks, rows.weights, columns, chances, scaled, parts)
+    pack(parts, labels, width, rows.penalty, rows.weight, hessian)
+    for i in range(len(hessian)):
+        for j in range(i):
+            hessian[j, i] = hessian[i, j]
+
+
+@njit(nogil=True, error_model="numpy")
+def _gather(table: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
+    """Take a set's parameters out of a table [logits, 1 + columns]."""
+    width = len(columns) + 1
+    for label in range(len(table)):
+        out[label * width] = table[label, 0]
+        for j in range(width - 1):
+            out[label * width + j + 1] = table[label, columns[j] + 1]
+
+
+@njit(nogil=True, error_model="numpy")
+def _scatter(parameters: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
+    """Put a set's parameters into a table [logits, 1 + columns], and 0 elsewhere."""
+    width = len(columns) + 1
+    for label in range(len(out)):
+        for j in range(out.shape[1]):
+            out[label, j] = 0.0
+        out[label, 0] = parameters[label * width]
+        for j in range(width - 1):
+            out[label, columns[j] + 1] = parameters[label * width + j + 1]
+
+
+@njit(nogil=True, error_model="numpy")
+def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - compiled
+    """Make each column's parameters sum to 0 over the labels: so they do at the optimum, and intercepts may by choice."""
+    width = len(parameters) // labels
+    for j in range(width if labels > 1 else 0):
+        total = 0.0
+        for label in range(labels):
+            total += parameters[label * width + j]
+        for label in range(labels):
+            parameters[label * width + j] -= total / labels
+
+
+@njit(inline="always")
+def _fit_sets(
+    rows: Rows,
+    anchor: Anchor,
+    sets: Mask,
+    warm: bool,  # noqa: FBT001 - compiled functions are called by position
+    tolerance: float,
+    table: Floats,
+    passes: Ints,
+) -> None:  # pragma: no cover - compiled
+    """Fit each of the sets [sets, columns].
+
+    `table` [sets, logits, 1 + columns] holds the starts, which count if `warm`, and then the parameters; `passes` tells how many
+    passes over the rows each took, minus them where the fit did not converge.
+    """
+    for at in range(len(sets)):
+        columns = np.flatnonzero(sets[at])
+        parameters = np.empty(table.shape[1] * (len(columns) + 1))
+        _gather(table[at], columns, parameters)
+        work, fall = prepare(rows, anchor, columns, warm, parameters)
+        passes[at] = iterate(rows, columns, work, fall, tolerance)
+        _centre(work.x, len(table[at]))
+        _scatter(work.x, columns, table[at])
+
+
+@njit(nogil=True, error_model="numpy")
+def _top(chances: Floats, place: int) -> tuple[int, float]:  # pragma: no cover - compiled
+    """Return the most probable label, the first one of equals, and its probability."""
+    if len(chances) == 1:
+        second = chances[0, place]
+        return (1, second) if second > 0.5 else (0, 1.0 - second)
+    best = 0
+    for label in range(1, len(chances)):
+        best = label if chances[label, place] > chances[best, place] else best
+    return best, chances[best, place]
+
+
+@njit(inline="always")
+def _score_sets(
+    blocks: Floats, table: Floats, sets: Mask, label: Ints, confidence: Floats
+) -> None:  # pragma: no cover - compiled
+    """Fill the most probable label and its probability [sets, rows] of rows in blocks; parameters as `fit_sets` leaves them."""
+    labels, block = table.shape[1], blocks.shape[2]
+    logits, chances, scratch = np.empty((labels, block)), np.empty((labels, block)), np.empty((2, block))
+    for at in range(len(sets)):
+        columns = np.flatnonzero(sets[at])
+        parameters = np.empty(labels * (len(columns) + 1))
+        _gather(table[at], columns, parameters)
+        for k in range(len(blocks)):
+            block_chances(blocks[k], columns, parameters, logits, chances, scratch[0], scratch[1])
+            for place in range(block):
+                row = place * len(blocks) + k
+                if row < label.shape[1]:
+                    label[at, row], confidence[at, row] = _top(chances, place)
+
+
+def _entry_points(key: str) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
+    """Return the three cached functions; what they close over is part of the key of their cache."""
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def expand(rows, parameters, slope, hessian):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+        if key:
+            _expand(Rows(*rows), parameters, slope, hessian)
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def fit_sets(rows, anchor, sets, warm, tolerance, table, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+        if key:
+            _fit_sets(Rows(*rows), Anchor(*anchor), sets, warm, tolerance, table, passes)
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def score_sets(blocks, table, sets, label, confidence):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+        if key:
+            _score_sets(blocks, table, sets, label, confidence)
+
+    return expand, fit_sets, score_sets
+
+
+expand, fit_sets, score_sets = _entry_points(source_key("emsco_train.logistic", *_PARTS))

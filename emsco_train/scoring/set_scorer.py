@@ -1,0 +1,82 @@
+"""Scorers of feature sets: fit a model on the train rows, score the validation rows. The slow part of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from emsco_runtime._arrays import Ints, Mask
+from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.problem import Problem
+from emsco_train.logistic.fits import LogisticProblem, top_labels
+from emsco_train.logistic.rows import RowBlocks
+from emsco_train.scoring.stage_bits import SetScorer, SetScores
+from emsco_train.stage_model import fit_stage
+from emsco_train.stages.conversion import convert_stage, stage_scorer
+
+__all__ = ["set_scorer"]
+
+# Scores that are held at a time, before they become bits.
+_CHUNK_BYTES = 2**26
+_BYTES_PER_SCORE = 16
+
+
+def set_scorer(problem: Problem, jobs: int) -> SetScorer:
+    """Return the scorer that a problem's stage settings call for.
+
+    Parameters
+    ----------
+    problem
+        Train rows to fit, validation rows to score.
+    jobs
+        Threads; the scores do not depend on their number.
+    """
+    return _LogisticScorer(problem, jobs) if problem.settings.classifier is None else _ClassifierScorer(problem)
+
+
+class _LogisticScorer:
+    """Logistic regressions, fitted in batches; the same fits that an export makes."""
+
+    def __init__(self, problem: Problem, jobs: int) -> None:
+        train = problem.train
+        self._fits = LogisticProblem(
+            train.encoded, train.target, len(problem.labels), weights=problem.weights, C=float(problem.settings.C)
+        )
+        self._rows = RowBlocks.of(problem.validation.encoded)
+        self._owner = _owners(problem.encoder)
+        self._jobs = jobs
+        self._chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
+
+    def score(self, sets: Mask) -> Iterator[SetScores]:
+        for start in range(0, len(sets), self._chunk):
+            columns = sets[start : start + self._chunk][:, self._owner]
+            top = top_labels(self._fits.fit(columns, workers=self._jobs), self._rows, workers=self._jobs)
+            yield SetScores(top.label, top.confidence)
+
+
+class _ClassifierScorer:
+    """Any other classifier: fitted one by one, scored through its own ONNX graph, row by row, as production would."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def score(self, sets: Mask) -> Iterator[SetScores]:
+        for chosen in sets:
+            yield self._score_one([name for name, taken in zip(self._problem.names, chosen, strict=True) if taken])
+
+    def _score_one(self, names: list[str]) -> SetScores:
+        problem, labels = self._problem, len(self._problem.labels)
+        encoder = problem.encoder.select(names)
+        positions = problem.encoder.positions(names)
+        codes = problem.train.codes[:, positions]
+        model = fit_stage(encoder.transform(codes), problem.train.target, labels, problem.weights, problem.settings)
+        scorer = stage_scorer(convert_stage(encoder, model, codes), len(names), labels)
+        scores = np.array([scorer.score(0, row) for row in problem.validation.codes[:, positions].tolist()])
+        label = scores.argmax(axis=1)[None, :]
+        return SetScores(label, np.take_along_axis(scores, label.T, axis=1).T)
+
+
+def _owners(encoder: BlockEncoder) -> Ints:
+    """Return the feature that each encoded column belongs to."""
+    return np.repeat(np.arange(len(encoder.blocks)), [block.width for block in encoder.blocks])
