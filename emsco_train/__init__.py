@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emsco_train.bundling.export import Export, export_design
+    from emsco_train.bundling.export import export_design
+    from emsco_train.bundling.publication import Export
     from emsco_train.bundling.verification import Verification, verify
     from emsco_train.costs.model import CostGroup, CostModel
     from emsco_train.data.features import FeatureOptions
@@ -105,7 +106,7 @@ _HOMES = {
     "Design": "emsco_train.designs.design",
     "DesignError": _ERRORS,
     "EmscoClassifier": "emsco_train.estimator.classifier",
-    "Export": "emsco_train.bundling.export",
+    "Export": "emsco_train.bundling.publication",
     "ExportError": _ERRORS,
     "FeatureOptions": "emsco_train.data.features",
     "FitError": _ERRORS,

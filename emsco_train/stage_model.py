@@ -1,4 +1,4 @@
-"""Stage models: the one function that fits them, for search, export and verification alike."""
+"""Stage models: the one place that fits them, for search, export and verification alike."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.decision import Label
 from emsco_train._numbers import is_number
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.fits import LogisticModel, fit_logistic
+from emsco_train.logistic.fits import LogisticBatch, LogisticModel, LogisticProblem
 
-__all__ = ["ClassWeight", "ClassifierModel", "StageModel", "StageSettings", "fit_stage", "row_weights"]
+__all__ = ["ClassWeight", "ClassifierModel", "StageFitter", "StageModel", "StageSettings", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 
@@ -76,13 +76,15 @@ class StageSettings:
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
 
 
-def fit_stage(encoded: Floats, target: Ints, labels: int, weights: Floats | None, settings: StageSettings) -> StageModel:
-    """Fit the model of one stage.
+class StageFitter:
+    """Fits stage models on column sets of one encoded matrix.
+
+    Search and export fit through it alike: a model depends on the matrix and on the set of columns, not on what else was fitted.
 
     Parameters
     ----------
     encoded
-        Training columns [rows, columns] of the stage's features.
+        Training columns [rows, columns] of all features.
     target
         Position of each row's label.
     labels
@@ -92,8 +94,34 @@ def fit_stage(encoded: Floats, target: Ints, labels: int, weights: Floats | None
     settings
         Which model.
     """
-    if settings.classifier is None:
-        return fit_logistic(encoded, target, labels, weights=weights, C=float(settings.C))
+
+    def __init__(self, encoded: Floats, target: Ints, labels: int, weights: Floats | None, settings: StageSettings) -> None:
+        self._encoded = encoded
+        self._target = target
+        self._weights = weights
+        self._settings = settings
+        self._logistic = (
+            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C))
+            if settings.classifier is None
+            else None
+        )
+
+    def fit(self, columns: Ints) -> StageModel:
+        """Fit the model of one stage, whose inputs are these columns, in this order."""
+        if self._logistic is None:
+            return _fit_classifier(self._encoded[:, columns], self._target, self._weights, self._settings)
+        chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
+        chosen[0, columns] = True
+        return self._logistic.fit(chosen).model(0, columns)
+
+    def fit_batch(self, sets: Mask, workers: int) -> LogisticBatch:
+        """Fit the logistic regressions of many column sets [sets, columns]; the same models as `fit` gives one by one."""
+        if self._logistic is None:
+            raise DesignError(f"{self._settings.classifier!r} is fitted one set at a time")
+        return self._logistic.fit(sets, workers=workers)
+
+
+def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
     estimator = _seeded(clone(settings.classifier), settings.seed)
     name = type(estimator).__name__
     if weights is not None and not has_fit_parameter(estimator, "sample_weight"):

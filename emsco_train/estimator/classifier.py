@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from emsco_runtime._arrays import Array, Floats
 from emsco_runtime._columns import ColumnDecisions
 from emsco_runtime.decision import Decision
-from emsco_train.bundling.export import Export
+from emsco_train.bundling.design_export import check_design, export_from, in_memory
+from emsco_train.bundling.publication import Export
 from emsco_train.costs.model import Costs
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.labels import plain_labels
@@ -23,7 +24,7 @@ from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.errors import DataError
-from emsco_train.estimator.cascade import check_design, export_from, in_memory, probabilities
+from emsco_train.estimator.cascade import probabilities
 from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
 from emsco_train.estimator.search import SearchPlan, pinned_positions, search_by_plan
 from emsco_train.searches import Method
@@ -205,8 +206,6 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.problem_ = problem
         self.classes_ = label_array(problem.labels)
         self.front_ = self.outcome_.front
-        # Class weights are not in these; an export puts them in again.
-        self._train_weight = None if weights is None else weights[problem.train.rows]
         return self.use(self.front_.select())
 
     def use(self, design: Design) -> EmscoClassifier:
@@ -303,10 +302,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         chosen = self.design_ if design is None else check_design(design, self.problem_.names, self.problem_.thresholds)
-        weights = self._train_weight
-        return export_from(
-            path, self.problem_, chosen, sample_weight=weights, name=name, version=version, split=split, force=force
-        )
+        return export_from(path, self.problem_, chosen, name=name, version=version, split=split, force=force)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that gaps, text and categories are welcome."""

@@ -9,10 +9,10 @@ import numpy as np
 from emsco_runtime._arrays import Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
-from emsco_train.logistic.fits import LogisticProblem, top_labels
+from emsco_train.logistic.fits import top_labels
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.scoring.stage_bits import SetScorer, SetScores
-from emsco_train.stage_model import fit_stage
+from emsco_train.stage_model import StageFitter
 from emsco_train.stages.conversion import convert_stage, stage_scorer
 
 __all__ = ["set_scorer"]
@@ -39,10 +39,7 @@ class _LogisticScorer:
     """Logistic regressions, fitted in batches; the same fits that an export makes."""
 
     def __init__(self, problem: Problem, jobs: int) -> None:
-        train = problem.train
-        self._fits = LogisticProblem(
-            train.encoded, train.target, len(problem.labels), weights=problem.weights, C=float(problem.settings.C)
-        )
+        self._fitter = _fitter(problem)
         self._rows = RowBlocks.of(problem.validation.encoded)
         self._owner = _owners(problem.encoder)
         self._jobs = jobs
@@ -51,7 +48,7 @@ class _LogisticScorer:
     def score(self, sets: Mask) -> Iterator[SetScores]:
         for start in range(0, len(sets), self._chunk):
             columns = sets[start : start + self._chunk][:, self._owner]
-            top = top_labels(self._fits.fit(columns, workers=self._jobs), self._rows, workers=self._jobs)
+            top = top_labels(self._fitter.fit_batch(columns, self._jobs), self._rows, workers=self._jobs)
             yield SetScores(top.label, top.confidence)
 
 
@@ -60,6 +57,7 @@ class _ClassifierScorer:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
+        self._fitter = _fitter(problem)
 
     def score(self, sets: Mask) -> Iterator[SetScores]:
         for chosen in sets:
@@ -70,11 +68,16 @@ class _ClassifierScorer:
         encoder = problem.encoder.select(names)
         positions = problem.encoder.positions(names)
         codes = problem.train.codes[:, positions]
-        model = fit_stage(encoder.transform(codes), problem.train.target, labels, problem.weights, problem.settings)
+        model = self._fitter.fit(problem.encoder.columns(names))
         scorer = stage_scorer(convert_stage(encoder, model, codes), len(names), labels)
         scores = np.array([scorer.score(0, row) for row in problem.validation.codes[:, positions].tolist()])
         label = scores.argmax(axis=1)[None, :]
         return SetScores(label, np.take_along_axis(scores, label.T, axis=1).T)
+
+
+def _fitter(problem: Problem) -> StageFitter:
+    train = problem.train
+    return StageFitter(train.encoded, train.target, len(problem.labels), problem.weights, problem.settings)
 
 
 def _owners(encoder: BlockEncoder) -> Ints:

@@ -15,7 +15,7 @@ from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import DesignError
-from emsco_train.stage_model import StageModel, StageSettings, fit_stage
+from emsco_train.stage_model import StageFitter, StageModel, StageSettings
 from emsco_train.stages.conversion import convert_stage
 from emsco_train.stages.graph import INPUT, OUTPUT
 
@@ -136,7 +136,7 @@ def fit_cascade(
     stages
         As `check_stages` returns them.
     features
-        The stages' features, in order of acquisition.
+        All features there are, those of no stage included, in column order: a search of designs had the same.
     codes
         Training codes [rows, features].
     target
@@ -150,15 +150,16 @@ def fit_cascade(
     meter
         The cost function.
     """
-    encoder = BlockEncoder.fit(features, codes)
-    encoded = encoder.transform(codes)
+    every = BlockEncoder.fit(features, codes)
+    fitter = StageFitter(every.transform(codes), target, len(labels), weights, settings)
     trained: list[TrainedStage] = []
     inputs: tuple[str, ...] = ()
     for acquire in stages:
         # The features are in order of acquisition, so the inputs of a stage are always a prefix of them: the runtime fills one
         # buffer once.
         inputs += acquire
-        model = fit_stage(encoded[:, encoder.columns(inputs)], target, len(labels), weights, settings)
-        graph = convert_stage(encoder.select(inputs), model, codes[:, : len(inputs)])
+        model = fitter.fit(every.columns(inputs))
+        graph = convert_stage(every.select(inputs), model, codes[:, every.positions(inputs)])
         trained.append(TrainedStage(acquire, inputs, model, graph))
-    return CascadeModel(features, labels, thresholds, encoder, tuple(trained), meter)
+    used = tuple(features[position] for position in every.positions(inputs))
+    return CascadeModel(used, labels, thresholds, every.select(inputs), tuple(trained), meter)

@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier
 from emsco_runtime.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import ConversionError
-from emsco_train.stage_model import ClassifierModel, StageSettings, fit_stage
+from emsco_train.stage_model import ClassifierModel, StageFitter, StageSettings
 from emsco_train.stages.conversion import convert_stage, stage_scorer
 
 TWO_MODELS = [("one", LogisticRegression()), ("two", GaussianNB())]
@@ -81,7 +81,7 @@ def fitted(classifier: Any, labels: int) -> tuple[BlockEncoder, ClassifierModel,
     encoder = BlockEncoder.fit([Feature(name=f"x{i}", kind="numeric", cost=1.0) for i in range(8)], x[::2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it converged does not matter here
-        model = fit_stage(encoder.transform(x[::2]), y[::2], labels, None, StageSettings(classifier))
+        model = StageFitter(encoder.transform(x[::2]), y[::2], labels, None, StageSettings(classifier)).fit(np.arange(8))
     assert isinstance(model, ClassifierModel)
     return encoder, model, x[::2], x[1::2]
 

@@ -152,7 +152,7 @@ def test_nothing_unverified_is_published(tmp_path: Path, monkeypatch: pytest.Mon
     """When the runtime decides otherwise than training, the error comes first and the old bundle stays in force."""
     first = export(tmp_path / "b").bundle.manifest.id
     monkeypatch.setattr("emsco_train.bundling.verification._TOLERANCE", -1.0)
-    with pytest.raises(VerificationError, match=r"disagree on held-out rows .*Nothing was written"):
+    with pytest.raises(VerificationError, match=r"disagree on training rows .*Nothing was written"):
         export(tmp_path / "b", threshold=0.9, force=True)
     with pytest.raises(VerificationError):
         export(tmp_path / "new")

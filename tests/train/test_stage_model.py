@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.stage_model import ClassifierModel, StageSettings, fit_stage, row_weights
+from emsco_train.logistic.fits import LogisticModel
+from emsco_train.stage_model import ClassifierModel, StageFitter, StageModel, StageSettings, row_weights
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4))
@@ -21,12 +22,17 @@ Y = (X @ [1.0, -1.0, 0.5, 0.0] + RNG.normal(size=120) > 0.7).astype(np.intp)
 W = RNG.uniform(0.0, 3.0, 120)
 
 
+def fit_stage(weights: np.ndarray | None, settings: StageSettings) -> StageModel:
+    """Fit all columns."""
+    return StageFitter(X, Y, 2, weights, settings).fit(np.arange(X.shape[1]))
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"no": 1.0, "yes": 4.0}, {"yes": 4}])
 @pytest.mark.parametrize("sample_weight", [None, W])
 def test_weights_mean_what_they_mean_in_scikit_learn(class_weight: Any, sample_weight: Any) -> None:
     """Class weights (balanced or given) and sample weights give the model that scikit-learn fits with them."""
     weights = row_weights(Y, ("no", "yes"), class_weight=class_weight, sample_weight=sample_weight)
-    found = fit_stage(X, Y, 2, weights, StageSettings()).probabilities(X)
+    found = fit_stage(weights, StageSettings()).probabilities(X)
     theirs = class_weight if isinstance(class_weight, str | None) else {0: 1.0, 1: 4.0}
     twin = LogisticRegression(solver="newton-cholesky", tol=1e-12, class_weight=theirs).fit(X, Y, sample_weight)
     assert np.abs(found - twin.predict_proba(X)).max() < 1e-9
@@ -57,7 +63,7 @@ def test_bad_weights(class_weight: Any, sample_weight: Any, kind: type[Exception
 def test_other_classifier_is_cloned_and_seeded() -> None:
     """The caller's object stays untouched; an open random state takes the seed, so that a fit can be repeated."""
     forest = RandomForestClassifier(5)
-    fits = [fit_stage(X, Y, 2, W, StageSettings(forest, seed=seed)) for seed in (1, 1, 2)]
+    fits = [fit_stage(W, StageSettings(forest, seed=seed)) for seed in (1, 1, 2)]
     assert not hasattr(forest, "estimators_")
     assert forest.random_state is None
     first, again, other = (fit.probabilities(X) for fit in fits)
@@ -70,10 +76,10 @@ def test_other_classifier_is_cloned_and_seeded() -> None:
 def test_seeds_inside_a_pipeline() -> None:
     """The random state of a step is filled in too; one that the caller set is kept."""
     inner = make_pipeline(StandardScaler(), RandomForestClassifier(3))
-    fitted = fit_stage(X, Y, 2, None, StageSettings(inner, seed=9))
+    fitted = fit_stage(None, StageSettings(inner, seed=9))
     assert isinstance(fitted, ClassifierModel)
     assert fitted.estimator[-1].random_state == 9
-    kept = fit_stage(X, Y, 2, None, StageSettings(RandomForestClassifier(3, random_state=4), seed=9))
+    kept = fit_stage(None, StageSettings(RandomForestClassifier(3, random_state=4), seed=9))
     assert isinstance(kept, ClassifierModel)
     assert kept.estimator.random_state == 4
 
@@ -95,8 +101,26 @@ def test_bad_penalty(C: Any) -> None:  # noqa: N803
 def test_classifiers_that_cannot_serve() -> None:
     """No probabilities, no sample weights, a failing fit: each told in one line."""
     with pytest.raises(DesignError, match="Perceptron has no predict_proba"):
-        fit_stage(X, Y, 2, None, StageSettings(Perceptron()))
+        fit_stage(None, StageSettings(Perceptron()))
     with pytest.raises(DesignError, match="KNeighborsClassifier takes no sample weights"):
-        fit_stage(X, Y, 2, W, StageSettings(KNeighborsClassifier()))
+        fit_stage(W, StageSettings(KNeighborsClassifier()))
     with pytest.raises(FitError, match="RandomForestClassifier failed to fit 120 rows x 4 columns"):
-        fit_stage(X, Y, 2, None, StageSettings(RandomForestClassifier(n_estimators=-1)))
+        fit_stage(None, StageSettings(RandomForestClassifier(n_estimators=-1)))
+
+
+def test_a_set_has_one_model_whatever_the_order_and_the_batch() -> None:
+    """The model of a column set, fitted alone in any order or in a batch with others, is the same to the last bit."""
+    fitter = StageFitter(X, Y, 2, W, StageSettings())
+    alone, turned = fitter.fit(np.array([1, 3])), fitter.fit(np.array([3, 1]))
+    batch = fitter.fit_batch(np.array([[True, True, True, False], [False, True, False, True]]), workers=2).model(1)
+    assert isinstance(alone, LogisticModel)
+    assert isinstance(turned, LogisticModel)
+    assert np.array_equal(alone.coef, batch.coef)
+    assert np.array_equal(alone.coef, turned.coef[:, ::-1])
+    assert np.array_equal(alone.intercept, turned.intercept)
+
+
+def test_only_logistic_regressions_come_in_batches() -> None:
+    """Another classifier is fitted one set at a time."""
+    with pytest.raises(DesignError, match="one set at a time"):
+        StageFitter(X, Y, 2, None, StageSettings(RandomForestClassifier(3))).fit_batch(np.ones((1, 4), dtype=bool), workers=1)

@@ -42,11 +42,15 @@ def export(name: str, folder: Path, **options: Any) -> tuple[Export, Any]:
 def test_logistic_stages_agree_on_real_tables(name: str, tmp_path: Path) -> None:
     """Two, three and ten labels: no row differs in label, stage or cost; probabilities agree within 1e-9 (in fact 1e-14)."""
     done, held_out = export(name, tmp_path)
-    for verification in (done.held_out, done.training, verify(Cascade.load(tmp_path / "bundle"), done.model, Table.of(held_out))):
+    for verification in (
+        done.verified[0].verification,
+        done.verified[1].verification,
+        verify(Cascade.load(tmp_path / "bundle"), done.model, Table.of(held_out)),
+    ):
         assert verification.agrees
         assert (verification.labels, verification.stages, verification.costs, verification.probabilities) == (0, 0, 0, 0)
         assert verification.largest < 1e-14
-    assert done.held_out.rows == len(held_out)
+    assert done.verified[1].verification.rows == len(held_out)
     assert all(exits.accepted for exits in done.expected.stages)
 
 
@@ -55,8 +59,8 @@ def test_logistic_stages_agree_on_real_tables(name: str, tmp_path: Path) -> None
 def test_tree_stages_agree(name: str, classifier: Any, tmp_path: Path) -> None:
     """Trees: the runtime gives exactly what training got from the graph, and both are within 1e-5 of `predict_proba`."""
     done, held_out = export(name, tmp_path, classifier=classifier)
-    assert done.held_out.agrees
-    assert done.held_out.largest == 0.0
+    assert done.verified[1].verification.agrees
+    assert done.verified[1].verification.largest == 0.0
     codes = encode_table(done.model.features, Table.of(held_out), "held-out")
     cascade = Cascade.load(tmp_path / "bundle")
     for row, item in enumerate(Table.of(held_out).items()):
@@ -80,9 +84,9 @@ def test_gaps_categories_and_unknowns_agree(mixed: Any, classifier: Any, tmp_pat
         features=mixed.options,
         classifier=classifier,
     )
-    assert done.held_out.agrees
-    assert done.training.agrees
-    assert done.held_out.largest < 1e-14
+    assert done.verified[1].verification.agrees
+    assert done.verified[0].verification.agrees
+    assert done.verified[1].verification.largest < 1e-14
     codes = encode_table(done.model.features, Table.of(mixed.held_out[0]), "held-out")
     assert (codes == -1.0).any()
     assert np.isnan(codes).any()

@@ -1,0 +1,146 @@
+"""A design of a problem made to work: its fitted stages, the cascade over them, and its bundle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pydantic import JsonValue
+
+from emsco_runtime.cascade import Cascade
+from emsco_runtime.decision import Label
+from emsco_runtime.publish import seal
+from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
+from emsco_train.bundling.publication import Export, publish
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.errors import DesignError
+from emsco_train.stage_model import row_weights
+from emsco_train.stages.cascade_model import CascadeModel, fit_cascade
+
+__all__ = ["check_design", "export_from", "fit_design", "in_memory", "split_rows"]
+
+
+def check_design(design: object, names: Sequence[str], thresholds: Sequence[float]) -> Design:
+    """Return the design; raise unless it is one of these features and thresholds.
+
+    Parameters
+    ----------
+    design
+        What the user gave.
+    names
+        The features in column order.
+    thresholds
+        Confidence that each label needs.
+    """
+    if not isinstance(design, Design):
+        raise DesignError(f"design is {type(design).__name__}: a Design is due, such as front_.select() gives")
+    used = [name for stage in design.stages for name in stage]
+    if sorted([*used, *design.excluded]) != sorted(names) or len(design.thresholds) != len(thresholds):
+        told = f"design {design.id} has other features or labels than the data of this fit"
+        raise DesignError(f"{told}: give one of front_ (features: {', '.join(names)})")
+    return design
+
+
+def fit_design(problem: Problem, design: Design) -> CascadeModel:
+    """Fit a design on the train rows: the models that the search scored, to the last bit.
+
+    Parameters
+    ----------
+    problem
+        Rows, prices and what to fit.
+    design
+        One of its designs.
+    """
+    return fit_cascade(
+        design.stages,
+        problem.features,
+        problem.train.codes,
+        problem.train.target,
+        labels=problem.labels,
+        thresholds=design.thresholds,
+        weights=problem.weights,
+        settings=problem.settings,
+        meter=problem.meter,
+    )
+
+
+def in_memory(problem: Problem, design: Design) -> Cascade:
+    """Fit a design on the train rows and bind its cascade, without writing anything.
+
+    Parameters
+    ----------
+    problem, design
+        As in `fit_design`.
+    """
+    model = fit_design(problem, design)
+    heading = Heading("cascade", "1", timestamp(), problem.settings.seed)
+    train, held = (split_rows(problem, model, split) for split in (problem.train, _held_out(problem, "test")))
+    manifest = draft_manifest(heading, model, problem.costs, train, held, _choices(problem))
+    return Cascade(seal(manifest, [stage.graph for stage in model.stages]))
+
+
+def export_from(
+    path: str | os.PathLike[str],
+    problem: Problem,
+    design: Design,
+    *,
+    name: str = "cascade",
+    version: str = "1",
+    split: str = "test",
+    force: bool = False,
+    choices: Mapping[str, JsonValue] | None = None,
+) -> Export:
+    """Fit a design on the train rows, verify every row of every split, and write its bundle.
+
+    Parameters
+    ----------
+    path
+        Folder of the bundle.
+    problem, design
+        As in `fit_design`.
+    name, version, force
+        As in `export_design`.
+    split
+        Split of the expected figures: "test", "validation" or "certify"; without test rows, "test" means the
+        validation rows.
+    choices
+        What the provenance records beside the choices of the problem.
+    """
+    model = fit_design(problem, design)
+    heading = Heading(name, version, timestamp(), problem.settings.seed)
+    held = _held_out(problem, split)
+    rows = {part.name: split_rows(problem, model, part) for part in problem.splits()}
+    recorded = {**_choices(problem), **(choices or {})}
+    manifest = draft_manifest(heading, model, problem.costs, rows["train"], rows[held.name], recorded)
+    return publish(path, manifest, model, tuple(rows.values()), force=force)
+
+
+def split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:
+    """Return the rows of a split as a fitted design sees them."""
+    names = [feature.name for feature in model.features]
+    codes = split.codes[:, problem.encoder.positions(names)]
+    return ExportRows(split.name, split.table, codes, _truth(problem, split), split.target)
+
+
+def _held_out(problem: Problem, name: str) -> Split:
+    """Return the split of this name; without a test split, the validation rows stand in for it."""
+    known = {split.name: split for split in problem.splits() if split.name != "train"}
+    if name == "test" and name not in known:
+        name = "validation"
+    if name not in known:
+        raise DesignError(f"split is {name!r}: one of {', '.join(known)} is due, which hold rows")
+    return known[name]
+
+
+def _choices(problem: Problem) -> dict[str, JsonValue]:
+    # The weights of a problem hold both kinds: weighted is what class weights alone would not give.
+    alone = row_weights(problem.train.target, problem.labels, class_weight=problem.class_weight, sample_weight=None)
+    weighted = problem.weights is not None and (alone is None or not np.array_equal(problem.weights, alone))
+    return recorded_choices(problem.settings, problem.class_weight, weighted=weighted)
+
+
+def _truth(problem: Problem, split: Split) -> tuple[Label, ...]:
+    return tuple(problem.labels[position] for position in split.target.tolist())

@@ -1,0 +1,166 @@
+"""The manifest of a fitted design, before it is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from pydantic import JsonValue, ValidationError
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.decision import Label
+from emsco_runtime.manifest import Feature, Group, Manifest, Model, Stage
+from emsco_train.bundling.golden import make_golden
+from emsco_train.costs.model import CostModel
+from emsco_train.data.provenance import fingerprint, provenance
+from emsco_train.data.table import Table
+from emsco_train.errors import DesignError
+from emsco_train.stage_model import ClassWeight, StageSettings
+from emsco_train.stages.cascade_model import CascadeModel
+from emsco_train.stages.evaluation import evaluate
+from emsco_train.stages.graph import INPUT, OUTPUT
+
+__all__ = ["ExportRows", "Heading", "draft_manifest", "recorded_choices", "timestamp"]
+
+_UNSEALED = "0" * 64  # replaced by the manifest's own hash when it is sealed
+_MAX_GOLDEN = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportRows:
+    """One split of an export.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    table
+        Raw values.
+    codes
+        The same as numbers, of the design's features in order of acquisition.
+    truth, target
+        The true labels, and their positions.
+    """
+
+    name: str
+    table: Table
+    codes: Floats
+    truth: tuple[Label, ...]
+    target: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the caller calls things, and what the golden items are drawn by.
+
+    Parameters
+    ----------
+    name, version
+        Of the bundle.
+    created
+        As `timestamp` gives it.
+    seed
+        Of the golden items, and recorded as the seed of the whole.
+    golden
+        How many golden items.
+    """
+
+    name: str
+    version: str
+    created: str
+    seed: int
+    golden: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse a number of golden items that is none."""
+        golden: object = self.golden
+        if not isinstance(golden, int) or not 1 <= golden <= _MAX_GOLDEN:
+            raise DesignError(f"golden is {self.golden!r}: a whole number from 1 to {_MAX_GOLDEN} is due")
+
+
+def draft_manifest(
+    heading: Heading,
+    model: CascadeModel,
+    prices: CostModel,
+    train: ExportRows,
+    fresh: ExportRows,
+    choices: Mapping[str, JsonValue],
+) -> Manifest:
+    """Return the manifest of a fitted design, not yet sealed.
+
+    Parameters
+    ----------
+    heading
+        Names, and the golden items wanted.
+    model
+        The fitted design.
+    prices
+        What its features cost.
+    train
+        Rows that it was fitted on.
+    fresh
+        Rows that the expected figures are counted on.
+    choices
+        What the provenance records.
+    """
+    try:
+        return Manifest(
+            id=_UNSEALED,
+            name=heading.name,
+            version=heading.version,
+            created=heading.created,
+            labels=model.labels,
+            cost_unit=prices.unit,
+            features=model.features,
+            groups=_groups(prices, model.features),
+            stages=_stages(model),
+            expected=evaluate(model, fresh.codes).expected(fresh.target, fresh.name),
+            golden=make_golden(model, train.codes, count=heading.golden, rng=np.random.default_rng(heading.seed)),
+            provenance=provenance(choices, heading.seed, fingerprint(model.features, train.codes, train.truth)),
+        )
+    except ValidationError as error:
+        # Names are the user's words; what the format cannot hold is told in one line.
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DesignError(f"{place} is {first['input']!r}, which a bundle cannot hold: {first['msg']}. Change it") from None
+
+
+def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
+    """Return the choices that a manifest's provenance records."""
+    weights: JsonValue = class_weight if isinstance(class_weight, str) else None
+    if isinstance(class_weight, Mapping):
+        weights = {str(label): float(weight) for label, weight in class_weight.items()}
+    return {
+        "classifier": None if settings.classifier is None else repr(settings.classifier),
+        "C": float(settings.C),
+        "class_weight": weights,
+        "sample_weight": weighted,
+    }
+
+
+def timestamp(created: datetime | None = None) -> str:
+    """Return a time as the manifest holds it; now, unless given."""
+    moment = datetime.now(UTC) if created is None else created
+    if moment.tzinfo is None:
+        raise DesignError(f"created is {moment.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _groups(prices: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:
+    touched = {feature.group for feature in features}
+    return tuple(Group(name=group.name, cost=float(group.cost)) for group in prices.groups if group.name in touched)
+
+
+def _stages(model: CascadeModel) -> tuple[Stage, ...]:
+    thresholds = {str(label): number for label, number in zip(model.labels, model.thresholds, strict=True)}
+    return tuple(
+        Stage(
+            acquire=stage.acquire,
+            inputs=stage.inputs,
+            model=Model.of(number, stage.graph, input=INPUT, output=OUTPUT),
+            thresholds=thresholds,
+        )
+        for number, stage in enumerate(model.stages, start=1)
+    )
