@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emsco_runtime._batch import spread
+from emsco_runtime._encoding import ValueFault
 from emsco_runtime._plan import Acquire, Call, Plan
 from emsco_runtime._rule import accept_rows
-from emsco_runtime._walk import Failed, Request, Score, Walk, walk
+from emsco_runtime._pooled import Limits, call_within
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, Request, Score, Walk, walk
 from emsco_runtime.errors import AcquisitionError
 
 if TYPE_CHECKING:
@@ -54,13 +56,13 @@ def _acquire(request: Acquire, item: Any) -> list[Any]:
 
 
 def drive_many(
-    plan: Plan, scorer: Scorer, items: Sequence[Any], known: Sequence[Mapping[str, object]], budget: float
+    plan: Plan, scorer: Scorer, items: Sequence[Any], known: Sequence[Mapping[str, object]], budget: float, limits: Limits
 ) -> list[Decision]:
     """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage."""
-    lockstep = _Lockstep(items, [walk(plan, values, budget) for values in known])
+    lockstep = _Lockstep(items, [walk(plan, values, budget, limits.deadline) for values in known])
     while lockstep.requests:
         # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
-        lockstep.answer(_acquire_many(lockstep.asking(Acquire), items))
+        lockstep.answer(_acquire_many(lockstep.asking(Acquire), items, limits))
         lockstep.answer(_score_many(plan, scorer, lockstep.asking(Score)))
     return lockstep.decisions
 
@@ -95,7 +97,7 @@ class _Lockstep:
                 raise error.at(index) from error.__cause__
 
 
-def _acquire_many(requests: Mapping[int, Acquire], items: Sequence[Any]) -> dict[int, list[Any]]:
+def _acquire_many(requests: Mapping[int, Acquire], items: Sequence[Any], limits: Limits) -> dict[int, Any]:
     outcomes: dict[int, list[Any]] = {index: [] for index in requests}
     ended: set[int] = set()
     callers: dict[int, list[int]] = {}
@@ -108,29 +110,25 @@ def _acquire_many(requests: Mapping[int, Acquire], items: Sequence[Any]) -> dict
     for rank in sorted(calls):
         call = calls[rank]
         going = [index for index in callers[rank] if index not in ended]
-        for index, outcome in zip(going, _call_for(call, [items[index] for index in going]), strict=True):
+        for index, outcome in zip(going, _call_for(call, [items[index] for index in going], limits), strict=True):
             outcomes[index].append(outcome)
-            if isinstance(outcome, Failed) and call.policy != "default":
+            if outcome is NOT_DONE or (isinstance(outcome, Failed) and call.policy != "default"):
                 ended.add(index)
-    return outcomes
+    return {index: Expired(found) if found and found[-1] is NOT_DONE else found for index, found in outcomes.items()}
 
 
-def _call_for(call: Call, items: list[Any]) -> list[Any]:
+def _call_for(call: Call, items: list[Any], limits: Limits) -> list[Any]:
     if not items:
         return []
     if not call.batch:
-        return [_outcome(call, item) for item in items]
+        return [call_within(call, item, limits) for item in items]
+    outcome = call_within(call, items, limits)
+    if outcome is NOT_DONE or isinstance(outcome, Failed):
+        return [outcome] * len(items)
     try:
-        return spread(call.names, call.function(items), len(items))
-    except Exception as error:  # noqa: BLE001 - as in `_acquire`
-        return [Failed(error)] * len(items)
-
-
-def _outcome(call: Call, item: Any) -> Any:
-    try:
-        return call.function(item)
-    except Exception as error:  # noqa: BLE001 - as in `_acquire`
-        return Failed(error)
+        return spread(call.names, outcome, len(items))
+    except ValueFault as fault:
+        return [Failed(fault)] * len(items)
 
 
 def _score_many(plan: Plan, scorer: Scorer, requests: Mapping[int, Score]) -> dict[int, list[float]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from emsco_runtime._batch import BatchOfOne
 from emsco_runtime._encoding import Encoder, ValueFault, encoder
+from emsco_runtime._guard import Guard
 from emsco_runtime.acquirers import Acquirer, OnFailure, texts
+from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from emsco_runtime.manifest import Feature, Manifest, Stage
     from emsco_runtime.meter import Meter
 
-__all__ = ["Acquire", "BoundFeature", "Call", "Plan", "StagePlan", "bind"]
+__all__ = ["Acquire", "BoundFeature", "Call", "KeyReader", "Plan", "StagePlan", "bind", "is_async"]
 
 _POLICIES: tuple[str, ...] = get_args(OnFailure)
 
@@ -48,6 +52,10 @@ class Call:
         Those of its features that are taken from it; another acquirer may have been preferred for the rest.
     rank
         Its place in the one order in which calls are made, for every item and in every stage.
+    guard
+        Its time-out, breaker and cache; None where it has none of them.
+    is_async
+        Calling it gives something to await.
     """
 
     function: Callable[[Any], Any]
@@ -57,6 +65,8 @@ class Call:
     policy: OnFailure
     serves: frozenset[str]
     rank: int
+    guard: Guard | None = None
+    is_async: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,17 +79,21 @@ class Acquire:
         What to call, in order.
     functions
         Their functions alone, for the loop that makes them.
+    simple
+        None of them is async or guarded: calling the functions is all there is to do.
     """
 
     calls: tuple[Call, ...]
     functions: tuple[Callable[[Any], Any], ...]
+    simple: bool
 
     @classmethod
     def of(cls, calls: Iterable[Call]) -> Acquire:
         """Make the request for these calls; an acquirer of several features is called once."""
         ranked = {call.rank: call for call in calls}
         ordered = tuple(ranked[rank] for rank in sorted(ranked))
-        return cls(ordered, tuple(call.function for call in ordered))
+        simple = not any(call.is_async or call.guard is not None for call in ordered)
+        return cls(ordered, tuple(call.function for call in ordered), simple)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +152,16 @@ class Plan:
     stages: tuple[StagePlan, ...]
     meter: Meter
     calls: Mapping[str, Call]
+
+    @property
+    def simple(self) -> bool:
+        """Whether no call is async or guarded."""
+        return all(stage.acquire.simple for stage in self.stages)
+
+    @property
+    def asynchronous(self) -> tuple[str, ...]:
+        """Return the features whose acquirers are async, in the order in which they are needed."""
+        return tuple(name for name, call in self.calls.items() if call.is_async)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +238,20 @@ def _call(entry: Acquirer, serves: Sequence[str], rank: int, on_failure: OnFailu
         policy=entry.on_failure or on_failure,
         serves=frozenset(serves),
         rank=rank,
+        guard=_guard(entry),
+        is_async=is_async(entry.function),
     )
+
+
+def _guard(entry: Acquirer) -> Guard | None:
+    if entry.timeout_s is None and entry.breaker is None and entry.cache is None:
+        return None
+    return Guard(entry.cache, entry.breaker, entry.timeout_s)
+
+
+def is_async(function: Any) -> bool:
+    """Return whether calling a function gives something to await: coroutine functions, and objects whose call is one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _stage_plan(
@@ -262,9 +299,22 @@ def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
             faults.append(f"{shown}: a feature is named twice")
         if entry.on_failure is not None:
             faults += _policy_faults(f"{shown}: on_failure", entry.on_failure)
+        faults += [f"{shown}: {fault}" for fault in _option_faults(entry)]
         fault = _signature_fault(entry)
         if fault:
             faults.append(f"{shown}: {fault}")
+    return faults
+
+
+def _option_faults(entry: Acquirer) -> list[str]:
+    timeout: object = entry.timeout_s
+    faults = []
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf):
+        faults.append(f"timeout_s: a number of seconds above 0 is due, got {timeout!r}")
+    if not isinstance(entry.breaker, CircuitBreaker | None):
+        faults.append(f"breaker: a CircuitBreaker is due, got {type(entry.breaker).__name__}")
+    if not isinstance(entry.cache, AcquirerCache | None):
+        faults.append(f"cache: an AcquirerCache is due, got {type(entry.cache).__name__}")
     return faults
 
 
@@ -276,8 +326,8 @@ def _signature_fault(entry: Acquirer) -> str | None:
     function = entry.function
     if not callable(function):
         return f"not callable: {function!r}. Decorate a function"
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-        return "it is async, and only synchronous acquirers can be bound. Make it a plain function"
+    if entry.shape == "batch" and is_async(function):
+        return "a batch acquirer must be a plain function; decide_many_async runs async acquirers of single items side by side"
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return "it is a generator function (it uses yield), so it would return no value. Use return"
     try:

@@ -3,9 +3,11 @@
 Rules of this file:
 
 1. A stage is: check the budget, acquire what is missing, validate, score, compare. In this order, and nowhere else.
-2. The walk calls no acquirer and no model. It yields `Acquire` and is sent one outcome per call (fewer, if a call failed whose
-   policy ends the item); it yields `Score` and is sent probabilities. Drivers (`_drivers`) pump it: one item, or many in step.
-3. The bill is the meter's cost of the features listed by the stages begun, known ones left out. It is never accumulated.
+2. The walk calls no acquirer and no model. It yields `Acquire` and is sent one outcome per call (fewer, or `NOT_DONE`, if a call
+   failed whose policy ends the item; `Expired` around them, if the deadline came first); it yields `Score` and is sent
+   probabilities. Drivers (`_drivers`, `_pooled`, `_async`) pump it: one item, many in step, in threads, as a coroutine.
+3. The bill is the meter's cost of the features listed by the stages begun, left out those that were known, and those that came
+   free out of a cache. It is never accumulated.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from typing import Any, TypeAlias
 
 from emsco_runtime._batch import is_mapping, is_sequence
 from emsco_runtime._encoding import ValueFault, are_plain
+from emsco_runtime._guard import Cached
 from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
 from emsco_runtime._rule import accept, is_distribution
 from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
 from emsco_runtime.errors import AcquisitionError
 
-__all__ = ["Failed", "Request", "Score", "Walk", "walk"]
+__all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "Request", "Score", "Walk", "walk"]
+
+_NEVER = math.inf
 
 
 @dataclass(slots=True)
@@ -41,11 +46,25 @@ class Failed:
     error: Exception
 
 
+class NotDone:
+    """Stands in the place of an outcome when a call was not made, or not waited for."""
+
+
+NOT_DONE = NotDone()
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What a driver sends when the deadline came before all calls were done: the outcomes so far."""
+
+    outcomes: Sequence[Any]
+
+
 Request: TypeAlias = Acquire | Score
 Walk: TypeAlias = Generator[Request, Any, Decision]
 
 
-def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
+def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float = _NEVER) -> Walk:
     """Walk one item through the stages.
 
     Parameters
@@ -56,11 +75,15 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
         Values that the caller has already, checked beforehand.
     budget
         Most that may be billed; infinity for no limit.
+    deadline
+        When to stop, by `time.perf_counter`; infinity for never.
     """
     started = time.perf_counter()
     labels = plan.labels
     make = tuple.__new__  # half the price of the record's own constructor, which takes its arguments one by one
     raw: dict[str, Any] = {**known}
+    held: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
     values: list[float] = []
     request = Score(0, values)
     trace: list[StageRecord] = []
@@ -76,29 +99,42 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
     for stage in plan.stages:
         acquire, cost, added = stage.acquire, stage.cost, stage.added
         given: tuple[str, ...] = ()
-        if known:
-            acquire, cost, added, given = _with_known(plan, stage, known, raw)
+        cached: tuple[str, ...] = ()
+        if known or free:
+            acquire, cost, added, given = _with_known(plan, stage, known, free, raw)
+        if deadline != _NEVER and time.perf_counter() >= deadline:
+            reason = "deadline"
+            break
         if cost > budget:
             reason = "budget"
             break
         bill = cost
 
         outcomes = (yield acquire) if acquire.calls else ()
+        expired = outcomes.__class__ is Expired
+        if expired:
+            outcomes = outcomes.outcomes
         acquired = stage.names
         defaulted: tuple[str, ...] = ()
         if stage.plain and not given and len(outcomes) == len(stage.names) and are_plain(outcomes):
             values += outcomes
         else:
-            _keep(acquire.calls, outcomes, raw)
+            kept = _keep(acquire.calls, outcomes, raw)
+            held += kept.cached
+            if kept.free:
+                free += kept.free
+                _, bill, added, _ = _with_known(plan, stage, known, free, raw)
             settled = _settle(plan, stage, raw)
             values += settled.values
             errors += settled.failures
-            acquired, defaulted = _without(settled.obtained, given), settled.defaulted
+            cached = tuple(name for name in settled.obtained if name in held)
+            acquired, defaulted = _without(settled.obtained, given + cached), settled.defaulted
             degraded = degraded or bool(defaulted)
-            if settled.fatal is not None:
-                trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}))
-                _raise_if_asked(settled, bill, trace)
-                reason = "acquisition_failed"
+            if expired or settled.fatal is not None:
+                trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
+                if not expired:
+                    _raise_if_asked(settled, bill, trace)
+                reason = "deadline" if expired else "acquisition_failed"
                 break
 
         request.stage = stage.number - 1
@@ -107,7 +143,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
         if not is_distribution(scores):
             settled = _not_scorable(plan, stage, values)
             errors += settled.failures
-            trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}))
+            trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
             _raise_if_asked(settled, bill, trace)
             reason = "acquisition_failed"
             break
@@ -116,7 +152,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float) -> Walk:
         position, accepted = accept(scores, stage.thresholds)
         confidence = scores[position]
         probabilities = dict(zip(labels, scores))  # noqa: B905 - lengths were audited, and strict doubles the price
-        trace.append(make(StageRecord, (stage.number, acquired, given, defaulted, added, probabilities)))
+        trace.append(make(StageRecord, (stage.number, acquired, given, defaulted, added, probabilities, cached)))
         if accepted:
             reason, label = "confident", labels[position]
             break
@@ -142,23 +178,41 @@ def _without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ..
 
 
 def _with_known(
-    plan: Plan, stage: StagePlan, known: Mapping[str, object], raw: Mapping[str, Any]
+    plan: Plan, stage: StagePlan, known: Mapping[str, object], free: tuple[str, ...], raw: Mapping[str, Any]
 ) -> tuple[Acquire, float, float, tuple[str, ...]]:
-    """Return the stage's calls, bill, added cost and known features when the caller has brought some values."""
-    before = [name for name in stage.before if name not in known]
-    new = [name for name in stage.names if name not in known]
+    """Return the stage's calls, bill, added cost and known features, when some values were brought or came free."""
+    before = [name for name in stage.before if name not in known and name not in free]
+    new = [name for name in stage.names if name not in known and name not in free]
     due = Acquire.of(plan.calls[name] for name in new if name not in raw)
     given = tuple(name for name in stage.names if name in known)
     return due, plan.meter.cost([*before, *new]), plan.meter.increment(before, new), given
 
 
-def _keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> None:
+@dataclass(slots=True)
+class _Kept:
+    """Features whose values came out of a cache, and those of them that are free."""
+
+    cached: tuple[str, ...]
+    free: tuple[str, ...]
+
+
+def _keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> _Kept:
     """Note what each feature came to; a driver that stopped at a failure sends fewer outcomes than calls."""
-    for call, outcome in zip(calls, outcomes, strict=False):
+    kept = _Kept((), ())
+    for call, given in zip(calls, outcomes, strict=False):
+        outcome = given
+        if outcome is NOT_DONE:
+            continue
+        if isinstance(outcome, Cached):
+            served = tuple(call.serves)
+            kept.cached += served
+            kept.free += served if outcome.free else ()
+            outcome = outcome.outcome
         if call.single:
             raw[call.names[0]] = outcome
         else:
             _unpack(call, outcome, raw)
+    return kept
 
 
 def _unpack(call: Call, outcome: Any, raw: dict[str, Any]) -> None:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from emsco_runtime.breaker import CircuitBreaker
+    from emsco_runtime.cache import AcquirerCache
 
 __all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
 
@@ -31,12 +35,19 @@ class Acquirer:
         Which of the three it is.
     on_failure
         Its own policy; None leaves it to the cascade.
+    timeout_s
+        Seconds that a call may take; None for no limit.
+    breaker, cache
+        Guards its source, and keeps its values across items; None: there is none.
     """
 
     function: Callable[..., Any]
     names: tuple[str, ...]
     shape: Shape
     on_failure: OnFailure | None = None
+    timeout_s: float | None = None
+    breaker: CircuitBreaker | None = None
+    cache: AcquirerCache | None = None
 
     def __str__(self) -> str:
         """Return the name of the callable, for messages."""
@@ -70,8 +81,16 @@ class Acquirers:
     def __init__(self) -> None:
         self._entries: list[Acquirer] = []
 
-    def feature(self, name: str, *, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
-        """Register a callable that takes an item and returns the value of one feature.
+    def feature(
+        self,
+        name: str,
+        *,
+        on_failure: OnFailure | None = None,
+        timeout_s: float | None = None,
+        breaker: CircuitBreaker | None = None,
+        cache: AcquirerCache | None = None,
+    ) -> Callable[[_Function], _Function]:
+        """Register a callable, plain or async, that takes an item and returns the value of one feature.
 
         Parameters
         ----------
@@ -79,24 +98,45 @@ class Acquirers:
             The feature, as the bundle calls it.
         on_failure
             What a failure does: "raise", "reject", or "default" (the bundle's fallback value). None: as the cascade says.
+        timeout_s
+            Seconds that a call may take; a longer one is a failure. A plain callable then runs in a thread of the cascade's pool,
+            and time spent waiting for a free one does not count.
+        breaker
+            Leaves a source alone that failed too often in a row.
+        cache
+            Keeps values across items.
         """
-        return self._register((name,), "feature", on_failure)
+        return self._register((name,), "feature", on_failure, timeout_s, breaker, cache)
 
-    def features(self, *names: str, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
+    def features(
+        self,
+        *names: str,
+        on_failure: OnFailure | None = None,
+        timeout_s: float | None = None,
+        breaker: CircuitBreaker | None = None,
+        cache: AcquirerCache | None = None,
+    ) -> Callable[[_Function], _Function]:
         """Register a callable that takes an item and returns several features at once.
 
         It returns a mapping that holds every name, or a sequence in the order of the names. It is called at most once per item,
-        when the first of its features is needed; the values for later stages are kept.
+        when the first of its features is needed; the values for later stages are kept. The options are those of `feature`.
         """
-        return self._register(names, "features", on_failure)
+        return self._register(names, "features", on_failure, timeout_s, breaker, cache)
 
-    def batch(self, *names: str, on_failure: OnFailure | None = None) -> Callable[[_Function], _Function]:
+    def batch(
+        self,
+        *names: str,
+        on_failure: OnFailure | None = None,
+        timeout_s: float | None = None,
+        breaker: CircuitBreaker | None = None,
+    ) -> Callable[[_Function], _Function]:
         """Register a callable that takes a list of items: one call for all the items of `decide_many` that need it.
 
         With one name it returns one value per item, in order; with several, a mapping from each name to such a sequence.
-        `decide` calls it with a list of one item, unless the feature has an acquirer for single items too.
+        `decide` calls it with a list of one item, unless the feature has an acquirer for single items too. The options are those
+        of `feature`; the time-out is for the whole call.
         """
-        return self._register(names, "batch", on_failure)
+        return self._register(names, "batch", on_failure, timeout_s, breaker, None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,12 +148,20 @@ class Acquirers:
         """Return everything registered so far, in order."""
         return tuple(self._entries)
 
-    def _register(self, names: tuple[str, ...], shape: Shape, on_failure: OnFailure | None) -> Callable[[_Function], _Function]:
+    def _register(
+        self,
+        names: tuple[str, ...],
+        shape: Shape,
+        on_failure: OnFailure | None,
+        timeout_s: float | None,
+        breaker: CircuitBreaker | None,
+        cache: AcquirerCache | None,
+    ) -> Callable[[_Function], _Function]:
         if names and callable(names[0]):
             raise TypeError(f'@acquirers.{shape} needs the feature\'s name: write @acquirers.{shape}("name")')
 
         def register(function: _Function) -> _Function:
-            self._entries.append(Acquirer(function, names, shape, on_failure))
+            self._entries.append(Acquirer(function, names, shape, on_failure, timeout_s, breaker, cache))
             return function
 
         return register

@@ -6,18 +6,23 @@ import difflib
 import math
 import numbers
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from emsco_runtime._async import AsyncLimits, drive_async, in_order
 from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
 from emsco_runtime._drivers import drive_many, drive_one
 from emsco_runtime._encoding import ValueFault, encoder
 from emsco_runtime._golden import replay
 from emsco_runtime._plan import KeyReader, bind
+from emsco_runtime._pooled import Limits, drive_pooled
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
-from emsco_runtime.errors import BindError, InputError
+from emsco_runtime.errors import AcquisitionError, BindError, InputError
+from emsco_runtime.observers import Observer, Observers
+from emsco_runtime.pool import AcquirerPool
 
 if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
@@ -26,6 +31,17 @@ if TYPE_CHECKING:
 __all__ = ["Cascade"]
 
 _NOTHING: Mapping[str, object] = {}
+
+
+class _State(NamedTuple):
+    """All that another process needs to make the same cascade."""
+
+    bundle: Bundle
+    entries: tuple[Acquirer, ...] | None
+    on_failure: OnFailure
+    pool: AcquirerPool | None
+    concurrency: int
+    observers: tuple[Observer, ...]
 
 
 class Cascade:
@@ -40,6 +56,13 @@ class Cascade:
     on_failure
         What a failed acquisition does, for acquirers without a policy of their own: "raise" an `AcquisitionError`, "reject" the
         item, or go on with the feature's "default" from the bundle.
+    pool
+        Threads in which the plain acquirers of a stage run side by side. None: they run one after the other in the calling
+        thread, but those with a time-out, and all of them under a deadline, in a pool of the cascade's own.
+    concurrency
+        Async acquirers of one stage that run at the same time.
+    observers
+        Called with each finished `Decision`; see `emsco_runtime.observers`.
 
     Raises
     ------
@@ -57,16 +80,32 @@ class Cascade:
     ('accepted', 'spam', 1, 1.0)
     """
 
-    def __init__(self, bundle: Bundle, acquirers: Acquirers | None = None, *, on_failure: OnFailure = "raise") -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        acquirers: Acquirers | None = None,
+        *,
+        on_failure: OnFailure = "raise",
+        pool: AcquirerPool | None = None,
+        concurrency: int = 32,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         if not isinstance(bundle, Bundle):
             raise TypeError(f"a Bundle is due, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
         entries = None if acquirers is None else _entries(acquirers)
-        self._state = (bundle, entries, on_failure)
+        self._state = _State(bundle, entries, on_failure, pool, concurrency, tuple(observers))
         self._open()
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], acquirers: Acquirers | None = None, *, on_failure: OnFailure = "raise"
+        cls,
+        path: str | os.PathLike[str],
+        acquirers: Acquirers | None = None,
+        *,
+        on_failure: OnFailure = "raise",
+        pool: AcquirerPool | None = None,
+        concurrency: int = 32,
+        observers: Sequence[Observer] = (),
     ) -> Cascade:
         """Read, audit and bind a bundle folder, and replay its golden items.
 
@@ -74,13 +113,20 @@ class Cascade:
         ----------
         path
             The bundle folder.
-        acquirers, on_failure
+        acquirers, on_failure, pool, concurrency, observers
             As in `Cascade`.
         """
-        return cls(read_bundle(path), acquirers, on_failure=on_failure)
+        bundle = read_bundle(path)
+        return cls(bundle, acquirers, on_failure=on_failure, pool=pool, concurrency=concurrency, observers=observers)
 
     def _open(self) -> None:
-        bundle, entries, on_failure = self._state
+        bundle, entries, on_failure = self._state.bundle, self._state.entries, self._state.on_failure
+        faults = _option_faults(self._state)
+        if faults:
+            raise BindError(faults)
+        self._observers = Observers(self._state.observers)
+        self._pool = self._state.pool or AcquirerPool()
+        self._side_by_side = self._state.pool is not None
         self._plan = bind(bundle.manifest, entries, on_failure)
         self._plan_many = bind(bundle.manifest, entries, on_failure, many=True)
         # The same policies, with values read from a mapping: for rows of a table.
@@ -89,13 +135,15 @@ class Cascade:
         self._features = {feature.name: feature for feature in bundle.manifest.features}
         self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
         self._scorer = Scorer.of(bundle)
+        # Calling the functions is all there is to do: the quickest driver will do.
+        self._simple = self._plan.simple and not self._side_by_side
         replay(bundle, self._scorer)
 
-    def __getstate__(self) -> tuple[Bundle, tuple[Acquirer, ...] | None, OnFailure]:
+    def __getstate__(self) -> _State:
         """Return what another process needs; sessions and buffers are made anew there."""
         return self._state
 
-    def __setstate__(self, state: tuple[Bundle, tuple[Acquirer, ...] | None, OnFailure]) -> None:
+    def __setstate__(self, state: _State) -> None:
         """Bind again, with all the checks of the first time."""
         self._state = state
         self._open()
@@ -108,14 +156,21 @@ class Cascade:
     @property
     def bundle(self) -> Bundle:
         """Return the bundle that decides."""
-        return self._state[0]
+        return self._state.bundle
 
     @property
     def manifest(self) -> Manifest:
         """Return the bundle's manifest."""
-        return self._state[0].manifest
+        return self._state.bundle.manifest
 
-    def decide(self, item: Any, *, budget: float | None = None, known: Mapping[str, object] | None = None) -> Decision:
+    def decide(
+        self,
+        item: Any,
+        *,
+        budget: float | None = None,
+        deadline_s: float | None = None,
+        known: Mapping[str, object] | None = None,
+    ) -> Decision:
         """Decide one item: acquire features stage by stage until one stage is confident enough.
 
         Parameters
@@ -124,6 +179,9 @@ class Cascade:
             Handed to the acquirers as it is.
         budget
             Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not begun.
+        deadline_s
+            Seconds from now after which the item is rejected, reason "deadline". A stage is not begun after it, and calls under
+            way are given up; one that is past already costs nothing. Scoring, some microseconds, is not interrupted.
         known
             Feature -> value that you have already: free, and not acquired again.
 
@@ -135,13 +193,87 @@ class Cascade:
             If the budget is negative or NaN, or a known value is not one.
         """
         limit = math.inf if budget is None else _checked_budget(budget)
-        return drive_one(self._plan, self._scorer, item, self._checked_known(known) if known is not None else _NOTHING, limit)
+        given = self._checked_known(known) if known is not None else _NOTHING
+        if self._simple and deadline_s is None:
+            decision = drive_one(self._plan, self._scorer, item, given, limit)
+        else:
+            self._refuse_async("decide")
+            decision = drive_pooled(self._plan, self._scorer, item, given, limit, self._limits(deadline_s))
+        if self._observers:
+            self._observers.tell(decision)
+        return decision
+
+    async def decide_async(
+        self,
+        item: Any,
+        *,
+        budget: float | None = None,
+        deadline_s: float | None = None,
+        known: Mapping[str, object] | None = None,
+    ) -> Decision:
+        """Decide one item in an event loop: as `decide`, with the async acquirers of a stage side by side.
+
+        Cancelling it cancels the calls under way.
+
+        Parameters
+        ----------
+        item, budget, deadline_s, known
+            As in `decide`.
+        """
+        limit = math.inf if budget is None else _checked_budget(budget)
+        given = self._checked_known(known) if known is not None else _NOTHING
+        bounds = AsyncLimits(_deadline(deadline_s), self._state.concurrency, self._pool, self._side_by_side)
+        decision = await drive_async(self._plan, self._scorer, item, given, limit, bounds)
+        if self._observers:
+            self._observers.tell(decision)
+        return decision
+
+    async def decide_many_async(
+        self,
+        items: Iterable[Any],
+        *,
+        concurrency: int = 100,
+        budget: float | None = None,
+        deadline_s: float | None = None,
+        known: Sequence[Mapping[str, object] | None] | None = None,
+    ) -> list[Decision]:
+        """Decide many items side by side, each as `decide_async` does; the decisions come in the order of the items.
+
+        Parameters
+        ----------
+        items
+            Any iterable.
+        concurrency
+            Items under way at the same time.
+        budget, deadline_s
+            As in `decide`, for each item; a deadline counts from the moment that the item is begun.
+        known
+            One mapping (or None) per item.
+
+        Raises
+        ------
+        AcquisitionError
+            As in `decide`, with the position of the item as `index`; the other items are cancelled.
+        """
+        listed = list(items)
+        each = self._known_each(known, len(listed))
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise InputError(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
+
+        async def decide_at(index: int) -> Decision:
+            try:
+                return await self.decide_async(listed[index], budget=budget, deadline_s=deadline_s, known=each[index])
+            except AcquisitionError as error:
+                raise error.at(index) from error.__cause__
+
+        return await in_order(decide_at, len(listed), concurrency)
 
     def decide_many(
         self,
         items: Iterable[Any],
         *,
         budget: float | None = None,
+        deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
         """Decide many items in step: batch acquirers get all the items that need them in one call per stage.
@@ -155,6 +287,8 @@ class Cascade:
             Any iterable; the decisions come in its order. All are under way at once: hand in batches of a bounded size.
         budget
             As in `decide`, for each item.
+        deadline_s
+            Seconds from now after which the items still under way are rejected.
         known
             One mapping (or None) per item.
 
@@ -165,7 +299,13 @@ class Cascade:
         """
         listed = list(items)
         limit = math.inf if budget is None else _checked_budget(budget)
-        return drive_many(self._plan_many, self._scorer, listed, self._known_each(known, len(listed)), limit)
+        self._refuse_async("decide_many")
+        given = self._known_each(known, len(listed))
+        decisions = drive_many(self._plan_many, self._scorer, listed, given, limit, self._limits(deadline_s))
+        if self._observers:
+            for decision in decisions:
+                self._observers.tell(decision)
+        return decisions
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
         """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer is called.
@@ -185,6 +325,15 @@ class Cascade:
             return drive_one(self._row_plan, self._scorer, row, _NOTHING, limit)
 
         return decide_columns(ColumnContext(self._row_plan, self._features, self._scorer, limit, decide_row), columns)
+
+    def _limits(self, deadline_s: float | None) -> Limits:
+        return Limits(_deadline(deadline_s), self._pool, self._side_by_side)
+
+    def _refuse_async(self, method: str) -> None:
+        names = self._plan.asynchronous
+        if names:
+            told = f"the acquirer of {names[0]!r} is async"
+            raise BindError([f"{method}: {told}. Use {method}_async, or register a plain function for it"])
 
     def _known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
         if known is None:
@@ -215,6 +364,25 @@ def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
     if not isinstance(acquirers, Acquirers):
         raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
     return acquirers.entries
+
+
+def _deadline(deadline_s: float | None) -> float:
+    if deadline_s is None:
+        return math.inf
+    if isinstance(deadline_s, bool) or not isinstance(deadline_s, numbers.Real) or math.isnan(deadline_s):
+        raise InputError(f"deadline_s: a number of seconds is due, got {deadline_s!r}. Leave it out for no limit")
+    return time.perf_counter() + float(deadline_s)
+
+
+def _option_faults(state: _State) -> list[str]:
+    concurrency: object = state.concurrency
+    faults = []
+    if not isinstance(state.pool, AcquirerPool | None):
+        faults.append(f"pool: an AcquirerPool is due, got {type(state.pool).__name__}")
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        faults.append(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
+    faults += [f"observers: {observer!r} cannot be called" for observer in state.observers if not callable(observer)]
+    return faults
 
 
 def _checked_budget(budget: float) -> float:

@@ -15,9 +15,12 @@ __all__ = ["Decision", "Failure", "FailureKind", "Label", "Reason", "StageRecord
 
 Label: TypeAlias = str | int
 Status: TypeAlias = Literal["accepted", "rejected"]
-Reason: TypeAlias = Literal["confident", "inconclusive", "budget", "acquisition_failed"]
+Reason: TypeAlias = Literal["confident", "inconclusive", "budget", "deadline", "acquisition_failed"]
 FailureKind: TypeAlias = Literal[
     "exception",  # the acquirer raised
+    "timeout",  # it gave no answer in time
+    "breaker_open",  # its source failed too often in a row and is left alone for a while
+    "refused",  # the pool has too many abandoned calls and takes no more
     "missing_key",  # its mapping lacks a promised feature, or its sequence has another length
     "wrong_type",  # text where a number is due, a number that is no boolean, ...
     "infinite",  # plus or minus infinity
@@ -53,6 +56,8 @@ class StageRecord(NamedTuple):
         What this stage added to the bill: its features, and the groups that it was the first to touch.
     probabilities
         Label -> probability; empty when the stage was not scored.
+    cached
+        Features whose values were kept from an earlier item.
     """
 
     stage: int
@@ -61,6 +66,7 @@ class StageRecord(NamedTuple):
     defaulted: tuple[str, ...]
     cost: float
     probabilities: Mapping[Label, float]
+    cached: tuple[str, ...] = ()
 
 
 class Decision(NamedTuple):
@@ -72,7 +78,8 @@ class Decision(NamedTuple):
         "accepted" or "rejected".
     reason
         "confident" when accepted; otherwise why not: "inconclusive" (no stage was confident enough), "budget" (the next stage
-        would cost more than allowed), "acquisition_failed" (a source failed and its policy is to reject).
+        would cost more than allowed), "deadline" (time was up), "acquisition_failed" (a source failed and its policy is to
+        reject).
     label
         The accepted label; None when rejected.
     confidence
@@ -143,6 +150,7 @@ def _record_to_dict(record: StageRecord) -> dict[str, Any]:
         "defaulted": list(record.defaulted),
         "cost": record.cost,
         "probabilities": _by_text(record.probabilities),
+        "cached": list(record.cached),
     }
 
 

@@ -1,0 +1,178 @@
+"""The driver for plain code with time-outs, deadlines, breakers, caches, or acquirers side by side in threads.
+
+Exact semantics:
+
+- a call with a time-out, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
+  the cascade a pool: then all calls of a stage run side by side in it;
+- a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
+- a call that has answered by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
+- after a failure that ends the item, and at the deadline, what has not begun is taken back and what runs is abandoned.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from emsco_runtime._calling import UNGUARDED, call_here
+from emsco_runtime._encoding import ValueFault
+from emsco_runtime._guard import Cached, Opened
+from emsco_runtime._plan import Acquire, Call, Plan
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
+
+if TYPE_CHECKING:
+    from emsco_runtime._scorer import Scorer
+    from emsco_runtime.decision import Decision
+
+__all__ = ["Limits", "call_within", "drive_pooled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds the calls of one decision.
+
+    Parameters
+    ----------
+    deadline
+        By `time.perf_counter`; infinity for none.
+    pool
+        Threads for calls that need one.
+    side_by_side
+        Run all calls of a stage in the pool, at the same time.
+    """
+
+    deadline: float
+    pool: AcquirerPool
+    side_by_side: bool
+
+
+def drive_pooled(
+    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, limits: Limits
+) -> Decision:
+    """Walk one item to its decision."""
+    steps = walk(plan, known, budget, limits.deadline)
+    reply: Any = None
+    try:
+        while True:
+            request = steps.send(reply)
+            reply = _acquire(request, item, limits) if isinstance(request, Acquire) else scorer.score(request.stage, request.values)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A call that was begun: its outcome if there is one already, else its place in the pool."""
+
+    call: Call
+    outcome: Any = NOT_DONE
+    opened: Opened | None = None
+    job: PoolCall | None = None
+
+    def abandon(self, pool: AcquirerPool) -> None:
+        """Stop waiting for it."""
+        if self.job is not None and self.outcome is NOT_DONE:
+            pool.abandon(self.job)
+            (self.call.guard or UNGUARDED).left()
+
+
+def _acquire(request: Acquire, item: Any, limits: Limits) -> Any:
+    if limits.side_by_side and len(request.calls) > 1:
+        return _acquire_together(request.calls, item, limits)
+    outcomes: list[Any] = []
+    for call in request.calls:
+        outcome = call_within(call, item, limits)
+        if outcome is NOT_DONE:
+            return Expired(outcomes)
+        outcomes.append(outcome)
+        if isinstance(outcome, Failed) and call.policy != "default":
+            break
+    return outcomes
+
+
+def call_within(call: Call, item: Any, limits: Limits) -> Any:
+    """Make one call within its limits; `NOT_DONE` if the deadline came first."""
+    guard = call.guard
+    if limits.deadline == math.inf and (guard is None or guard.timeout_s is None) and not limits.side_by_side:
+        return call_here(call, item)
+    begun = _begin(call, item, limits.pool)
+    try:
+        return _outcome(begun, limits)
+    finally:
+        begun.abandon(limits.pool)
+
+
+def _acquire_together(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
+    begun: list[_Begun] = []
+    outcomes: list[Any] = []
+    try:
+        begun += [_begin(call, item, limits.pool) for call in calls]
+        for one in begun:
+            one.outcome = _outcome(one, limits)
+            if one.outcome is NOT_DONE:
+                return Expired([other.outcome for other in begun])
+            outcomes.append(one.outcome)
+            if isinstance(one.outcome, Failed) and one.call.policy != "default":
+                break
+        return outcomes
+    finally:
+        for one in begun:
+            one.abandon(limits.pool)
+
+
+def _begin(call: Call, item: Any, pool: AcquirerPool) -> _Begun:
+    guard = call.guard or UNGUARDED
+    try:
+        opened = guard.open(item)
+    except Exception as error:  # noqa: BLE001 - a failure like any other
+        return _Begun(call, Failed(error))
+    if isinstance(opened, Cached):
+        return _Begun(call, opened)
+    try:
+        return _Begun(call, NOT_DONE, opened, pool.submit(call.function, item))
+    except PoolFull as error:
+        guard.left()
+        return _Begun(call, Failed(ValueFault("refused", f"the pool takes no more calls: {error}")))
+
+
+def _outcome(begun: _Begun, limits: Limits) -> Any:
+    """Wait for a call that was begun; `NOT_DONE` if the deadline comes first."""
+    if begun.job is None or begun.opened is None:
+        return begun.outcome
+    guard = begun.call.guard or UNGUARDED
+    ended = _wait(begun.job, guard.timeout_s, limits.deadline)
+    if ended == "deadline":
+        return NOT_DONE
+    if ended == "timeout":
+        limits.pool.abandon(begun.job)
+        guard.broke()
+        return Failed(guard.late())
+    error = begun.job.exception()
+    if error is None:
+        guard.took(begun.opened, begun.job.result())
+        return begun.job.result()
+    guard.broke()
+    if not isinstance(error, Exception):
+        # SystemExit or the like, raised by the user's code: as if it had been raised here.
+        raise error
+    return Failed(error)
+
+
+def _wait(job: PoolCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
+    while not job.done():
+        now = time.perf_counter()
+        left = math.inf if timeout_s is None else timeout_s - (0.0 if job.started is None else now - job.started)
+        if deadline - now <= 0:
+            return "deadline"
+        if left <= 0:
+            return "timeout"
+        try:
+            # Waits, and does not raise what the call raised.
+            job.exception(None if min(left, deadline - now) == math.inf else min(left, deadline - now))
+        except TimeoutError:
+            continue
+    return "done"

@@ -1,0 +1,114 @@
+"""`AcquirerCache`: values of one acquirer kept across items, for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from emsco_runtime.errors import InputError
+
+__all__ = ["AcquirerCache", "CacheCounts", "Charge"]
+
+Charge: TypeAlias = Literal["free", "full"]
+
+
+class CacheCounts(NamedTuple):
+    """How often a key was found, how often not, and how many values are held."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+class AcquirerCache:
+    """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
+
+    Failures are never kept. A cache belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each
+    process has its own, empty at first.
+
+    Parameters
+    ----------
+    key
+        Item -> something hashable; None for an item that must not be cached. What it raises is a failure of the acquirer.
+    ttl_s
+        Seconds that a value is good for.
+    size
+        Most values held.
+    charge
+        What a hit costs: "free" (the features are left out of the bill), or "full".
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> cache = AcquirerCache(key=lambda message: message["sender"], ttl_s=60.0)
+    >>> cache.put("a@example.org", 0.7)
+    >>> cache.get("a@example.org"), cache.get("b@example.org") is AcquirerCache.MISS
+    (0.7, True)
+    """
+
+    MISS: Any = type("Miss", (), {"__repr__": lambda _: "MISS"})()
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Hashable | None],
+        ttl_s: float,
+        size: int = 10_000,
+        charge: Charge = "free",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not callable(key):
+            raise InputError(f"key: a function from item to a hashable value is due, got {key!r}")
+        if isinstance(ttl_s, bool) or not isinstance(ttl_s, int | float) or not 0 < ttl_s < float("inf"):
+            raise InputError(f"ttl_s: a number of seconds above 0 is due, got {ttl_s!r}")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InputError(f"size: a whole number, 1 or more, is due, got {size!r}")
+        if charge not in ("free", "full"):
+            raise InputError(f'charge: "free" or "full" is due, got {charge!r}')
+        self._settings = (key, float(ttl_s), size, charge, clock)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
+        self._lock = threading.Lock()
+        self._held: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._hits = self._misses = 0
+
+    def __getstate__(self) -> tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]:
+        """Return the settings; the values stay in this process."""
+        return self._settings
+
+    def __setstate__(self, settings: tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]) -> None:
+        """Begin empty."""
+        self._settings = settings
+        self._reset()
+
+    @property
+    def counts(self) -> CacheCounts:
+        """Return hits, misses and size so far."""
+        with self._lock:
+            return CacheCounts(self._hits, self._misses, len(self._held))
+
+    def get(self, key: Hashable) -> Any:
+        """Return the value of a key, or `MISS`."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is None or self._clock() >= found[0]:
+                self._misses += 1
+                self._held.pop(key, None)
+                return self.MISS
+            self._hits += 1
+            self._held.move_to_end(key)
+            return found[1]
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep a value for its time to live."""
+        with self._lock:
+            self._held[key] = (self._clock() + self._ttl_s, value)
+            self._held.move_to_end(key)
+            while len(self._held) > self._size:
+                self._held.popitem(last=False)

@@ -1,0 +1,172 @@
+"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run side by side and time-outs can end the wait.
+
+A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: nobody waits for it, its result is
+thrown away, and a fresh thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with
+the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from emsco_runtime.errors import InputError
+
+__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull"]
+
+_IDLE_S = 30.0
+
+
+class PoolFull(Exception):
+    """No call is taken: as many as allowed were abandoned and still run."""
+
+
+class PoolCounts(NamedTuple):
+    """Threads that run, calls that wait for one, calls that were abandoned and still run, and calls abandoned in all."""
+
+    threads: int
+    waiting: int
+    abandoned: int
+    abandoned_ever: int
+
+
+class PoolCall(Future[Any]):
+    """One call in a pool.
+
+    Parameters
+    ----------
+    function, item
+        What to call, and with what.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], item: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.item = item
+        self.started: float | None = None
+        self.abandoned = False
+
+    def run(self) -> None:
+        """Make the call; what it raises is its result."""
+        self.started = time.perf_counter()
+        try:
+            result = self.function(self.item)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits; nobody else is there to see it
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+
+class AcquirerPool:
+    """A bounded pool of daemon threads; may be shared by several cascades.
+
+    Parameters
+    ----------
+    threads
+        Calls that run at the same time, abandoned ones not counted.
+    max_abandoned
+        Calls that may have been given up and still run; with so many, new ones are refused.
+
+    Examples
+    --------
+    >>> pool = AcquirerPool(threads=2)
+    >>> [call.result() for call in [pool.submit(len, "one"), pool.submit(len, "three")]]
+    [3, 5]
+    """
+
+    def __init__(self, threads: int = 16, *, max_abandoned: int = 16) -> None:
+        for name, value, least in (("threads", threads, 1), ("max_abandoned", max_abandoned, 0)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name}: a whole number, {least} or more, is due, got {value!r}")
+        self._settings = (threads, max_abandoned)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._most, self._max_abandoned = self._settings
+        self._process = os.getpid()
+        self._work = threading.Condition()
+        self._waiting: deque[PoolCall] = deque()
+        self._threads = self._idle = 0
+        self._abandoned = self._abandoned_ever = 0
+
+    def __getstate__(self) -> tuple[int, int]:
+        """Return the settings: threads belong to their process."""
+        return self._settings
+
+    def __setstate__(self, settings: tuple[int, int]) -> None:
+        """Begin without threads."""
+        self._settings = settings
+        self._reset()
+
+    @property
+    def counts(self) -> PoolCounts:
+        """Return what the pool is doing."""
+        with self._work:
+            return PoolCounts(self._threads, len(self._waiting), self._abandoned, self._abandoned_ever)
+
+    def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
+        """Hand in a call.
+
+        Raises
+        ------
+        PoolFull
+            If too many abandoned calls still run.
+        """
+        if self._process != os.getpid():
+            # A forked child has none of its parent's threads, and a copy of a lock that may have been held.
+            self._reset()
+        call = PoolCall(function, item)
+        with self._work:
+            if self._abandoned and self._abandoned >= self._max_abandoned:
+                raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
+            self._waiting.append(call)
+            self._staff()
+        return call
+
+    def abandon(self, call: PoolCall) -> None:
+        """Give up a call: one that has not begun is taken back, one that runs is left to itself."""
+        if call.cancel():
+            return
+        with self._work:
+            if call.done() or call.abandoned:
+                return
+            call.abandoned = True
+            self._abandoned += 1
+            self._abandoned_ever += 1
+            self._staff()
+
+    def _staff(self) -> None:
+        """Wake a thread for what waits, or start one; the caller holds the lock."""
+        if self._idle:
+            self._work.notify()
+        elif self._waiting and self._threads - self._abandoned < self._most:
+            self._threads += 1
+            threading.Thread(target=self._serve, name="emsco-acquirer", daemon=True).start()
+
+    def _serve(self) -> None:
+        while (call := self._next()) is not None:
+            call.run()
+            if call.abandoned:
+                with self._work:
+                    self._abandoned -= 1
+
+    def _next(self) -> PoolCall | None:
+        """Return the next call, or None for a thread that is one too many or was idle for long."""
+        with self._work:
+            while self._threads - self._abandoned <= self._most:
+                while self._waiting:
+                    call = self._waiting.popleft()
+                    if call.set_running_or_notify_cancel():
+                        return call
+                self._idle += 1
+                woken = self._work.wait(_IDLE_S)
+                self._idle -= 1
+                if not woken and not self._waiting:
+                    break
+            self._threads -= 1
+            return None
