@@ -3,9 +3,10 @@
 Exact semantics:
 
 - async acquirers of one stage run at the same time, at most `concurrency` of them; those of a later stage never before;
-- plain acquirers run in the event loop's thread, one after the other, unless they have a time-out or the user gave the cascade a
-  pool: then they run in the pool;
+- plain acquirers run in the event loop's thread, one after the other and before the async ones, unless they have a time-out,
+  there is a deadline, or the user gave the cascade a pool: then they run in the pool, beside the async ones;
 - a time-out counts from the moment the call begins; a deadline counts from the call of `decide_async`;
+- a coroutine that does not end when its time-out cancels it is waited for: async code is asked to stop, not made to;
 - after a failure that ends the item, and at the deadline, what is outstanding is cancelled;
 - a cancelled task cancels what is outstanding and is cancelled itself: that is never a failed feature.
 """
@@ -13,18 +14,18 @@ Exact semantics:
 from __future__ import annotations
 
 import asyncio
-import inspect
+import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from emsco_runtime._calling import UNGUARDED, call_here
+from emsco_runtime._calling import UNGUARDED, call_here, plain
 from emsco_runtime._encoding import ValueFault
 from emsco_runtime._guard import Cached
-from emsco_runtime._plan import Acquire, Call, Plan
-from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime._plan import Acquire, Call
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
 from emsco_runtime.pool import AcquirerPool, PoolFull
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncLimits", "drive_async", "in_order"]
 
 _Result = TypeVar("_Result")
-# A coroutine that does not end when it is cancelled is not waited for longer than this.
+# After a deadline or a failure that ends the item, a coroutine that does not end when it is cancelled is not waited for longer.
 _GRACE_S = 1.0
 
 
@@ -60,11 +61,8 @@ class AsyncLimits:
     pooled: bool
 
 
-async def drive_async(
-    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, limits: AsyncLimits
-) -> Decision:
+async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: AsyncLimits) -> Decision:
     """Walk one item to its decision."""
-    steps = walk(plan, known, budget, limits.deadline)
     unhurried = limits.deadline == math.inf
     reply: Any = None
     try:
@@ -88,7 +86,7 @@ def _is_bare(call: Call, limits: AsyncLimits) -> bool:
 async def _bare(call: Call, item: Any) -> Any:
     try:
         outcome = call.function(item)
-        return await outcome if call.is_async or inspect.isawaitable(outcome) else outcome
+        return await outcome if call.is_async else plain(outcome)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is none
         return Failed(error)
 
@@ -100,7 +98,7 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: AsyncLimits) -> Any
     try:
         for place, call in enumerate(calls):
             if _is_task(call, limits):
-                tasks[asyncio.ensure_future(_in_turn(_attempt(call, item, limits), turns))] = place
+                tasks[asyncio.ensure_future(_in_turn(call, item, limits, turns))] = place
         if not _call_plain(calls, item, limits, outcomes):
             return outcomes
         pending: set[asyncio.Task[Any]] = set(tasks)
@@ -115,11 +113,13 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: AsyncLimits) -> Any
                 return outcomes
         return outcomes
     finally:
-        await _cancel([task for task in tasks if not task.done()])
+        await _cancel(tasks)
 
 
 def _is_task(call: Call, limits: AsyncLimits) -> bool:
-    return call.is_async or limits.pooled or (call.guard is not None and call.guard.timeout_s is not None)
+    if call.is_async or limits.pooled or limits.deadline != math.inf:
+        return True
+    return call.guard is not None and call.guard.timeout_s is not None
 
 
 def _call_plain(calls: Sequence[Call], item: Any, limits: AsyncLimits, outcomes: list[Any]) -> bool:
@@ -144,14 +144,11 @@ def _collect(
     return ended
 
 
-async def _in_turn(attempt: Coroutine[Any, Any, Any], turns: asyncio.Semaphore | None) -> Any:
+async def _in_turn(call: Call, item: Any, limits: AsyncLimits, turns: asyncio.Semaphore | None) -> Any:
     if turns is None:
-        return await attempt
-    try:
-        async with turns:
-            return await attempt
-    finally:
-        attempt.close()
+        return await _attempt(call, item, limits)
+    async with turns:
+        return await _attempt(call, item, limits)
 
 
 async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
@@ -165,9 +162,6 @@ async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
         return opened
     try:
         outcome = await _answer(call, item, guard.timeout_s, limits)
-    except asyncio.CancelledError:
-        guard.left()
-        raise
     except PoolFull as error:
         guard.left()
         return Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
@@ -177,6 +171,10 @@ async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
         guard.broke()
         return Failed(error)
+    except BaseException:
+        # Cancelled, for the most part.
+        guard.left()
+        raise
     guard.took(opened, outcome)
     return outcome
 
@@ -201,26 +199,47 @@ async def _answer(call: Call, item: Any, timeout_s: float | None, limits: AsyncL
 
 async def _from_pool(call: Call, item: Any, timeout_s: float | None, pool: AcquirerPool) -> Any:
     job = pool.submit(call.function, item)
-    waiting = asyncio.wrap_future(job)
+    # Not asyncio.wrap_future: it never ends when the call raised StopIteration, and complains of errors that nobody waits for.
+    ended = asyncio.Event()
+    job.add_done_callback(_Waker(asyncio.get_running_loop(), ended))
     try:
-        while True:
-            left = None if timeout_s is None else timeout_s - (0.0 if job.started is None else time.perf_counter() - job.started)
+        while not job.done():
+            now = time.perf_counter()
+            left = None if timeout_s is None else timeout_s - (0.0 if job.started is None else now - job.started)
             if left is not None and left <= 0:
                 raise _Late
-            done, _ = await asyncio.wait([waiting], timeout=left)
-            if done:
-                return waiting.result()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await ended.wait()
+        return plain(job.result())
     finally:
         pool.abandon(job)
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Waker:
+    """Tells a loop, from another thread, that a call has ended."""
+
+    loop: asyncio.AbstractEventLoop
+    ended: asyncio.Event
+
+    def __call__(self, _: object) -> None:
+        # The loop may be closed by the time that an abandoned call ends.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.ended.set)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel what is outstanding, and give it a moment to clean up."""
-    if not tasks:
-        return
-    for task in tasks:
+    outstanding = [task for task in tasks if not task.done()]
+    for task in outstanding:
         task.cancel()
-    await asyncio.wait(tasks, timeout=_GRACE_S)
+    if outstanding:
+        await asyncio.wait(outstanding, timeout=_GRACE_S)
+    for task in tasks:
+        # Another error has been raised already; asyncio would complain that nobody looked at this one.
+        if task.done() and not task.cancelled():
+            task.exception()
 
 
 async def in_order(work: Callable[[int], Coroutine[Any, Any, _Result]], count: int, concurrency: int) -> list[_Result]:
@@ -240,5 +259,5 @@ async def in_order(work: Callable[[int], Coroutine[Any, Any, _Result]], count: i
         for task in asyncio.as_completed(tasks):
             await task
     finally:
-        await _cancel([task for task in tasks if not task.done()])
+        await _cancel(tasks)
     return [results[number] for number in range(count)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime._encoding import ValueFault
 
-__all__ = ["BatchOfOne", "is_mapping", "is_sequence", "spread"]
+__all__ = ["BatchOfOne", "by_name", "is_mapping", "is_sequence", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,27 @@ def is_sequence(result: Any) -> bool:
     if isinstance(result, str | bytes | bytearray | Mapping | AbstractSet):
         return False
     return hasattr(result, "__len__") and hasattr(result, "__iter__") and getattr(result, "ndim", 1) == 1
+
+
+def by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    """Return the values in the outcome of an acquirer of several features; a `ValueFault` in the place of what is not there."""
+    if is_mapping(outcome):
+        # Asking the keys: some mapping-like rows answer `in` for their values.
+        keys = list(outcome.keys())
+        fault = ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
+        return {name: outcome[name] if name in keys else fault for name in names}
+    if not is_sequence(outcome):
+        told = f"got {type(outcome).__name__}"
+        return dict.fromkeys(
+            names,
+            ValueFault("wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}"),
+        )
+    if len(outcome) != len(names):
+        told = f"got {len(outcome)}"
+        return dict.fromkeys(
+            names, ValueFault("missing_key", f"its acquirer must return {len(names)} values, for {', '.join(names)}; {told}")
+        )
+    return dict(zip(names, outcome, strict=True))
 
 
 def spread(names: tuple[str, ...], result: Any, count: int) -> list[Any]:

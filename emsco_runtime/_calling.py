@@ -12,9 +12,10 @@ from emsco_runtime._walk import Failed
 if TYPE_CHECKING:
     from emsco_runtime._plan import Call
 
-__all__ = ["UNGUARDED", "call_here"]
+__all__ = ["UNGUARDED", "call_here", "plain"]
 
-UNGUARDED = Guard(None, None, None)
+# Without a cache nobody asks whether an outcome is sound.
+UNGUARDED = Guard(None, None, None, bool)
 
 
 def call_here(call: Call, item: Any) -> Any:
@@ -27,7 +28,7 @@ def call_here(call: Call, item: Any) -> Any:
     if isinstance(opened, Cached):
         return opened
     try:
-        outcome = _plain(call.function(item))
+        outcome = plain(call.function(item))
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
         guard.broke()
         return Failed(error)
@@ -38,7 +39,7 @@ def call_here(call: Call, item: Any) -> Any:
     return outcome
 
 
-def _plain(outcome: Any) -> Any:
+def plain(outcome: Any) -> Any:
     """Refuse a coroutine that a plain function has handed on: nobody would await it."""
     if inspect.iscoroutine(outcome):
         outcome.close()

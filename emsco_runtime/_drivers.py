@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from emsco_runtime._batch import spread
 from emsco_runtime._encoding import ValueFault
 from emsco_runtime._plan import Acquire, Call, Plan
+from emsco_runtime._pooled import Limits, call_for_each, call_within
 from emsco_runtime._rule import accept_rows
-from emsco_runtime._pooled import Limits, call_within
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, Request, Score, Walk, walk
 from emsco_runtime.errors import AcquisitionError
 
@@ -55,11 +56,9 @@ def _acquire(request: Acquire, item: Any) -> list[Any]:
     return outcomes
 
 
-def drive_many(
-    plan: Plan, scorer: Scorer, items: Sequence[Any], known: Sequence[Mapping[str, object]], budget: float, limits: Limits
-) -> list[Decision]:
+def drive_many(plan: Plan, scorer: Scorer, items: Sequence[Any], walks: list[Walk], limits: Limits) -> list[Decision]:
     """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage."""
-    lockstep = _Lockstep(items, [walk(plan, values, budget, limits.deadline) for values in known])
+    lockstep = _Lockstep(walks)
     while lockstep.requests:
         # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
         lockstep.answer(_acquire_many(lockstep.asking(Acquire), items, limits))
@@ -70,11 +69,11 @@ def drive_many(
 class _Lockstep:
     """Walks under way: what each asks for next, and the decisions of those that ended."""
 
-    def __init__(self, items: Sequence[Any], walks: list[Walk]) -> None:
+    def __init__(self, walks: list[Walk]) -> None:
         self._walks = walks
         self._decisions: dict[int, Decision] = {}
         self.requests: dict[int, Request] = {}
-        self.answer(dict.fromkeys(range(len(items))))
+        self.answer(dict.fromkeys(range(len(walks))))
 
     @property
     def decisions(self) -> list[Decision]:
@@ -121,7 +120,8 @@ def _call_for(call: Call, items: list[Any], limits: Limits) -> list[Any]:
     if not items:
         return []
     if not call.batch:
-        return [call_within(call, item, limits) for item in items]
+        bare = call.guard is None and limits.deadline == math.inf and not limits.side_by_side
+        return _call_bare(call.function, items) if bare else call_for_each(call, items, limits)
     outcome = call_within(call, items, limits)
     if outcome is NOT_DONE or isinstance(outcome, Failed):
         return [outcome] * len(items)
@@ -129,6 +129,21 @@ def _call_for(call: Call, items: list[Any], limits: Limits) -> list[Any]:
         return spread(call.names, outcome, len(items))
     except ValueFault as fault:
         return [Failed(fault)] * len(items)
+
+
+def _call_bare(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Call a function for each item, with nothing around it: as quick as it can be."""
+    outcomes: list[Any] = []
+    keep = outcomes.append
+    rest = iter(items)
+    while True:
+        try:
+            for item in rest:
+                keep(function(item))
+            break
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            keep(Failed(error))
+    return outcomes
 
 
 def _score_many(plan: Plan, scorer: Scorer, requests: Mapping[int, Score]) -> dict[int, list[float]]:

@@ -13,7 +13,7 @@ from emsco_runtime._encoding import ValueFault
 from emsco_runtime.cache import AcquirerCache
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from emsco_runtime.breaker import CircuitBreaker
 
@@ -53,11 +53,15 @@ class Guard:
         None: there is none.
     timeout_s
         Seconds that a call may take; None for no limit.
+    sound
+        Whether an outcome holds a value that is allowed for every feature taken from it: no other is kept, or used when it was
+        kept for another bundle, whose features may allow more.
     """
 
     cache: AcquirerCache | None
     breaker: CircuitBreaker | None
     timeout_s: float | None
+    sound: Callable[[Any], bool]
 
     def open(self, item: Any) -> Opened | Cached:
         """Begin a call.
@@ -71,7 +75,7 @@ class Guard:
         if self.cache is not None:
             key = self.cache.key(item)
             found = AcquirerCache.MISS if key is None else self.cache.get(key)
-            if found is not AcquirerCache.MISS:
+            if found is not AcquirerCache.MISS and self.sound(found):
                 return Cached(found, self.cache.charge == "free")
         if self.breaker is not None and not self.breaker.enter():
             raise ValueFault("breaker_open", "its source failed too often in a row and is left alone for a while")
@@ -81,7 +85,7 @@ class Guard:
         """End a call that returned."""
         if self.breaker is not None:
             self.breaker.succeeded()
-        if self.cache is not None and opened.key is not None:
+        if self.cache is not None and opened.key is not None and self.sound(outcome):
             self.cache.put(opened.key, outcome)
 
     def broke(self) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from emsco_runtime._batch import BatchOfOne
+from emsco_runtime._arguments import is_seconds
+from emsco_runtime._batch import BatchOfOne, by_name
 from emsco_runtime._encoding import Encoder, ValueFault, encoder
 from emsco_runtime._guard import Guard
 from emsco_runtime.acquirers import Acquirer, OnFailure, texts
@@ -152,16 +152,13 @@ class Plan:
     stages: tuple[StagePlan, ...]
     meter: Meter
     calls: Mapping[str, Call]
+    # Features whose acquirers are async, in the order in which they are needed.
+    asynchronous: tuple[str, ...]
 
     @property
     def simple(self) -> bool:
         """Whether no call is async or guarded."""
         return all(stage.acquire.simple for stage in self.stages)
-
-    @property
-    def asynchronous(self) -> tuple[str, ...]:
-        """Return the features whose acquirers are async, in the order in which they are needed."""
-        return tuple(name for name, call in self.calls.items() if call.is_async)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,37 +195,42 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
         With every fault found.
     """
     needed = {name: None for stage in manifest.stages for name in stage.acquire}
-    features = {feature.name: feature for feature in manifest.features if feature.name in needed}
+    described = {feature.name: feature for feature in manifest.features}
+    features = {name: described[name] for name in needed}
     if entries is None:
         entries = [Acquirer(KeyReader(name), (name,), "feature") for name in needed]
     faults = [*_policy_faults("on_failure", on_failure), *_entry_faults(entries), *_coverage_faults(features, entries)]
     faults += _fallback_faults(features, entries, on_failure)
     if faults:
         raise BindError(faults)
-    calls = _calls(list(needed), entries, on_failure, many=many)
+    calls = _calls(features, entries, on_failure, many=many)
     meter = manifest.meter()
     stages: list[StagePlan] = []
     before: list[str] = []
     for stage in manifest.stages:
         stages.append(_stage_plan(stage, before, len(stages) + 1, features, calls, meter, manifest.labels))
         before += stage.acquire
-    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls)
+    asynchronous = tuple(name for name, call in calls.items() if call.is_async)
+    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls, asynchronous)
 
 
-def _calls(needed: Sequence[str], entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
+def _calls(needed: Mapping[str, Feature], entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
     """Choose the acquirer of each feature: for many items a batch one where there is one, for a single item the other."""
     # Stable sort: the preferred kind comes last, and the last one wins.
     ordered = sorted(entries, key=lambda entry: (entry.shape == "batch") == many)
     chosen = {name: entry for entry in ordered for name in entry.names}
-    served: dict[int, list[str]] = {}
-    for name in needed:
-        served.setdefault(id(chosen[name]), []).append(name)
+    served: dict[int, list[Feature]] = {}
+    for name, feature in needed.items():
+        served.setdefault(id(chosen[name]), []).append(feature)
     # In the order in which the stages first need them.
-    calls = {key: _call(chosen[names[0]], names, rank, on_failure, many=many) for rank, (key, names) in enumerate(served.items())}
+    calls = {
+        key: _call(chosen[serves[0].name], serves, rank, on_failure, many=many)
+        for rank, (key, serves) in enumerate(served.items())
+    }
     return {name: calls[id(chosen[name])] for name in needed}
 
 
-def _call(entry: Acquirer, serves: Sequence[str], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
+def _call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
     return Call(
         function=BatchOfOne(entry.function, entry.names) if batch and not many else entry.function,
@@ -236,17 +238,38 @@ def _call(entry: Acquirer, serves: Sequence[str], rank: int, on_failure: OnFailu
         batch=batch and many,
         single=entry.shape == "feature" or (batch and len(entry.names) == 1),
         policy=entry.on_failure or on_failure,
-        serves=frozenset(serves),
+        serves=frozenset(feature.name for feature in serves),
         rank=rank,
-        guard=_guard(entry),
+        guard=_guard(entry, serves),
         is_async=is_async(entry.function),
     )
 
 
-def _guard(entry: Acquirer) -> Guard | None:
+def _guard(entry: Acquirer, serves: Sequence[Feature]) -> Guard | None:
     if entry.timeout_s is None and entry.breaker is None and entry.cache is None:
         return None
-    return Guard(entry.cache, entry.breaker, entry.timeout_s)
+    encoders = {feature.name: encoder(feature) for feature in serves}
+    return Guard(entry.cache, entry.breaker, entry.timeout_s, _Sound(entry.names, entry.shape == "feature", encoders))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sound:
+    """Tells whether the outcome of an acquirer holds an allowed value for every feature that is taken from it."""
+
+    names: tuple[str, ...]
+    single: bool
+    encoders: Mapping[str, Encoder]
+
+    def __call__(self, outcome: Any) -> bool:
+        values = {self.names[0]: outcome} if self.single else by_name(self.names, outcome)
+        try:
+            for name, encode in self.encoders.items():
+                if isinstance(values[name], ValueFault):
+                    return False
+                encode(values[name])
+        except ValueFault:
+            return False
+        return True
 
 
 def is_async(function: Any) -> bool:
@@ -309,7 +332,7 @@ def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
 def _option_faults(entry: Acquirer) -> list[str]:
     timeout: object = entry.timeout_s
     faults = []
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf):
+    if timeout is not None and not is_seconds(timeout):
         faults.append(f"timeout_s: a number of seconds above 0 is due, got {timeout!r}")
     if not isinstance(entry.breaker, CircuitBreaker | None):
         faults.append(f"breaker: a CircuitBreaker is due, got {type(entry.breaker).__name__}")

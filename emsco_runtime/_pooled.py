@@ -3,7 +3,8 @@
 Exact semantics:
 
 - a call with a time-out, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
-  the cascade a pool: then all calls of a stage run side by side in it;
+  the cascade a pool: then all calls of a stage, or of many items to one acquirer, run side by side in it;
+- no call is begun after the deadline;
 - a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - a call that has answered by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
 - after a failure that ends the item, and at the deadline, what has not begun is taken back and what runs is abandoned.
@@ -11,24 +12,26 @@ Exact semantics:
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from emsco_runtime._calling import UNGUARDED, call_here
+from emsco_runtime._calling import UNGUARDED, call_here, plain
 from emsco_runtime._encoding import ValueFault
 from emsco_runtime._guard import Cached, Opened
-from emsco_runtime._plan import Acquire, Call, Plan
-from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime._plan import Acquire, Call
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
 from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
 
 if TYPE_CHECKING:
     from emsco_runtime._scorer import Scorer
     from emsco_runtime.decision import Decision
 
-__all__ = ["Limits", "call_within", "drive_pooled"]
+__all__ = ["Limits", "call_for_each", "call_within", "drive_pooled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,16 @@ class Limits:
     side_by_side: bool
 
 
-def drive_pooled(
-    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, limits: Limits
-) -> Decision:
+def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
     """Walk one item to its decision."""
-    steps = walk(plan, known, budget, limits.deadline)
     reply: Any = None
     try:
         while True:
             request = steps.send(reply)
-            reply = _acquire(request, item, limits) if isinstance(request, Acquire) else scorer.score(request.stage, request.values)
+            if isinstance(request, Acquire):
+                reply = _acquire(request, item, limits)
+            else:
+                reply = scorer.score(request.stage, request.values)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
 
@@ -74,10 +77,11 @@ class _Begun:
     job: PoolCall | None = None
 
     def abandon(self, pool: AcquirerPool) -> None:
-        """Stop waiting for it."""
+        """Stop waiting for it, unless it has ended."""
         if self.job is not None and self.outcome is NOT_DONE:
             pool.abandon(self.job)
             (self.call.guard or UNGUARDED).left()
+            self.job = None
 
 
 def _acquire(request: Acquire, item: Any, limits: Limits) -> Any:
@@ -99,24 +103,38 @@ def call_within(call: Call, item: Any, limits: Limits) -> Any:
     guard = call.guard
     if limits.deadline == math.inf and (guard is None or guard.timeout_s is None) and not limits.side_by_side:
         return call_here(call, item)
-    begun = _begin(call, item, limits.pool)
+    begun = _begin(call, item, limits)
     try:
         return _outcome(begun, limits)
     finally:
         begun.abandon(limits.pool)
 
 
+def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]:
+    """Make one call per item, each as `call_within` does; side by side where the limits say so."""
+    if not limits.side_by_side:
+        return [call_within(call, item, limits) for item in items]
+    begun: list[_Begun] = []
+    try:
+        # Grows one by one: what has begun is abandoned below even if the next one raises.
+        begun.extend(_begin(call, item, limits) for item in items)
+        return [_outcome(one, limits) for one in begun]
+    finally:
+        for one in begun:
+            one.abandon(limits.pool)
+
+
 def _acquire_together(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     begun: list[_Begun] = []
     outcomes: list[Any] = []
     try:
-        begun += [_begin(call, item, limits.pool) for call in calls]
+        begun.extend(_begin(call, item, limits) for call in calls)
         for one in begun:
-            one.outcome = _outcome(one, limits)
-            if one.outcome is NOT_DONE:
+            outcome = _outcome(one, limits)
+            if outcome is NOT_DONE:
                 return Expired([other.outcome for other in begun])
-            outcomes.append(one.outcome)
-            if isinstance(one.outcome, Failed) and one.call.policy != "default":
+            outcomes.append(outcome)
+            if isinstance(outcome, Failed) and one.call.policy != "default":
                 break
         return outcomes
     finally:
@@ -124,7 +142,9 @@ def _acquire_together(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
             one.abandon(limits.pool)
 
 
-def _begin(call: Call, item: Any, pool: AcquirerPool) -> _Begun:
+def _begin(call: Call, item: Any, limits: Limits) -> _Begun:
+    if time.perf_counter() >= limits.deadline:
+        return _Begun(call)
     guard = call.guard or UNGUARDED
     try:
         opened = guard.open(item)
@@ -133,46 +153,43 @@ def _begin(call: Call, item: Any, pool: AcquirerPool) -> _Begun:
     if isinstance(opened, Cached):
         return _Begun(call, opened)
     try:
-        return _Begun(call, NOT_DONE, opened, pool.submit(call.function, item))
+        return _Begun(call, NOT_DONE, opened, limits.pool.submit(call.function, item))
     except PoolFull as error:
         guard.left()
         return _Begun(call, Failed(ValueFault("refused", f"the pool takes no more calls: {error}")))
 
 
 def _outcome(begun: _Begun, limits: Limits) -> Any:
-    """Wait for a call that was begun; `NOT_DONE` if the deadline comes first."""
+    """Wait for a call that was begun, and note how it ended; `NOT_DONE` if the deadline comes first."""
     if begun.job is None or begun.opened is None:
         return begun.outcome
     guard = begun.call.guard or UNGUARDED
     ended = _wait(begun.job, guard.timeout_s, limits.deadline)
-    if ended == "deadline":
-        return NOT_DONE
     if ended == "timeout":
         limits.pool.abandon(begun.job)
         guard.broke()
-        return Failed(guard.late())
-    error = begun.job.exception()
-    if error is None:
-        guard.took(begun.opened, begun.job.result())
-        return begun.job.result()
-    guard.broke()
-    if not isinstance(error, Exception):
-        # SystemExit or the like, raised by the user's code: as if it had been raised here.
-        raise error
-    return Failed(error)
+        begun.outcome = Failed(guard.late())
+    elif ended == "done":
+        try:
+            begun.outcome = plain(begun.job.result())
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            guard.broke()
+            begun.outcome = Failed(error)
+        else:
+            guard.took(begun.opened, begun.outcome)
+    return begun.outcome
 
 
 def _wait(job: PoolCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
     while not job.done():
         now = time.perf_counter()
-        left = math.inf if timeout_s is None else timeout_s - (0.0 if job.started is None else now - job.started)
+        started = now if job.started is None else job.started
+        left = math.inf if timeout_s is None else timeout_s - (now - started)
         if deadline - now <= 0:
             return "deadline"
         if left <= 0:
             return "timeout"
-        try:
-            # Waits, and does not raise what the call raised.
-            job.exception(None if min(left, deadline - now) == math.inf else min(left, deadline - now))
-        except TimeoutError:
-            continue
+        # Waits, and does not raise what the call raised; the loop looks at the clock again.
+        with contextlib.suppress(TimeoutError):
+            job.exception(min(left, deadline - now, threading.TIMEOUT_MAX))
     return "done"

@@ -1,14 +1,13 @@
 """The only home of onnxruntime: sessions per process, bound buffers per thread.
 
 A session made before a fork can hang or crash in the child, so sessions carry the id of the process that made them and a child
-makes its own. The id is kept in `_process` and renewed by Python's own fork hook, because asking the kernel before every score
+makes its own. The id is kept in `process` and renewed by Python's own fork hook, because asking the kernel before every score
 would cost a tenth of it. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read
 within `score`, without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emsco_runtime._process import process
 from emsco_runtime.errors import BundleError
 
 if TYPE_CHECKING:
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from emsco_runtime.bundle import Bundle
 
 __all__ = ["Scorer", "ScorerModel"]
-
-
-class _Process:
-    """The id of this process, right in forked children too; with the number of forks, since the kernel reuses ids."""
-
-    def __init__(self) -> None:
-        self.id = (os.getpid(), 0)
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self.id = (os.getpid(), self.id[1] + 1)
-
-
-_process = _Process()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +106,7 @@ class Scorer:
             One number per input, in the model's order.
         """
         threads = self._threads
-        if threads.process is not _process.id:
+        if threads.process is not process.id:
             self._open_slots()
         slot = threads.slots[stage]
         slot.pack(slot.source, 0, *values)
@@ -137,12 +123,12 @@ class Scorer:
     def _open_slots(self) -> None:
         slots = [_bind(session, model) for session, model in zip(self._open_sessions(), self._models, strict=True)]
         self._threads.slots = tuple(slots)
-        self._threads.process = _process.id
+        self._threads.process = process.id
 
     def _open_sessions(self) -> tuple[Any, ...]:
-        sessions = self._sessions.get(_process.id)
+        sessions = self._sessions.get(process.id)
         if sessions is None:
-            sessions = self._sessions.setdefault(_process.id, tuple(_session(model) for model in self._models))
+            sessions = self._sessions.setdefault(process.id, tuple(_session(model) for model in self._models))
         return sessions
 
 

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from emsco_runtime._batch import is_mapping, is_sequence
+from emsco_runtime._batch import by_name
 from emsco_runtime._encoding import ValueFault, are_plain
 from emsco_runtime._guard import Cached
 from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
@@ -26,7 +26,7 @@ from emsco_runtime._rule import accept, is_distribution
 from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
 from emsco_runtime.errors import AcquisitionError
 
-__all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "Request", "Score", "Walk", "walk"]
+__all__ = ["NOT_DONE", "Expired", "Failed", "Kept", "NotDone", "Request", "Score", "Walk", "keep", "walk"]
 
 _NEVER = math.inf
 
@@ -110,7 +110,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             break
         bill = cost
 
-        outcomes = (yield acquire) if acquire.calls else ()
+        outcomes: Any = (yield acquire) if acquire.calls else ()
         expired = outcomes.__class__ is Expired
         if expired:
             outcomes = outcomes.outcomes
@@ -119,7 +119,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         if stage.plain and not given and len(outcomes) == len(stage.names) and are_plain(outcomes):
             values += outcomes
         else:
-            kept = _keep(acquire.calls, outcomes, raw)
+            kept = keep(acquire.calls, outcomes, raw)
             held += kept.cached
             if kept.free:
                 free += kept.free
@@ -127,7 +127,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             settled = _settle(plan, stage, raw)
             values += settled.values
             errors += settled.failures
-            cached = tuple(name for name in settled.obtained if name in held)
+            cached = tuple(name for name in settled.obtained if name in held and name not in given)
             acquired, defaulted = _without(settled.obtained, given + cached), settled.defaulted
             degraded = degraded or bool(defaulted)
             if expired or settled.fatal is not None:
@@ -189,16 +189,16 @@ def _with_known(
 
 
 @dataclass(slots=True)
-class _Kept:
+class Kept:
     """Features whose values came out of a cache, and those of them that are free."""
 
     cached: tuple[str, ...]
     free: tuple[str, ...]
 
 
-def _keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> _Kept:
+def keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> Kept:
     """Note what each feature came to; a driver that stopped at a failure sends fewer outcomes than calls."""
-    kept = _Kept((), ())
+    kept = Kept((), ())
     for call, given in zip(calls, outcomes, strict=False):
         outcome = given
         if outcome is NOT_DONE:
@@ -217,32 +217,10 @@ def _keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -
 
 def _unpack(call: Call, outcome: Any, raw: dict[str, Any]) -> None:
     """Spread the result of an acquirer of several features; values that are known already are not overwritten."""
-    if isinstance(outcome, Failed):
-        found = dict.fromkeys(call.names, outcome)
-    elif is_mapping(outcome):
-        # Asking the keys: some mapping-like rows answer `in` for their values.
-        keys = list(outcome.keys())
-        fault = Failed(ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}"))
-        found = {name: outcome[name] if name in keys else fault for name in call.names}
-    else:
-        found = _unpack_sequence(call, outcome)
+    found = dict.fromkeys(call.names, outcome) if isinstance(outcome, Failed) else by_name(call.names, outcome)
     for name in call.serves:
-        raw.setdefault(name, found[name])
-
-
-def _unpack_sequence(call: Call, outcome: Any) -> dict[str, Any]:
-    names = call.names
-    if not is_sequence(outcome):
-        told = f"got {type(outcome).__name__}"
-        fault = ValueFault(
-            "wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}"
-        )
-        return dict.fromkeys(names, Failed(fault))
-    if len(outcome) != len(names):
-        told = f"got {len(outcome)}"
-        fault = ValueFault("missing_key", f"its acquirer must return {len(names)} values, for {', '.join(names)}; {told}")
-        return dict.fromkeys(names, Failed(fault))
-    return dict(zip(names, outcome, strict=True))
+        value = found[name]
+        raw.setdefault(name, Failed(value) if isinstance(value, ValueFault) else value)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
 source is not asked. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
 fails another pause begins. Exceptions and time-outs count as failures; a value that a feature does not allow does not, since the
-source has answered.
+source has answered. Calls that were under way when it opened do not make the pause longer; one of them that succeeds closes it.
 
 A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.
 """
@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from emsco_runtime.errors import InputError
+from emsco_runtime._arguments import check_count, check_seconds
+from emsco_runtime._process import forks
 
 __all__ = ["BreakerState", "CircuitBreaker"]
 
@@ -52,14 +53,14 @@ class CircuitBreaker:
     """
 
     def __init__(self, *, failures: int = 5, pause_s: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
-            raise InputError(f"failures: a whole number, 1 or more, is due, got {failures!r}")
-        if isinstance(pause_s, bool) or not isinstance(pause_s, int | float) or not 0 < pause_s < float("inf"):
-            raise InputError(f"pause_s: a number of seconds above 0 is due, got {pause_s!r}")
+        check_count("failures", failures)
+        check_seconds("pause_s", pause_s)
         self._settings = (failures, float(pause_s), clock)
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
-    def _reset(self) -> None:
+    def begin_anew(self) -> None:
+        """Begin closed: each process finds out by itself."""
         self._most, self._pause_s, self._clock = self._settings
         self._lock = threading.Lock()
         self._in_a_row = 0
@@ -73,7 +74,8 @@ class CircuitBreaker:
     def __setstate__(self, settings: tuple[int, float, Callable[[], float]]) -> None:
         """Begin closed."""
         self._settings = settings
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
     @property
     def state(self) -> BreakerState:
@@ -109,7 +111,7 @@ class CircuitBreaker:
         """Note that the source raised, or did not answer in time."""
         with self._lock:
             self._in_a_row += 1
-            if self._probing or self._in_a_row >= self._most:
+            if self._probing or (self._opened_at is None and self._in_a_row >= self._most):
                 self._opened_at = self._clock()
                 self._probing = False
 

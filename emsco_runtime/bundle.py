@@ -25,7 +25,7 @@ from emsco_runtime._onnx_audit import Tensor, model_fault
 from emsco_runtime.errors import BundleError, BundleVersionError
 from emsco_runtime.manifest import SCHEMA_VERSION, Manifest, digest
 
-__all__ = ["MANIFEST", "MAX_MANIFEST_BYTES", "MAX_MODEL_BYTES", "Bundle", "audit_models", "parse", "read_bundle"]
+__all__ = ["MANIFEST", "MAX_MANIFEST_BYTES", "MAX_MODEL_BYTES", "Bundle", "audit_models", "parse", "read_bundle", "read_manifest"]
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -87,6 +87,12 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         audit_models(manifest, models, str(folder))
         return Bundle(manifest, models, str(folder))
     raise BundleError("the file is missing although the manifest names it. Copy or export the bundle again", last)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read and audit the manifest of a bundle folder, without its models: enough to see which bundle it is."""
+    folder = Path(path)
+    return parse(_read_manifest(folder), str(folder / MANIFEST))
 
 
 def parse(text: bytes, path: str) -> Manifest:

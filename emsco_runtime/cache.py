@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from emsco_runtime._arguments import check_count, check_seconds
+from emsco_runtime._process import forks
 from emsco_runtime.errors import InputError
 
 __all__ = ["AcquirerCache", "CacheCounts", "Charge"]
@@ -26,8 +28,8 @@ class CacheCounts(NamedTuple):
 class AcquirerCache:
     """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
 
-    Failures are never kept. A cache belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each
-    process has its own, empty at first.
+    Failures are never kept, nor are values that a feature does not allow. A cache belongs to its acquirer and lives as long as
+    the registry, across reloads of a bundle. Each process has its own, empty at first.
 
     Parameters
     ----------
@@ -63,16 +65,16 @@ class AcquirerCache:
     ) -> None:
         if not callable(key):
             raise InputError(f"key: a function from item to a hashable value is due, got {key!r}")
-        if isinstance(ttl_s, bool) or not isinstance(ttl_s, int | float) or not 0 < ttl_s < float("inf"):
-            raise InputError(f"ttl_s: a number of seconds above 0 is due, got {ttl_s!r}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(f"size: a whole number, 1 or more, is due, got {size!r}")
+        check_seconds("ttl_s", ttl_s)
+        check_count("size", size)
         if charge not in ("free", "full"):
             raise InputError(f'charge: "free" or "full" is due, got {charge!r}')
         self._settings = (key, float(ttl_s), size, charge, clock)
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
-    def _reset(self) -> None:
+    def begin_anew(self) -> None:
+        """Begin empty: each process has its own values."""
         self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
         self._lock = threading.Lock()
         self._held: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
@@ -85,7 +87,8 @@ class AcquirerCache:
     def __setstate__(self, settings: tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]) -> None:
         """Begin empty."""
         self._settings = settings
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
     @property
     def counts(self) -> CacheCounts:

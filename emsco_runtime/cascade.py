@@ -10,14 +10,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from emsco_runtime._arguments import check_count, is_count
 from emsco_runtime._async import AsyncLimits, drive_async, in_order
 from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
 from emsco_runtime._drivers import drive_many, drive_one
 from emsco_runtime._encoding import ValueFault, encoder
 from emsco_runtime._golden import replay
-from emsco_runtime._plan import KeyReader, bind
+from emsco_runtime._hearing import Hearing, Listener
+from emsco_runtime._plan import KeyReader, Plan, bind
 from emsco_runtime._pooled import Limits, drive_pooled
 from emsco_runtime._scorer import Scorer
+from emsco_runtime._timed import timed
+from emsco_runtime._walk import Walk, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
 from emsco_runtime.errors import AcquisitionError, BindError, InputError
@@ -42,6 +46,14 @@ class _State(NamedTuple):
     pool: AcquirerPool | None
     concurrency: int
     observers: tuple[Observer, ...]
+    listener: Listener | None
+
+
+class _Shared(NamedTuple):
+    """What outlives a bundle: counts of observers that failed, threads, and how many of them were abandoned."""
+
+    observers: Observers
+    pool: AcquirerPool
 
 
 class Cascade:
@@ -63,6 +75,8 @@ class Cascade:
         Async acquirers of one stage that run at the same time.
     observers
         Called with each finished `Decision`; see `emsco_runtime.observers`.
+    listener
+        Called after each decision with all that became known of the item; see `emsco_runtime.shadow`. It must not raise.
 
     Raises
     ------
@@ -89,12 +103,13 @@ class Cascade:
         pool: AcquirerPool | None = None,
         concurrency: int = 32,
         observers: Sequence[Observer] = (),
+        listener: Listener | None = None,
     ) -> None:
         if not isinstance(bundle, Bundle):
             raise TypeError(f"a Bundle is due, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
         entries = None if acquirers is None else _entries(acquirers)
-        self._state = _State(bundle, entries, on_failure, pool, concurrency, tuple(observers))
-        self._open()
+        self._state = _State(bundle, entries, on_failure, pool, concurrency, tuple(observers), listener)
+        self._open(None)
 
     @classmethod
     def load(
@@ -106,6 +121,7 @@ class Cascade:
         pool: AcquirerPool | None = None,
         concurrency: int = 32,
         observers: Sequence[Observer] = (),
+        listener: Listener | None = None,
     ) -> Cascade:
         """Read, audit and bind a bundle folder, and replay its golden items.
 
@@ -113,22 +129,46 @@ class Cascade:
         ----------
         path
             The bundle folder.
-        acquirers, on_failure, pool, concurrency, observers
+        acquirers, on_failure, pool, concurrency, observers, listener
             As in `Cascade`.
         """
-        bundle = read_bundle(path)
-        return cls(bundle, acquirers, on_failure=on_failure, pool=pool, concurrency=concurrency, observers=observers)
+        return cls(
+            read_bundle(path),
+            acquirers,
+            on_failure=on_failure,
+            pool=pool,
+            concurrency=concurrency,
+            observers=observers,
+            listener=listener,
+        )
 
-    def _open(self) -> None:
+    def with_bundle(self, bundle: Bundle, acquirers: Acquirers | None = None) -> Cascade:
+        """Return a cascade that decides with another bundle, and shares all else with this one: options, threads, observers.
+
+        Parameters
+        ----------
+        bundle
+            An audited bundle.
+        acquirers
+            The registry, if it has changed; None for the acquirers of this cascade.
+        """
+        entries = self._state.entries if acquirers is None else _entries(acquirers)
+        made = type(self).__new__(type(self))
+        made._state = self._state._replace(bundle=bundle, entries=entries)  # noqa: SLF001 - one of our own
+        made._open(_Shared(self._observers, self._pool))  # noqa: SLF001
+        return made
+
+    def _open(self, shared: _Shared | None) -> None:
         bundle, entries, on_failure = self._state.bundle, self._state.entries, self._state.on_failure
         faults = _option_faults(self._state)
         if faults:
             raise BindError(faults)
-        self._observers = Observers(self._state.observers)
-        self._pool = self._state.pool or AcquirerPool()
+        if shared is None:
+            shared = _Shared(Observers(self._state.observers), self._state.pool or AcquirerPool())
+        self._observers, self._pool = shared
         self._side_by_side = self._state.pool is not None
-        self._plan = bind(bundle.manifest, entries, on_failure)
-        self._plan_many = bind(bundle.manifest, entries, on_failure, many=True)
+        self._plan = timed(bind(bundle.manifest, entries, on_failure), self._observers)
+        self._plan_many = timed(bind(bundle.manifest, entries, on_failure, many=True), self._observers)
         # The same policies, with values read from a mapping: for rows of a table.
         readers = [Acquirer(KeyReader(name), (name,), "feature", call.policy) for name, call in self._plan.calls.items()]
         self._row_plan = bind(bundle.manifest, readers, on_failure)
@@ -136,8 +176,9 @@ class Cascade:
         self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
         self._scorer = Scorer.of(bundle)
         # Calling the functions is all there is to do: the quickest driver will do.
-        self._simple = self._plan.simple and not self._side_by_side
+        self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
         replay(bundle, self._scorer)
+        self._observers.tell_bind(bundle.manifest)
 
     def __getstate__(self) -> _State:
         """Return what another process needs; sessions and buffers are made anew there."""
@@ -146,7 +187,7 @@ class Cascade:
     def __setstate__(self, state: _State) -> None:
         """Bind again, with all the checks of the first time."""
         self._state = state
-        self._open()
+        self._open(None)
 
     def __repr__(self) -> str:
         """Return name, version, number of stages and the beginning of the id."""
@@ -194,13 +235,22 @@ class Cascade:
         """
         limit = math.inf if budget is None else _checked_budget(budget)
         given = self._checked_known(known) if known is not None else _NOTHING
-        if self._simple and deadline_s is None:
-            decision = drive_one(self._plan, self._scorer, item, given, limit)
-        else:
-            self._refuse_async("decide")
-            decision = drive_pooled(self._plan, self._scorer, item, given, limit, self._limits(deadline_s))
+        hearing: Hearing | None = None
+        try:
+            if self._simple and deadline_s is None:
+                decision = drive_one(self._plan, self._scorer, item, given, limit)
+            else:
+                _refuse_async("decide", self._plan)
+                limits = self._limits(deadline_s)
+                steps, hearing = self._walk(self._plan, item, given, limit, limits.deadline)
+                decision = drive_pooled(steps, self._scorer, item, limits)
+        except AcquisitionError as error:
+            self._observers.tell_error(error, self._plan.bundle)
+            raise
         if self._observers:
             self._observers.tell(decision)
+        if hearing is not None:
+            hearing.tell(decision)
         return decision
 
     async def decide_async(
@@ -222,10 +272,20 @@ class Cascade:
         """
         limit = math.inf if budget is None else _checked_budget(budget)
         given = self._checked_known(known) if known is not None else _NOTHING
+        return await self._decide_async(item, given, limit, deadline_s)
+
+    async def _decide_async(self, item: Any, given: Mapping[str, object], limit: float, deadline_s: float | None) -> Decision:
         bounds = AsyncLimits(_deadline(deadline_s), self._state.concurrency, self._pool, self._side_by_side)
-        decision = await drive_async(self._plan, self._scorer, item, given, limit, bounds)
+        steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline)
+        try:
+            decision = await drive_async(steps, self._scorer, item, bounds)
+        except AcquisitionError as error:
+            self._observers.tell_error(error, self._plan.bundle)
+            raise
         if self._observers:
             self._observers.tell(decision)
+        if hearing is not None:
+            hearing.tell(decision)
         return decision
 
     async def decide_many_async(
@@ -256,13 +316,14 @@ class Cascade:
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
         listed = list(items)
+        limit = math.inf if budget is None else _checked_budget(budget)
+        _deadline(deadline_s)
         each = self._known_each(known, len(listed))
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-            raise InputError(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
+        check_count("concurrency", concurrency)
 
         async def decide_at(index: int) -> Decision:
             try:
-                return await self.decide_async(listed[index], budget=budget, deadline_s=deadline_s, known=each[index])
+                return await self._decide_async(listed[index], each[index], limit, deadline_s)
             except AcquisitionError as error:
                 raise error.at(index) from error.__cause__
 
@@ -299,12 +360,25 @@ class Cascade:
         """
         listed = list(items)
         limit = math.inf if budget is None else _checked_budget(budget)
-        self._refuse_async("decide_many")
+        _refuse_async("decide_many", self._plan_many)
         given = self._known_each(known, len(listed))
-        decisions = drive_many(self._plan_many, self._scorer, listed, given, limit, self._limits(deadline_s))
+        limits = self._limits(deadline_s)
+        walks, hearings = [], []
+        for item, values in zip(listed, given, strict=True):
+            steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline)
+            walks.append(steps)
+            hearings.append(hearing)
+        try:
+            decisions = drive_many(self._plan_many, self._scorer, listed, walks, limits)
+        except AcquisitionError as error:
+            self._observers.tell_error(error, self._plan.bundle)
+            raise
         if self._observers:
             for decision in decisions:
                 self._observers.tell(decision)
+        for hearing, decision in zip(hearings, decisions, strict=True):
+            if hearing is not None:
+                hearing.tell(decision)
         return decisions
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
@@ -329,11 +403,15 @@ class Cascade:
     def _limits(self, deadline_s: float | None) -> Limits:
         return Limits(_deadline(deadline_s), self._pool, self._side_by_side)
 
-    def _refuse_async(self, method: str) -> None:
-        names = self._plan.asynchronous
-        if names:
-            told = f"the acquirer of {names[0]!r} is async"
-            raise BindError([f"{method}: {told}. Use {method}_async, or register a plain function for it"])
+    def _walk(
+        self, plan: Plan, item: Any, given: Mapping[str, object], limit: float, deadline: float
+    ) -> tuple[Walk, Hearing | None]:
+        """Return the walk of an item, and what listens to it."""
+        steps = walk(plan, given, limit, deadline)
+        if self._state.listener is None:
+            return steps, None
+        hearing = Hearing(self._state.listener, item, given, limit)
+        return hearing.listen(steps), hearing
 
     def _known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
         if known is None:
@@ -366,6 +444,12 @@ def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
     return acquirers.entries
 
 
+def _refuse_async(method: str, plan: Plan) -> None:
+    if plan.asynchronous:
+        told = f"the acquirer of {plan.asynchronous[0]!r} is async"
+        raise BindError([f"{method}: {told}. Use {method}_async, or register a plain function for it"])
+
+
 def _deadline(deadline_s: float | None) -> float:
     if deadline_s is None:
         return math.inf
@@ -379,9 +463,11 @@ def _option_faults(state: _State) -> list[str]:
     faults = []
     if not isinstance(state.pool, AcquirerPool | None):
         faults.append(f"pool: an AcquirerPool is due, got {type(state.pool).__name__}")
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+    if not is_count(concurrency):
         faults.append(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
-    faults += [f"observers: {observer!r} cannot be called" for observer in state.observers if not callable(observer)]
+    heard_by: list[tuple[str, object]] = [("observers", observer) for observer in state.observers]
+    heard_by += [] if state.listener is None else [("listener", state.listener)]
+    faults += [f"{place}: {one!r} cannot be called" for place, one in heard_by if not callable(one)]
     return faults
 
 

@@ -7,7 +7,7 @@ the kind "refused", until abandoned ones end. The threads are daemons: one that 
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 import time
 from collections import deque
@@ -15,7 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from emsco_runtime.errors import InputError
+from emsco_runtime._arguments import check_count
+from emsco_runtime._process import forks
 
 __all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull"]
 
@@ -80,15 +81,15 @@ class AcquirerPool:
     """
 
     def __init__(self, threads: int = 16, *, max_abandoned: int = 16) -> None:
-        for name, value, least in (("threads", threads, 1), ("max_abandoned", max_abandoned, 0)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name}: a whole number, {least} or more, is due, got {value!r}")
+        check_count("threads", threads)
+        check_count("max_abandoned", max_abandoned, 0)
         self._settings = (threads, max_abandoned)
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
-    def _reset(self) -> None:
+    def begin_anew(self) -> None:
+        """Begin without threads and calls: they belong to their process."""
         self._most, self._max_abandoned = self._settings
-        self._process = os.getpid()
         self._work = threading.Condition()
         self._waiting: deque[PoolCall] = deque()
         self._threads = self._idle = 0
@@ -101,7 +102,8 @@ class AcquirerPool:
     def __setstate__(self, settings: tuple[int, int]) -> None:
         """Begin without threads."""
         self._settings = settings
-        self._reset()
+        self.begin_anew()
+        forks.watch(self)
 
     @property
     def counts(self) -> PoolCounts:
@@ -115,45 +117,62 @@ class AcquirerPool:
         Raises
         ------
         PoolFull
-            If too many abandoned calls still run.
+            If too many abandoned calls still run, or no thread can be started.
         """
-        if self._process != os.getpid():
-            # A forked child has none of its parent's threads, and a copy of a lock that may have been held.
-            self._reset()
         call = PoolCall(function, item)
         with self._work:
             if self._abandoned and self._abandoned >= self._max_abandoned:
                 raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
             self._waiting.append(call)
-            self._staff()
+            try:
+                self._staff()
+            except RuntimeError as error:
+                # The system gives no more threads. Those that are there will do; without any, nobody would come.
+                if not self._threads:
+                    self._waiting.remove(call)
+                    raise PoolFull(str(error)) from error
         return call
 
     def abandon(self, call: PoolCall) -> None:
         """Give up a call: one that has not begun is taken back, one that runs is left to itself."""
-        if call.cancel():
-            return
         with self._work:
             if call.done() or call.abandoned:
+                return
+            if call.cancel():
+                # Taken out at once: where all threads are busy for long, what was given up would pile up.
+                self._waiting.remove(call)
                 return
             call.abandoned = True
             self._abandoned += 1
             self._abandoned_ever += 1
-            self._staff()
+            # Its place is free for what waits; where the system gives no thread for it, those that are there will do.
+            with contextlib.suppress(RuntimeError):
+                self._staff()
 
     def _staff(self) -> None:
         """Wake a thread for what waits, or start one; the caller holds the lock."""
         if self._idle:
             self._work.notify()
-        elif self._waiting and self._threads - self._abandoned < self._most:
-            self._threads += 1
+        # A thread that was woken counts as idle until it has taken its call: so compare the numbers.
+        if len(self._waiting) > self._idle and self._threads - self._abandoned < self._most:
             threading.Thread(target=self._serve, name="emsco-acquirer", daemon=True).start()
+            self._threads += 1
 
     def _serve(self) -> None:
-        while (call := self._next()) is not None:
-            call.run()
+        while self._serve_one():
+            pass
+
+    def _serve_one(self) -> bool:
+        """Make one call; a function of its own, so that an idle thread keeps no item or result alive."""
+        call = self._next()
+        if call is None:
+            return False
+        call.run()
+        with self._work:
+            # Asked under the lock: a call may be abandoned at the moment in which it ends.
             if call.abandoned:
-                with self._work:
-                    self._abandoned -= 1
+                self._abandoned -= 1
+        return True
 
     def _next(self) -> PoolCall | None:
         """Return the next call, or None for a thread that is one too many or was idle for long."""

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from emsco_runtime import Cascade, Decision, read_bundle
+from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tools.schemas import FOLDER, decision_schema, files, manifest_schema
@@ -111,6 +112,9 @@ def decisions() -> dict[str, Decision]:
     rejecting = Cascade(sample_bundle(), RecordingAcquirers("size", "links", "reputation"), on_failure="reject")
     falling_back = Cascade(sample_bundle(), RecordingAcquirers("size", "links", "reputation"), on_failure="default")
     unsure = {"size": 0.0, "links": 0.0, "reputation": 0.0}
+    acquirers = RecordingAcquirers("size", "links")
+    acquirers.feature("reputation", cache=AcquirerCache(key=str, ttl_s=60.0))(lambda item: 0.0)
+    caching = Cascade(sample_bundle(), acquirers)
     return {
         "accepted": plain.decide({"size": 5.0}),
         "accepted, label as number": numbered.decide({"x": 2.0}),
@@ -120,6 +124,8 @@ def decisions() -> dict[str, Decision]:
         "failed": rejecting.decide({"size": 0.0, "links": TimeoutError("no answer")}),
         "failed at once": rejecting.decide({"size": "large"}),
         "degraded": falling_back.decide({**unsure, "links": TimeoutError("no answer")}),
+        "deadline": plain.decide(unsure, deadline_s=0),
+        "cached": [caching.decide(unsure) for _ in range(2)][1],
         "known": plain.decide({"links": 0.0, "reputation": 9.0}, known={"size": 0.0}),
     }
 
@@ -141,6 +147,7 @@ def test_the_sorts_of_decisions_are_what_they_say() -> None:
     assert DECISIONS["degraded"].degraded
     assert DECISIONS["degraded"].trace[1].defaulted == ("links",)
     assert DECISIONS["known"].trace[0].known == ("size",)
+    assert DECISIONS["cached"].trace[2].cached == ("reputation",)
     assert DECISIONS["failed"].errors[0].kind == "exception"
     assert DECISIONS["budget, nothing begun"].confidence is None
     assert DECISIONS["accepted, label as number"].to_dict()["label"] == 1

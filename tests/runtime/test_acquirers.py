@@ -40,14 +40,14 @@ def test_a_decorator_without_a_name_is_refused_at_once() -> None:
         acquirers.feature(len)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("option", ["timeout_s", "retries", "ttl"])
+@pytest.mark.parametrize("option", ["timeout", "retries", "ttl"])
 def test_options_that_are_not_built_do_not_exist(option: str) -> None:
     """An unknown option is a TypeError, never accepted and ignored."""
     with pytest.raises(TypeError):
         Acquirers().feature("size", **{option: 1.0})
 
 
-@pytest.mark.parametrize("option", ["deadline_s", "timeout_s", "cost"])
+@pytest.mark.parametrize("option", ["deadline", "timeout_s", "cost"])
 def test_decide_has_no_options_that_do_nothing(option: str) -> None:
     """`decide` refuses options that it does not have."""
     with pytest.raises(TypeError):
@@ -104,13 +104,11 @@ async def _async_generator(item: object) -> Any:
         (lambda: 1.0, "must take one argument, the item"),
         (lambda item, other: 1.0, "must take one argument, the item"),
         (lambda *, item: 1.0, "must take one argument, the item"),
-        (_asynchronous, "only synchronous acquirers"),
-        (_AsyncCallable(), "only synchronous acquirers"),
         (_generator, "it uses yield"),
         (_async_generator, "it uses yield"),
         (3.0, "not callable: 3.0"),
     ],
-    ids=["no argument", "two arguments", "keyword only", "async", "async object", "generator", "async generator", "not callable"],
+    ids=["no argument", "two arguments", "keyword only", "generator", "async generator", "not callable"],
 )
 def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> None:
     """A callable that could never serve an item is refused before the first one comes."""
@@ -127,6 +125,63 @@ def test_a_batch_acquirer_must_take_the_list_of_items() -> None:
     acquirers.batch("size")(lambda: [1.0])
     (fault,) = bound(acquirers)
     assert "the list of items" in fault
+
+
+@pytest.mark.parametrize("function", [_asynchronous, _AsyncCallable()], ids=["function", "object"])
+def test_a_batch_acquirer_must_be_plain(function: Any) -> None:
+    """An async batch acquirer is refused when bound, with what to do instead."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.batch("size")(function)
+    (fault,) = bound(acquirers)
+    assert "a batch acquirer must be a plain function" in fault
+
+
+@pytest.mark.parametrize("function", [_asynchronous, _AsyncCallable()], ids=["function", "object"])
+def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> None:
+    """They are for `decide_async`; `decide` and `decide_many` say so, before anything is called."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.feature("size")(function)
+    cascade = Cascade(sample_bundle(), acquirers)
+    with pytest.raises(BindError, match=r"decide: the acquirer of 'size' is async\. Use decide_async"):
+        cascade.decide({})
+    with pytest.raises(BindError, match=r"decide_many: the acquirer of 'size' is async\. Use decide_many_async"):
+        cascade.decide_many([{}])
+    assert acquirers.calls == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout_s": 0}, "timeout_s: a number of seconds above 0 is due, got 0"),
+        ({"timeout_s": True}, "timeout_s: a number of seconds above 0 is due, got True"),
+        ({"timeout_s": math.inf}, "timeout_s: a number of seconds above 0 is due, got inf"),
+        ({"timeout_s": "1"}, "timeout_s: a number of seconds above 0 is due, got '1'"),
+        ({"breaker": 3}, "breaker: a CircuitBreaker is due, got int"),
+        ({"cache": {}}, "cache: an AcquirerCache is due, got dict"),
+    ],
+)
+def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: str) -> None:
+    """A time-out that is none, or something else in the place of a breaker or a cache, is told with the acquirer."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    acquirers.feature("size", **options)(len)
+    (fault,) = bound(acquirers)
+    assert said in fault
+    assert "'size'" in fault
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pool": 4}, "pool: an AcquirerPool is due, got int"),
+        ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
+        ({"observers": [3]}, "observers: 3 cannot be called"),
+        ({"listener": 3}, "listener: 3 cannot be called"),
+    ],
+)
+def test_unusable_options_of_a_cascade(options: dict[str, Any], said: str) -> None:
+    """Options of the cascade are checked before anything is bound."""
+    (fault,) = bound(None, **options)
+    assert fault == said
 
 
 def test_builtins_without_a_signature_are_accepted() -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime._scorer import Scorer, _Process
+from emsco_runtime._process import Process
+from emsco_runtime._scorer import Scorer
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 NAMES = [f"f{index}" for index in range(15)]
@@ -113,7 +114,7 @@ def test_a_forked_child_makes_sessions_of_its_own() -> None:
 
 def test_a_fork_renews_the_id_of_the_process() -> None:
     """The fork hook asks the kernel again and counts: a child never takes an inherited session for its own."""
-    process = _Process()
+    process = Process()
     before = process.id
     process._renew()
     assert before == (os.getpid(), 0)

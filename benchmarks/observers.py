@@ -1,0 +1,81 @@
+"""What observers add to `decide`, each as a ratio to the same cascade without any: `make bench`."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from _measure import Line, alternate, report
+from prometheus_client import CollectorRegistry
+
+from emsco_runtime import Acquirers, Bundle, Cascade
+from emsco_runtime.audit import AuditWriter
+from emsco_runtime.logs import DecisionLogger
+from emsco_runtime.metrics import Metrics
+from emsco_runtime.observers import Observer
+from emsco_runtime.testing import make_bundle
+from emsco_runtime.tracing import DecisionTracer
+
+NAMES = [f"f{index}" for index in range(15)]
+STAGES = [NAMES[:4], NAMES[4:9], NAMES[9:]]
+ITEMS = 200
+ROUNDS = 41
+OFF = "no observer"
+# The first two are promises, and the third tells the noise of the machine; the rest is what to expect, with room.
+TARGETS = {
+    "metrics, acquirers not timed": "<= 1.3",
+    "metrics": "<= 2.2",
+    "no observer, measured again": "<= 1.05",
+    "an observer that does nothing": "<= 1.1",
+    "logging, level off": "<= 1.1",
+    "tracing, no SDK": "<= 1.3",
+    "audit": "<= 5",
+}
+
+
+def main() -> None:
+    """Measure all lines and print them."""
+    bundle = make_bundle(STAGES, threshold=1.0)
+    silent = logging.getLogger("benchmark.silent")
+    silent.setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as folder, AuditWriter(f"{folder}/audit.jsonl") as audit:
+        observers: dict[str, Sequence[Observer]] = {
+            OFF: (),
+            "metrics, acquirers not timed": [Metrics(registry=CollectorRegistry(), acquirers=False)],
+            "metrics": [Metrics(registry=CollectorRegistry())],
+            "no observer, measured again": (),
+            "an observer that does nothing": [bool],
+            "logging, level off": [DecisionLogger(silent)],
+            "tracing, no SDK": [DecisionTracer()],
+            "audit": [audit],
+        }
+        least = alternate({name: work(bundle, told) for name, told in observers.items()}, rounds=ROUNDS)
+    micro = {name: seconds / ITEMS * 1e6 for name, seconds in least.items()}
+    lines = [
+        Line(name, micro[name], OFF, micro[OFF], "us/item", least[name] / least[OFF], target) for name, target in TARGETS.items()
+    ]
+    report(lines, "build/bench-observers.json")
+
+
+def work(bundle: Bundle, observers: Sequence[Observer]) -> Callable[[], None]:
+    """Return the work of deciding all items, which walk three stages and call fifteen trivial acquirers."""
+    acquirers = Acquirers()
+    for index, name in enumerate(NAMES):
+        acquirers.feature(name)(lambda item, index=index: item[index])
+    cascade = Cascade(bundle, acquirers, observers=observers)
+    items = [tuple(row) for row in np.random.default_rng(0).normal(scale=0.1, size=(ITEMS, 15)).tolist()]
+    assert all(cascade.decide(item).stages == 3 for item in items)
+
+    def run() -> None:
+        for item in items:
+            cascade.decide(item)
+
+    return run
+
+
+if __name__ == "__main__":
+    Path("build").mkdir(exist_ok=True)
+    main()

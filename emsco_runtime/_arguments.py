@@ -1,0 +1,31 @@
+"""Checks of arguments that several classes take: counts and seconds."""
+
+from __future__ import annotations
+
+import math
+
+from emsco_runtime.errors import InputError
+
+__all__ = ["check_count", "check_seconds", "is_count", "is_seconds"]
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Return whether a value is a whole number of at least `least`; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_seconds(value: object) -> bool:
+    """Return whether a value is a finite number above 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise `InputError` for what is no count."""
+    if not is_count(value, least):
+        raise InputError(f"{name}: a whole number, {least} or more, is due, got {value!r}")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raise `InputError` for what is no number of seconds."""
+    if not is_seconds(value):
+        raise InputError(f"{name}: a number of seconds above 0 is due, got {value!r}")

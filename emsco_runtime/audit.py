@@ -1,0 +1,215 @@
+"""`AuditWriter`: one line of JSON per decision, in a file that only grows.
+
+A line holds the time (UTC), the id of the item if you give one, and the decision as ``schemas/decision.v1.schema.json`` has it::
+
+    {"time": "2026-01-01T12:00:00.000000Z", "item": "message-17", "decision": {"status": "accepted", ...}}
+
+Several threads and processes may write to the same file: it is opened for appending, and each line is one call of the operating
+system, which does not mix such calls on a local file system. (A network file system may; give each machine a file of its own.)
+Nothing waits in a buffer, so the end of the process loses nothing; a decision waits for its line, in an event loop too.
+
+Rotation is left to the platform: when the file at the path is another one than before, or none, it is opened again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from io import FileIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+
+from emsco_runtime._process import forks
+from emsco_runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from emsco_runtime.decision import Decision
+
+__all__ = ["AuditWriter", "Values"]
+
+Values: TypeAlias = Literal["keep", "drop", "hash"]
+
+
+class _Settings(NamedTuple):
+    path: str
+    values: Values
+    key: bytes | None
+    item: Callable[[], object] | None
+    sync: bool
+    mode: int
+    clock: Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class AuditWriter:
+    """An observer that writes each decision to a file.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there, its folder is not.
+    values
+        What to do with text that may quote values of the item, which is the messages of failures: "keep" them, "drop" them (they
+        are empty then), or "hash" them, so that equal ones can be told without being read.
+    key
+        The secret of the hash (HMAC with SHA-256), needed for "hash": without one, short values could be guessed.
+    item
+        Returns the id of the item that is being decided, something that JSON has; called without arguments where `decide` was
+        called, so that a context variable will do. `decide_many` has one context for all of its items.
+    sync
+        Wait for the disk after each line. Slow; without it a crash of the machine, not of the process, may lose lines.
+    mode
+        Permissions of a file that is made.
+    clock
+        Tells the time.
+
+    Examples
+    --------
+    The id of the item comes from a context variable, which every thread and task has for itself:
+
+    >>> import tempfile
+    >>> from contextvars import ContextVar
+    >>> from emsco_runtime import Cascade
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> message_id = ContextVar("message_id", default=None)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with folder, AuditWriter(folder.name + "/audit.jsonl", values="drop", item=message_id.get) as writer:
+    ...     cascade = Cascade(sample_bundle(), observers=[writer])
+    ...     _ = message_id.set("message-17")
+    ...     _ = cascade.decide({"size": 2.0})
+    ...     with open(folder.name + "/audit.jsonl") as lines:
+    ...         line = json.loads(next(lines))
+    >>> line["item"], line["decision"]["label"]
+    ('message-17', 'spam')
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        values: Values = "keep",
+        key: bytes | None = None,
+        item: Callable[[], object] | None = None,
+        sync: bool = False,
+        mode: int = 0o640,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        if values not in ("keep", "drop", "hash"):
+            raise InputError(f'values: "keep", "drop" or "hash" is due, got {values!r}')
+        if (values == "hash") != (key is not None):
+            told = "got none" if key is None else f'it is of no use with values="{values}"'
+            raise InputError(f'key: a secret is due with values="hash", and only then; {told}')
+        secret: object = key
+        if secret is not None and (not isinstance(secret, bytes) or not secret):
+            raise InputError(f"key: bytes are due, at least one, got {type(key).__name__}")
+        if item is not None and not callable(item):
+            raise InputError(f"item: a function without arguments is due, got {item!r}")
+        # The path as it is now: the service may change its folder.
+        self._settings = _Settings(os.path.abspath(os.fspath(path)), values, key, item, sync, mode, clock)  # noqa: PTH100
+        self._open()
+
+    def _open(self) -> None:
+        self.begin_anew()
+        forks.watch(self)
+        self._torn = False
+        self._file: FileIO | None = None
+        try:
+            self._file = self._opened()
+        except OSError as error:
+            told = f"{self._settings.path!r} cannot be opened for appending: {error.strerror}"
+            raise InputError(f"path: {told}. Make its folder, and let this process write there") from error
+
+    def begin_anew(self) -> None:
+        """Make a lock of this process's own; a forked child writes to the same open file, which is as good as one of its own."""
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> _Settings:
+        """Return the settings; another process opens the file itself."""
+        return self._settings
+
+    def __setstate__(self, settings: _Settings) -> None:
+        """Open the file."""
+        self._settings = settings
+        self._open()
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a decision that comes later opens it again."""
+        with self._lock:
+            self._let_go()
+
+    def __call__(self, decision: Decision) -> None:
+        """Write the decision."""
+        settings = self._settings
+        document = {
+            "time": settings.clock().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "item": None if settings.item is None else settings.item(),
+            "decision": self._told(decision),
+        }
+        # A lone surrogate cannot be encoded; its backslash form is what JSON would write for it.
+        line = json.dumps(document, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace") + b"\n"
+        with self._lock:
+            self._write(line)
+
+    def _told(self, decision: Decision) -> dict[str, Any]:
+        if self._settings.values != "keep" and decision.errors:
+            hidden = tuple(failure._replace(message=self._hidden(failure.message)) for failure in decision.errors)
+            decision = decision._replace(errors=hidden)
+        return decision.to_dict()
+
+    def _hidden(self, text: str) -> str:
+        key = self._settings.key
+        return (
+            "" if key is None else "hmac-sha256:" + hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+        )
+
+    def _write(self, line: bytes) -> None:
+        """Write a line in one call; the caller holds the lock."""
+        file = self._current()
+        # Half a line, left by a full disk, must not spoil the next one.
+        due = b"\n" + line if self._torn else line
+        written = file.write(due)
+        self._torn = written != len(due)
+        if self._torn:
+            raise OSError(f"{self._settings.path}: {written} of {len(due)} bytes were written; the disk may be full")
+        if self._settings.sync:
+            os.fsync(file.fileno())
+
+    def _current(self) -> FileIO:
+        """Return the file that is at the path now, opened again if it is another one."""
+        if self._file is not None:
+            try:
+                found = os.stat(self._settings.path)  # noqa: PTH116 - once per decision: no objects for it
+            except FileNotFoundError:
+                found = None
+            held = os.fstat(self._file.fileno())
+            if found is not None and (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino):
+                return self._file
+            self._let_go()
+        self._file = self._opened()
+        return self._file
+
+    def _opened(self) -> FileIO:
+        return FileIO(self._settings.path, "ab", opener=self._opener)
+
+    def _opener(self, path: str, flags: int) -> int:
+        return os.open(path, flags, self._settings.mode)
+
+    def _let_go(self) -> None:
+        file, self._file, self._torn = self._file, None, False
+        if file is not None:
+            file.close()

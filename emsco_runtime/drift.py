@@ -1,0 +1,486 @@
+"""`DriftMonitor`: does the cascade still do what its manifest expects? An observer, with an answer at any time.
+
+The manifest holds what the cascade did on held-out rows, as counts. The monitor compares with them the share of items that leave
+at each stage, the share rejected, the mean cost, on request the mean confidence, and, where true labels arrive later, the error
+among the accepted. A figure that moved makes the state "warning", then "alarm". In a healthy stream that ever happens with a
+chance of at most `warning_rate` and `false_alarm_rate`, however long the stream and however often one looks;
+`emsco_runtime._evidence` has the method and its proof, ``docs/drift.md`` what to do about an alarm.
+
+What the expected figures are about is the whole cascade on sound values. An item that a budget, a deadline or a failure cut
+short, or that went on with a fallback value, would have ended in a way that nobody knows. It counts as unknown: for a rise each
+figure takes the least, for a fall the most that the item could have added. So whatever cuts items short, it can hide drift but
+not feign it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from emsco_runtime._arguments import check_count
+from emsco_runtime._evidence import WHOLE_PENALTY, Stretch, Stretches
+from emsco_runtime._figures import (
+    ExpectedConfidence,
+    Figure,
+    checked_confidence,
+    figures_of_decisions,
+    figures_of_labels,
+    total,
+)
+from emsco_runtime._process import forks
+from emsco_runtime.decision import Decision, Label
+from emsco_runtime.errors import InputError
+from emsco_runtime.manifest import Manifest
+
+__all__ = ["DriftMonitor", "DriftState", "DriftStatus", "ExpectedConfidence", "FigureStatus", "Finding", "Outside"]
+
+DriftState: TypeAlias = Literal["ok", "warning", "alarm"]
+
+_log = logging.getLogger("emsco_runtime.drift")
+_LEVELS: dict[DriftState, int] = {"ok": 0, "warning": 1, "alarm": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The part of the stream that speaks most strongly of drift.
+
+    Parameters
+    ----------
+    first, last
+        Its first and its last item, counted from 1.
+    live
+        The figure over it; the end of its range that lies nearer to the expected one, where items were cut short.
+    p_value
+        The chance that a healthy stream ever speaks so strongly, all figures and looks allowed for.
+    """
+
+    first: int
+    last: int
+    live: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class FigureStatus:
+    """One figure, over all items so far.
+
+    Parameters
+    ----------
+    name
+        "exit_1", "exit_2", ..., "reject", "cost", "confidence" or "error".
+    state
+        "ok", "warning" or "alarm": the worst since the beginning.
+    expected
+        The manifest's figure; for "error" under a certificate, its `max_error`.
+    rows
+        How many rows that was counted on.
+    items
+        How many items were counted.
+    live
+        Mean over the items whose value is known; None where there are none.
+    least, most
+        The mean over all items lies between these, whatever the items that were cut short would have done.
+    low, high
+        Limits at this number of items: `least` above `high`, or `most` below `low`, is an alarm. A later part of the stream can
+        raise one too: see `finding`.
+    finding
+        The strongest sign of drift so far, kept as it was at the alarm; None while there is none.
+    """
+
+    name: str
+    state: DriftState
+    expected: float
+    rows: int
+    items: int
+    live: float | None
+    least: float
+    most: float
+    low: float
+    high: float
+    finding: Finding | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """How many decisions the expected figures are not about, by what happened to them.
+
+    Parameters
+    ----------
+    budget, deadline, acquisition_failed
+        Rejected for this reason.
+    degraded
+        Went on with a fallback value, however they ended.
+    foreign
+        Made by another bundle: not counted at all.
+    """
+
+    budget: int
+    deadline: int
+    acquisition_failed: int
+    degraded: int
+    foreign: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriftStatus:
+    """What a monitor has seen.
+
+    Parameters
+    ----------
+    state
+        The worst of the figures' states.
+    items
+        Decisions counted.
+    labelled
+        True labels counted.
+    figures
+        One entry per figure.
+    outside
+        Decisions that the expected figures are not about.
+    billed
+        Mean cost as billed: below the figure "cost" where values were known or cached, or items were cut short. None without
+        items.
+    confidence
+        Mean confidence of the items that were not cut short; None where there are none.
+    """
+
+    state: DriftState
+    items: int
+    labelled: int
+    figures: tuple[FigureStatus, ...]
+    outside: Outside
+    billed: float | None
+    confidence: float | None
+
+    @property
+    def level(self) -> int:
+        """Return the state as a number for a metric: 0 ok, 1 warning, 2 alarm."""
+        return _LEVELS[self.state]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, with the state as a number too; figures by name, each likewise."""
+        figures = {
+            figure.name: {**asdict(figure), "level": _LEVELS[figure.state], "p_value": _p_value(figure.finding)}
+            for figure in self.figures
+        }
+        return {**asdict(self), "level": self.level, "figures": figures}
+
+    def __str__(self) -> str:
+        """Return one line: the state, and each figure that is not ok."""
+        moved = [
+            f"{figure.name} {figure.finding.live:.4g} in items {figure.finding.first} to {figure.finding.last},"
+            f" {figure.expected:.4g} expected (p = {figure.finding.p_value:.2g})"
+            for figure in self.figures
+            if figure.state != "ok" and figure.finding is not None
+        ]
+        return "; ".join([f"drift: {self.state} after {self.items} items", *moved])
+
+
+class _Settings(NamedTuple):
+    """All that another process needs to make a monitor that begins anew."""
+
+    manifest: Manifest
+    false_alarm_rate: float
+    warning_rate: float
+    on_change: Callable[[DriftStatus], object] | None
+    confidence: ExpectedConfidence | None
+    restart_every: int
+
+
+class _Picture(NamedTuple):
+    """What a status is made from: copied under the lock, worked on outside it."""
+
+    state: DriftState
+    totals: tuple[list[float], list[float]]
+    items: tuple[int, int]
+    findings: tuple[Finding | None, ...]
+    outside: Outside
+    billed: float
+
+
+class DriftMonitor:
+    """Compares decisions with what the manifest expects; call it with each, as an observer of a `Cascade`.
+
+    Thread-safe and picklable. Each process counts for itself: a copy in another process, and a forked child, begins anew. A
+    change of the state is logged.
+
+    Parameters
+    ----------
+    manifest
+        Of the bundle that decides; decisions of other bundles are not counted.
+    false_alarm_rate
+        The chance that a healthy stream ever raises an alarm, at most. It allows for the expected figures being estimates. One
+        third of it is for the reject rate, one for the error, one shared by the other figures.
+    warning_rate
+        The same for warnings.
+    on_change
+        Called with the status at each change of the state, in the thread that brought it, outside the lock. What it raises goes
+        to the caller: a cascade counts and logs it as it does for every observer.
+    confidence
+        The mean confidence to compare with; None: it is reported, but raises nothing.
+    restart_every
+        After so many items, and again and again, a stretch of the stream is watched that knows nothing of what came before: a
+        change is found soon even after a long healthy time.
+
+    Raises
+    ------
+    InputError
+        If a rate, a count or the expected confidence is none.
+
+    Examples
+    --------
+    >>> from emsco_runtime import Cascade
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> bundle = sample_bundle()
+    >>> monitor = DriftMonitor(bundle.manifest)
+    >>> cascade = Cascade(bundle, observers=[monitor])
+    >>> decision = cascade.decide({"size": 2.0, "links": 1.0, "reputation": 0.5})
+    >>> monitor.feedback(decision, "spam")
+    >>> monitor.state, monitor.status.items, [figure.name for figure in monitor.status.figures]
+    ('ok', 1, ['reject', 'exit_1', 'exit_2', 'exit_3', 'cost', 'error'])
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        *,
+        false_alarm_rate: float = 0.01,
+        warning_rate: float = 0.1,
+        on_change: Callable[[DriftStatus], object] | None = None,
+        confidence: ExpectedConfidence | None = None,
+        restart_every: int = 1000,
+    ) -> None:
+        if not isinstance(manifest, Manifest):
+            raise TypeError(f"a Manifest is due, got {type(manifest).__name__}; a bundle and a cascade have one as .manifest")
+        if not _is_rate(false_alarm_rate):
+            raise InputError(f"false_alarm_rate: a number above 0 and below 1 is due, got {false_alarm_rate!r}")
+        if not _is_rate(warning_rate) or warning_rate < false_alarm_rate:
+            told = f"a number from false_alarm_rate, {false_alarm_rate!r}, to below 1 is due, got {warning_rate!r}"
+            raise InputError(f"warning_rate: {told}")
+        if on_change is not None and not callable(on_change):
+            raise InputError(f"on_change: something that can be called with a DriftStatus is due, got {on_change!r}")
+        check_count("restart_every", restart_every)
+        expected = None if confidence is None else checked_confidence(confidence)
+        self._settings = _Settings(manifest, false_alarm_rate, warning_rate, on_change, expected, restart_every)
+        self._open()
+
+    def _open(self) -> None:
+        manifest = self._settings.manifest
+        decisions = figures_of_decisions(manifest, self._settings.confidence)
+        # The error has as large a part of the rates as the reject rate.
+        self._watched = decisions, figures_of_labels(manifest, 3 if len(decisions) > 1 else 2)
+        self._id = manifest.id
+        self._stages = len(manifest.stages)
+        self._floor = 1.0 / len(manifest.labels)
+        self.begin_anew()
+        forks.watch(self)
+
+    def begin_anew(self) -> None:
+        """Begin to count, with a new lock: in a forked child, a thread that held the old one is no more."""
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        every = self._settings.restart_every
+        self._streams = Stretches(2 * self._stages + 3, every), Stretches(2, every)
+        self._findings: dict[str, Finding] = {}
+        self._state: DriftState = "ok"
+        self._billed = 0.0
+        self._outside = {"budget": 0, "deadline": 0, "acquisition_failed": 0, "degraded": 0, "foreign": 0}
+
+    def __getstate__(self) -> _Settings:
+        """Return the settings; the counts stay in this process."""
+        return self._settings
+
+    def __setstate__(self, settings: _Settings) -> None:
+        """Begin anew."""
+        self._settings = settings
+        self._open()
+
+    def __call__(self, decision: Decision) -> None:
+        """Count a decision."""
+        with self._lock:
+            self._count(decision)
+            changed = self._look(0)
+        self._tell(changed)
+
+    def feedback(self, decision: Decision | Label | None, truth: object) -> None:
+        """Count a true label that has become known; of interest are accepted decisions, others pass without effect.
+
+        Parameters
+        ----------
+        decision
+            The decision, or just its label where nothing else was kept; None for one that was rejected.
+        truth
+            The true label. It is compared as it is and as text, so 1 and "1" are the same.
+
+        Raises
+        ------
+        InputError
+            If the truth is None or NaN.
+        """
+        if truth is None or truth != truth:  # noqa: PLR0124 - NaN alone differs from itself
+            raise InputError(f"truth: the true label is due, got {truth!r}. Leave the call out while it is not known")
+        label = decision
+        if isinstance(decision, Decision):
+            label = None if decision.degraded or decision.bundle != self._id else decision.label
+        if label is None:
+            return
+        with self._lock:
+            stream = self._streams[1]
+            stream.items += 1
+            stream.totals[0 if label == truth or str(label) == str(truth) else 1] += 1.0
+            changed = self._look(1)
+        self._tell(changed)
+
+    def reset(self) -> None:
+        """Forget everything and begin anew, with the whole of the rates: after a change that was understood."""
+        with self._lock:
+            self._clear()
+
+    @property
+    def state(self) -> DriftState:
+        """Return the state alone; it costs nothing, whereas `status` takes some hundredths of a second."""
+        return self._state
+
+    @property
+    def status(self) -> DriftStatus:
+        """Return the state with all its numbers."""
+        with self._lock:
+            picture = self._picture()
+        return self._status(picture)
+
+    def _count(self, decision: Decision) -> None:
+        if decision.bundle != self._id:
+            self._outside["foreign"] += 1
+            return
+        stream, stages, reason = self._streams[0], self._stages, decision.reason
+        stream.items += 1
+        self._billed += decision.cost
+        if decision.degraded:
+            self._outside["degraded"] += 1
+            place = stages + next((record.stage for record in decision.trace if record.defaulted), 1)
+        elif reason == "confident":
+            place = decision.stages - 1
+        elif reason == "inconclusive":
+            place = stages
+        else:
+            place = stages + 1 + decision.stages
+        if reason in self._outside:
+            self._outside[reason] += 1
+        stream.totals[place] += 1.0
+        if place <= stages and decision.confidence is not None:
+            surety = (decision.confidence - self._floor) / (1.0 - self._floor)
+            stream.totals[-2] += surety
+            stream.totals[-1] += surety
+        else:
+            stream.totals[-1] += 1.0
+
+    def _look(self, which: int) -> _Picture | None:
+        """Look at the stretches that are due; return a picture if the state has changed."""
+        stream = self._streams[which]
+        if stream.items < stream.due:
+            return None
+        for stretch, items, totals in stream.looks():
+            for figure in self._watched[which]:
+                self._judge(figure, stretch, items, totals)
+        states = [self._state_of(finding) for finding in self._findings.values()]
+        state = max(states, key=_LEVELS.__getitem__) if states else "ok"
+        if state == self._state:
+            return None
+        self._state = state
+        return self._picture()
+
+    def _judge(self, figure: Figure, stretch: Stretch, items: int, totals: Sequence[float]) -> None:
+        best = self._findings.get(figure.name)
+        if best is not None and best.p_value <= self._settings.false_alarm_rate:
+            return  # the numbers of the alarm are kept
+        least, most = figure.range_of(totals, items)
+        if least > figure.expected * items:
+            test, amount, mean = figure.rise, least, least / items
+        elif most < figure.expected * items and figure.fall is not None:
+            test, amount, mean = figure.fall, items - most, most / items
+        else:
+            return
+        penalty = figure.penalty + stretch.penalty
+        needed = penalty - math.log(_p_value(best))
+        if test.ceiling(amount, items) <= needed:
+            return
+        evidence, _ = test.evidence(amount, items)
+        if evidence > needed:
+            last = stretch.begun + items
+            found = Finding(stretch.begun + 1, last, figure.in_unit(mean), math.exp(penalty - evidence))
+            self._findings[figure.name] = found
+
+    def _state_of(self, finding: Finding | None) -> DriftState:
+        p_value = _p_value(finding)
+        if p_value <= self._settings.false_alarm_rate:
+            return "alarm"
+        return "warning" if p_value <= self._settings.warning_rate else "ok"
+
+    def _tell(self, changed: _Picture | None) -> None:
+        if changed is None:
+            return
+        status = self._status(changed)
+        _log.warning("%s", status)
+        if self._settings.on_change is not None:
+            self._settings.on_change(status)
+
+    def _picture(self) -> _Picture:
+        decisions, labels = self._streams
+        findings = tuple(self._findings.get(figure.name) for figures in self._watched for figure in figures)
+        totals = list(decisions.totals), list(labels.totals)
+        return _Picture(self._state, totals, (decisions.items, labels.items), findings, Outside(**self._outside), self._billed)
+
+    def _status(self, picture: _Picture) -> DriftStatus:
+        items, labelled = picture.items
+        findings = iter(picture.findings)
+        figures = tuple(
+            self._figure_status(figure, totals, count, next(findings))
+            for watched, totals, count in zip(self._watched, picture.totals, picture.items, strict=True)
+            for figure in watched
+        )
+        whole = sum(picture.totals[0][: self._stages + 1])
+        confidence = self._floor + (1.0 - self._floor) * picture.totals[0][-2] / whole if whole else None
+        billed = picture.billed / items if items else None
+        return DriftStatus(picture.state, items, labelled, figures, picture.outside, billed, confidence)
+
+    def _figure_status(self, figure: Figure, totals: Sequence[float], items: int, finding: Finding | None) -> FigureStatus:
+        least, most = (value / items for value in figure.range_of(totals, items)) if items else (0.0, 1.0)
+        low, high = self._limits(figure, items)
+        known = total(figure.weights.known, totals)
+        live = figure.in_unit(total(figure.weights.sure, totals) / known) if known else None
+        return FigureStatus(
+            figure.name,
+            self._state_of(finding),
+            figure.in_unit(figure.expected),
+            figure.rows,
+            items,
+            live,
+            figure.in_unit(least),
+            figure.in_unit(most),
+            figure.in_unit(low),
+            figure.in_unit(high),
+            finding,
+        )
+
+    def _limits(self, figure: Figure, items: int) -> tuple[float, float]:
+        """Return the means, over all items so far, beyond which there is an alarm."""
+        if not items:
+            return 0.0, 1.0
+        target = figure.penalty + WHOLE_PENALTY - math.log(self._settings.false_alarm_rate)
+        highest = figure.rise.least_total(target, items)
+        lowest = None if figure.fall is None else figure.fall.least_total(target, items)
+        return 0.0 if lowest is None else 1.0 - lowest / items, 1.0 if highest is None else highest / items
+
+
+def _p_value(finding: Finding | None) -> float:
+    return 1.0 if finding is None else finding.p_value
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1

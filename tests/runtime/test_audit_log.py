@@ -1,0 +1,362 @@
+"""`AuditWriter`: lines in real files, from several processes, with files that are rotated meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import stat
+import threading
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Cascade, Decision, InputError
+from emsco_runtime.audit import AuditWriter
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+
+BUNDLE = sample_bundle()
+SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}
+NOON = datetime(2026, 1, 1, 12, 0, 0, 250, tzinfo=UTC)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Return the documents of a file, one per line; the file ends with a full line."""
+    text = path.read_text(encoding="utf-8")
+    assert text.endswith("\n") or not text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def failing(message: str) -> Decision:
+    """Return a decision with a failure whose message quotes something."""
+    acquirers = RecordingAcquirers("size", "links", "reputation", on_failure="reject")
+    return Cascade(BUNDLE, acquirers).decide({"size": ValueError(message)})
+
+
+def test_one_line_per_decision(tmp_path: Path) -> None:
+    """A line holds the time in UTC and the whole decision; the file is made, and grows."""
+    path = tmp_path / "audit.jsonl"
+    east = NOON.astimezone(timezone(timedelta(hours=2)))
+    with AuditWriter(path, clock=lambda: east) as writer:
+        cascade = Cascade(BUNDLE, observers=[writer])
+        made = [cascade.decide(SPAM), cascade.decide(SPAM, budget=0.0)]
+        # Nothing waits in a buffer: the lines are there while the file is open.
+        found = lines(path)
+    due = [{"time": "2026-01-01T12:00:00.000250Z", "item": None, "decision": one.to_dict()} for one in made]
+    assert found == due
+    with AuditWriter(path) as writer:
+        writer(made[0])
+    assert lines(path)[:2] == due
+    assert len(lines(path)) == 3
+    assert datetime.now(UTC) - datetime.fromisoformat(lines(path)[2]["time"]) < timedelta(minutes=1)
+
+
+def test_a_decision_follows_its_schema(tmp_path: Path) -> None:
+    """What is inside a line follows the schema of decisions, with messages kept, dropped and hashed."""
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    schemas = pytest.importorskip("tools.schemas", reason="the tools are not here")
+    path = tmp_path / "audit.jsonl"
+    for options in ({}, {"values": "drop"}, {"values": "hash", "key": b"k"}):
+        with AuditWriter(path, **options) as writer:
+            writer(failing("secret"))
+    for line in lines(path):
+        jsonschema.Draft202012Validator(schemas.decision_schema()).validate(line["decision"])
+    assert len(lines(path)) == 3
+
+
+def test_permissions(tmp_path: Path) -> None:
+    """A file that is made is not for everybody."""
+    with AuditWriter(tmp_path / "one"), AuditWriter(tmp_path / "two", mode=0o600):
+        assert stat.S_IMODE((tmp_path / "one").stat().st_mode) & 0o007 == 0
+        assert stat.S_IMODE((tmp_path / "two").stat().st_mode) == 0o600
+
+
+def test_values_are_kept_dropped_or_hashed(tmp_path: Path) -> None:
+    """Messages of failures, which may quote the item, are as they were, empty, or a keyed hash that tells only equality."""
+    path = tmp_path / "audit.jsonl"
+    first, again, other = failing("secret-1"), failing("secret-1"), failing("secret-2")
+
+    def messages(**options: Any) -> list[str]:
+        path.unlink(missing_ok=True)
+        with AuditWriter(path, **options) as writer:
+            for decision in (first, again, other):
+                writer(decision)
+        assert ("secret" in path.read_text()) is (not options)
+        failures = [line["decision"]["errors"][0] for line in lines(path)]
+        assert {(one["feature"], one["kind"]) for one in failures} == {("size", "exception")}
+        return [one["message"] for one in failures]
+
+    assert messages() == [f"its acquirer raised ValueError: secret-{number}" for number in (1, 1, 2)]
+    assert messages(values="drop") == ["", "", ""]
+    one, two, three = messages(values="hash", key=b"a key")
+    assert one == two != three
+    assert one.startswith("hmac-sha256:")
+    assert len(one) == len("hmac-sha256:") + 64
+    assert one not in messages(values="hash", key=b"another key")
+    # The decision itself is as it was.
+    assert first.errors[0].message.endswith("secret-1")
+
+
+def test_the_item_comes_from_the_context(tmp_path: Path) -> None:
+    """A context variable tells the item, in threads and in tasks that run at the same time."""
+    path = tmp_path / "audit.jsonl"
+    current: ContextVar[int | None] = ContextVar("current", default=None)
+    with AuditWriter(path, item=current.get) as writer:
+        cascade = Cascade(BUNDLE, observers=[writer])
+
+        async def serve(number: int) -> None:
+            current.set(number)
+            await asyncio.sleep(0)
+            await cascade.decide_async({"size": float(number)})
+
+        async def serve_all() -> None:
+            await asyncio.gather(*map(serve, range(2, 6)))
+
+        asyncio.run(serve_all())
+        cascade.decide(SPAM)
+    told = lines(path)
+    assert sorted(line["item"] for line in told[:-1]) == [2, 3, 4, 5]
+    assert told[-1]["item"] is None
+
+
+def test_text_that_utf8_does_not_have(tmp_path: Path) -> None:
+    """A lone surrogate in a message is written in JSON's own escape, and read back as it was."""
+    path = tmp_path / "audit.jsonl"
+    for options in ({}, {"values": "hash", "key": b"k"}):
+        with AuditWriter(path, **options) as writer:
+            writer(failing("half \ud83d, whole \U0001f600, line\nbreak"))
+    assert lines(path)[0]["decision"]["errors"][0]["message"].endswith("half \ud83d, whole \U0001f600, line\nbreak")
+    assert len(lines(path)) == 2
+
+
+def test_rotation_by_rename(tmp_path: Path) -> None:
+    """When the file is moved away, the next line goes to a new one; when it is deleted, too; when it is replaced, to that."""
+    path, moved = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    decision = failing("x")
+    with AuditWriter(path) as writer:
+        writer(decision)
+        path.rename(moved)
+        writer(decision)
+        writer(decision)
+        assert (len(lines(moved)), len(lines(path))) == (1, 2)
+        path.unlink()
+        writer(decision)
+        assert len(lines(path)) == 1
+        (tmp_path / "new").write_text("")
+        (tmp_path / "new").replace(path)
+        writer(decision)
+        assert len(lines(path)) == 1
+
+
+def test_rotation_while_threads_write(tmp_path: Path) -> None:
+    """Four threads write while the file is renamed again and again: every line is in one of the files, whole."""
+    path = tmp_path / "audit.jsonl"
+    decision = failing("x" * 500)
+    with AuditWriter(path) as writer:
+        threads = [threading.Thread(target=lambda: [writer(decision) for _ in range(250)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        turn = 0
+        while any(thread.is_alive() for thread in threads):
+            if path.exists():
+                path.rename(tmp_path / f"old-{turn}")
+                turn += 1
+        for thread in threads:
+            thread.join()
+        writer(decision)
+    assert turn > 0
+    assert sum(len(lines(file)) for file in tmp_path.iterdir()) == 1001
+
+
+class _Slow:
+    """A file whose write waits, and that tells whether it was closed meanwhile."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.writing, self.go = threading.Event(), threading.Event()
+        self.events: list[str] = []
+
+    def fileno(self) -> int:
+        return int(self._file.fileno())
+
+    def write(self, line: bytes) -> int:
+        self.writing.set()
+        self.go.wait(60)
+        self.events.append("written")
+        return int(self._file.write(line))
+
+    def close(self) -> None:
+        self.events.append("closed")
+        self._file.close()
+
+
+def test_a_file_is_not_closed_while_a_thread_writes_to_it(tmp_path: Path) -> None:
+    """A thread that meets a new file at the path waits for the one that still writes to the old one."""
+    path = tmp_path / "audit.jsonl"
+    with AuditWriter(path) as writer:
+        slow = _Slow(writer._file)
+        writer._file = slow  # type: ignore[assignment]
+        first = threading.Thread(target=writer, args=(failing("x"),))
+        first.start()
+        assert slow.writing.wait(60)
+        path.rename(tmp_path / "old")
+        second = threading.Thread(target=writer, args=(failing("x"),))
+        second.start()
+        # Time enough for it to do harm; if it is slower, there is none to be seen.
+        second.join(0.2)
+        slow.go.set()
+        first.join()
+        second.join()
+    assert slow.events == ["written", "closed"]
+    assert [len(lines(file)) for file in (path, tmp_path / "old")] == [1, 1]
+
+
+def _write(writer: AuditWriter, number: int, count: int) -> None:
+    names = [f"{number}-{index:03}-{'x' * 20}" for index in range(300)]
+    # Lines of more than 10,000 bytes: longer than any pipe would keep whole.
+    decision = Cascade(make_bundle([names])).decide(dict.fromkeys(names, 0.0))
+    for _ in range(count):
+        writer(decision)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_lines_of_several_processes_do_not_mix(method: str, tmp_path: Path) -> None:
+    """Four processes write long lines to one file: all are there, and each is whole."""
+    path = tmp_path / "audit.jsonl"
+    context = multiprocessing.get_context(method)
+    with AuditWriter(path) as writer:
+        children = [context.Process(target=_write, args=(writer, number, 50)) for number in range(4)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(120)
+    assert [child.exitcode for child in children] == [0] * 4
+    found = lines(path)
+    owners = [line["decision"]["trace"][0]["acquired"][0].split("-")[0] for line in found]
+    assert sorted(owners) == sorted("0123" * 50)
+    assert min(len(json.dumps(line)) for line in found) > 8192
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_not_held_by_a_lock(tmp_path: Path) -> None:
+    """A child that was forked while a thread was writing can write."""
+    path = tmp_path / "audit.jsonl"
+    decision = failing("x")
+    with AuditWriter(path) as writer:
+        with writer._lock:
+            child = os.fork()
+            if child == 0:  # pragma: no cover - the child leaves without telling coverage
+                signal.alarm(60)
+                writer(decision)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        writer(decision)
+    assert len(lines(path)) == 2
+
+
+def test_a_pickled_writer_opens_the_file_again(tmp_path: Path) -> None:
+    """The settings travel, the path as it was when the writer was made."""
+    path = tmp_path / "audit.jsonl"
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        writer = AuditWriter("audit.jsonl", values="drop")
+    finally:
+        os.chdir(here)
+    with writer, pickle.loads(pickle.dumps(writer)) as copy:
+        copy(failing("secret"))
+    assert lines(path)[0]["decision"]["errors"][0]["message"] == ""
+
+
+def test_closed_and_opened_again(tmp_path: Path) -> None:
+    """Closing twice does no harm, and a decision that comes later is not lost."""
+    writer = AuditWriter(tmp_path / "audit.jsonl")
+    writer.close()
+    writer.close()
+    writer(failing("x"))
+    writer.close()
+    assert len(lines(tmp_path / "audit.jsonl")) == 1
+
+
+def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `sync` every line is handed to the disk, without it none."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for sync, due in ((False, 0), (True, 2)):
+        with AuditWriter(tmp_path / "audit.jsonl", sync=sync) as writer:
+            writer(failing("x"))
+            writer(failing("x"))
+        assert len(synced) == due
+
+
+class _Disk:
+    """A file on a disk that takes so many bytes of the next line, and no more."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self.room = file, room
+
+    def fileno(self) -> int:
+        return int(self._file.fileno())
+
+    def write(self, line: bytes) -> int:
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, "no space")
+        return int(self._file.write(line[: self.room]))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def test_a_full_disk_spoils_one_line_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Half a line is told as a failure and ended before the next one; a decision never sees any of it."""
+    path = tmp_path / "audit.jsonl"
+    with AuditWriter(path) as writer:
+        cascade = Cascade(BUNDLE, observers=[writer])
+        cascade.decide(SPAM)
+        disk = _Disk(writer._file, 20)
+        writer._file = disk  # type: ignore[assignment]
+        assert cascade.decide(SPAM).label == "spam"
+        disk.room = 0
+        assert cascade.decide(SPAM).label == "spam"
+        disk.room = 1_000_000
+        cascade.decide(SPAM)
+        cascade.decide(SPAM)
+    whole, half, *rest = path.read_text().splitlines()
+    assert [json.loads(line)["decision"]["label"] for line in (whole, *rest)] == ["spam"] * 3
+    assert len(half) == 20
+    assert cascade._observers.failures == 2
+    assert "20 of" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"values": "hide"}, 'values: "keep", "drop" or "hash" is due, got \'hide\''),
+        ({"values": "hash"}, 'key: a secret is due with values="hash", and only then; got none'),
+        ({"values": "drop", "key": b"k"}, 'it is of no use with values="drop"'),
+        ({"values": "hash", "key": "k"}, "key: bytes are due, at least one, got str"),
+        ({"values": "hash", "key": b""}, "key: bytes are due, at least one, got bytes"),
+        ({"item": "id"}, "item: a function without arguments is due, got 'id'"),
+    ],
+)
+def test_wrong_options_are_refused(options: Any, told: str, tmp_path: Path) -> None:
+    """What an option does not allow is told at once, and no file is made."""
+    with pytest.raises(InputError, match=told):
+        AuditWriter(tmp_path / "audit.jsonl", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A folder that is not there is told when the writer is made, not with the first decision."""
+    with pytest.raises(InputError, match=r"path: '.*none/audit.jsonl' cannot be opened for appending: No such file") as caught:
+        AuditWriter(tmp_path / "none" / "audit.jsonl")
+    assert isinstance(caught.value.__cause__, FileNotFoundError)

@@ -1,0 +1,286 @@
+"""Circuit breakers: a state machine against a plain model, and what they do inside a cascade."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from emsco_runtime import AcquisitionError, Cascade, InputError
+from emsco_runtime._process import _Forks
+from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.testing import RecordingAcquirers, sample_bundle
+
+UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+class BreakerMachine(RuleBasedStateMachine):
+    """Any order of calls, answers, failures and time: the breaker does what a plain re-telling of its rules does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.breaker = CircuitBreaker(failures=3, pause_s=10.0, clock=self.clock)
+        self.row = 0
+        self.opened: float | None = None
+        self.probing = False
+        self.under_way = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether the pause is over."""
+        return self.opened is not None and self.clock.now - self.opened >= 10.0
+
+    @rule()
+    def call(self) -> None:
+        """Call: closed, it goes through; open, it does not; half-open, one does, and no second one meanwhile."""
+        allowed = self.opened is None or (self.due and not self.probing)
+        assert self.breaker.enter() is allowed
+        if allowed:
+            self.under_way += 1
+            self.probing = self.probing or self.opened is not None
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def answer(self) -> None:
+        """Whichever call succeeds closes it."""
+        self.under_way -= 1
+        self.breaker.succeeded()
+        self.row, self.opened, self.probing = 0, None, False
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def fail(self) -> None:
+        """Fail: the third time in a row opens it, and once during the probe begins another pause."""
+        self.under_way -= 1
+        self.breaker.failed()
+        self.row += 1
+        if self.probing or (self.opened is None and self.row >= 3):
+            self.opened, self.probing = self.clock.now, False
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def leave(self) -> None:
+        """Give up a call: that tells nothing, and the next one may probe."""
+        self.under_way -= 1
+        self.breaker.left()
+        self.probing = False
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 9.0, 10.0, 30.0]))
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.now += seconds
+
+    @invariant()
+    def state(self) -> None:
+        """Compare the state that it tells with the model's."""
+        assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.due else "open")
+
+
+TestBreakerMachine = BreakerMachine.TestCase
+TestBreakerMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"failures": 0}, "failures: a whole number, 1 or more, is due, got 0"),
+        ({"failures": True}, "failures: a whole number, 1 or more, is due, got True"),
+        ({"failures": 1.5}, "failures: a whole number, 1 or more, is due, got 1.5"),
+        ({"pause_s": 0}, "pause_s: a number of seconds above 0 is due, got 0"),
+        ({"pause_s": float("inf")}, "pause_s: a number of seconds above 0 is due, got inf"),
+        ({"pause_s": float("nan")}, "pause_s: a number of seconds above 0 is due, got nan"),
+    ],
+)
+def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+    """Settings that could never work are refused at once, with the value got."""
+    with pytest.raises(InputError) as caught:
+        CircuitBreaker(**options)
+    assert str(caught.value) == said
+
+
+def guarded(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
+    """Return the sample cascade with a breaker on `links`."""
+    acquirers = RecordingAcquirers("size", "reputation", on_failure=policy)
+    recorder = RecordingAcquirers("links")
+    acquirers.feature("links", on_failure=policy, breaker=breaker)(recorder.entries[0].function)
+    acquirers.calls = recorder.calls  # only those of the guarded source
+    return Cascade(sample_bundle(), acquirers), acquirers
+
+
+def decide(cascade: Cascade, way: str, item: Any) -> Any:
+    """Decide in one of the four ways."""
+    if way == "decide":
+        return cascade.decide(item)
+    if way == "many":
+        return cascade.decide_many([item])[0]
+    if way == "async":
+        return asyncio.run(cascade.decide_async(item))
+    return asyncio.run(cascade.decide_many_async([item]))[0]
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("policy", ["raise", "reject", "default"])
+def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
+    """After two failures in a row the source is not asked; the item fails by its policy, the stage is charged; then a probe."""
+    clock = Clock()
+    breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=clock)
+    cascade, acquirers = guarded(policy, breaker)
+    broken = {**UNCLEAR, "links": OSError("down")}
+    kinds = []
+    for _ in range(4):
+        if policy == "raise":
+            with pytest.raises(AcquisitionError) as caught:
+                decide(cascade, way, broken)
+            kinds.append(caught.value.kind)
+            assert caught.value.cost == 3.0
+        else:
+            decision = decide(cascade, way, broken)
+            kinds.append(decision.errors[0].kind)
+            assert decision.cost == (3.0 if policy == "reject" else 28.0)
+            assert decision.reason == ("acquisition_failed" if policy == "reject" else "inconclusive")
+            assert decision.degraded is (policy == "default")
+    assert kinds == ["exception", "exception", "breaker_open", "breaker_open"]
+    assert len(acquirers.calls) == 2
+    clock.now = 10.0
+    assert decide(cascade, way, UNCLEAR).errors == ()
+    assert len(acquirers.calls) == 3
+    assert breaker.state == "closed"
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
+    """A source that answers None is alive: the feature fails, the breaker does not count it."""
+    breaker = CircuitBreaker(failures=1)
+    cascade, acquirers = guarded("reject", breaker)
+    for _ in range(3):
+        assert decide(cascade, way, {**UNCLEAR, "links": None}).errors[0].kind == "missing"
+    assert len(acquirers.calls) == 3
+    assert breaker.state == "closed"
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_an_interrupted_probe_lets_another_one_through(way: str) -> None:
+    """SystemExit inside the probe tells nothing about the source: the breaker waits for the next probe, not for ever."""
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
+    acquirers = RecordingAcquirers("size", "reputation", on_failure="reject")
+    raised: list[BaseException] = [OSError("down"), KeyboardInterrupt()]
+
+    @acquirers.feature("links", on_failure="reject", breaker=breaker)
+    def links(item: Any) -> float:
+        if raised:
+            raise raised.pop(0)
+        return 0.1
+
+    cascade = Cascade(sample_bundle(), acquirers)
+    assert decide(cascade, way, UNCLEAR).errors[0].kind == "exception"
+    clock.now = 10.0
+    with pytest.raises(KeyboardInterrupt):
+        decide(cascade, way, UNCLEAR)
+    assert breaker.state == "half-open"
+    assert decide(cascade, way, UNCLEAR).errors == ()
+    assert breaker.state == "closed"
+
+
+def test_a_pickled_breaker_begins_closed() -> None:
+    """Settings travel, the state does not: another process finds out by itself."""
+    breaker = CircuitBreaker(failures=1, pause_s=5.0)
+    breaker.failed()
+    copy = pickle.loads(pickle.dumps(breaker))
+    assert (breaker.state, copy.state) == ("open", "closed")
+    copy.failed()
+    assert copy.state == "open"
+
+
+def test_two_threads_at_a_half_open_breaker() -> None:
+    """Of many threads that come at once, one is let through."""
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=1.0, clock=clock)
+    breaker.failed()
+    clock.now = 1.0
+    start = threading.Barrier(8)
+    let_in = []
+
+    def come() -> None:
+        start.wait()
+        let_in.append(breaker.enter())
+
+    threads = [threading.Thread(target=come) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(let_in) == [False] * 7 + [True]
+
+
+def test_a_breaker_that_another_thread_closes_meanwhile() -> None:
+    """The look without the lock may be out of date: the one under the lock counts."""
+    breaker = CircuitBreaker(failures=1)
+    breaker.failed()
+    lock = breaker._lock
+
+    class Closing:
+        """Stands for a thread that was faster."""
+
+        def __enter__(self) -> None:
+            """Close the breaker, then take the lock."""
+            lock.acquire()
+            breaker._opened_at = None
+
+        def __exit__(self, *_: object) -> None:
+            """Give the lock back."""
+            lock.release()
+
+    breaker._lock = Closing()  # type: ignore[assignment]
+    assert breaker.enter()
+
+
+def test_a_forked_child_begins_closed_and_unlocked() -> None:
+    """A lock held in the parent at the time of the fork, and a state of the parent's, are not the child's."""
+    breaker = CircuitBreaker(failures=1)
+    breaker.failed()
+    with breaker._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if breaker.state == "closed" and breaker.enter() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert breaker.state == "open"
+
+
+def test_things_that_begin_anew_are_not_kept_alive() -> None:
+    """The fork hook reaches what lives, and keeps nothing from going."""
+    forks = _Forks()
+    begun = []
+
+    class Thing:
+        """Something with a lock."""
+
+        def begin_anew(self) -> None:
+            """Count."""
+            begun.append(self)
+
+    thing, gone = Thing(), Thing()
+    forks.watch(thing)
+    forks.watch(gone)
+    del gone
+    forks._renew()
+    assert begun == [thing]

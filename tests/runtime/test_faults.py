@@ -1,0 +1,323 @@
+"""Random faults: the walk, and every way of driving it, against a plain re-telling of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision
+from emsco_runtime._encoding import ValueFault, encoder
+from emsco_runtime._guard import Cached
+from emsco_runtime._plan import Acquire, bind
+from emsco_runtime._rule import accept
+from emsco_runtime._scorer import Scorer
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from tests.runtime.strategies import bundles, items, prices
+
+POLICIES = ["raise", "reject", "default"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One acquirer of the test: its features, its policy, and what befalls its call."""
+
+    names: tuple[str, ...]
+    policy: str
+    fate: str
+
+
+FATES = ["answers"] * 4 + ["raises", "is late", "is cached, free", "is cached, charged", "lacks a key"]
+
+
+@st.composite
+def sources(draw: st.DrawFn, names: Sequence[str], fates: Sequence[str]) -> list[Source]:
+    """Draw acquirers, of one feature or of several, that serve all names."""
+    left, made = list(draw(st.permutations(names))), []
+    while left:
+        count = draw(st.integers(1, min(3, len(left))))
+        made.append(Source(tuple(left[:count]), draw(st.sampled_from(POLICIES)), draw(st.sampled_from(fates))))
+        left = left[count:]
+    return made
+
+
+@dataclass
+class Told:
+    """What the contract says must happen."""
+
+    reason: str = "inconclusive"
+    label: Any = None
+    stages: int = 0
+    cost: float = 0.0
+    degraded: bool = False
+    raised: str | None = None
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+    trace: list[tuple[Any, ...]] = field(default_factory=list)
+    errors: list[tuple[str, int, str]] = field(default_factory=list)
+
+
+def retold(
+    bundle: Bundle,
+    serving: Sequence[Source],
+    item: Mapping[str, Any],
+    known: Mapping[str, Any],
+    budget: float,
+    patience: int,
+) -> Told:
+    """Tell the contract again, plainly; at the call of number `patience` the deadline comes."""
+    manifest, told, scorer = bundle.manifest, Told(), Scorer.of(bundle)
+    encoders = {feature.name: encoder(feature) for feature in manifest.features}
+    fallbacks = {feature.name: feature.fallback for feature in manifest.features}
+    owner = {name: source for source in serving for name in source.names}
+    order = list(dict.fromkeys(owner[name] for stage in manifest.stages for name in stage.acquire))
+    meter = manifest.meter()
+    got: dict[str, Any] = {}
+    cached: set[str] = set()
+    free: set[str] = set()
+    before: list[str] = []
+    values: list[float] = []
+    for number, stage in enumerate(manifest.stages, start=1):
+
+        def price(names: Sequence[str]) -> list[str]:
+            return [name for name in names if name not in known and name not in free]
+
+        if meter.cost(price([*before, *stage.acquire])) > budget:
+            told.reason = "budget"
+            return told
+        expired = ended = False
+        for source in order:
+            needed = [name for name in stage.acquire if owner[name] is source and name not in known and name not in got]
+            if not needed or ended:
+                continue
+            if len(told.calls) == patience:
+                expired = True
+                break
+            told.calls.append(source.names)
+            for position, name in enumerate(source.names):
+                if source.fate == "raises":
+                    got[name] = "exception"
+                elif source.fate == "is late":
+                    got[name] = "timeout"
+                elif source.fate == "lacks a key" and len(source.names) > 1 and position == 0:
+                    got[name] = "missing_key"
+                else:
+                    got[name] = (item[name],)
+            if source.fate.startswith("is cached"):
+                cached.update(source.names)
+            if source.fate == "is cached, free":
+                free.update(source.names)
+            # A bad value is only seen when the stage is validated; a call that failed ends the item at once.
+            ended = source.fate in ("raises", "is late") and source.policy != "default"
+        told.cost = meter.cost(price([*before, *stage.acquire]))
+        fatal: tuple[str, str] | None = None
+        obtained: list[str] = []
+        defaulted: list[str] = []
+        for name in stage.acquire:
+            if name in known:
+                values.append(encoders[name](known[name]))
+                continue
+            if name not in got:
+                continue
+            kind = got[name]
+            if isinstance(kind, tuple):
+                try:
+                    values.append(encoders[name](kind[0]))
+                    obtained.append(name)
+                    continue
+                except ValueFault as fault:
+                    kind = fault.kind
+            told.errors.append((name, number, kind))
+            if owner[name].policy == "default":
+                values.append(encoders[name](fallbacks[name]))
+                defaulted.append(name)
+            elif fatal is None:
+                fatal = (name, owner[name].policy)
+        told.degraded = told.degraded or bool(defaulted)
+        told.trace.append(
+            (
+                number,
+                tuple(name for name in obtained if name not in cached),
+                tuple(name for name in stage.acquire if name in known),
+                tuple(defaulted),
+                meter.increment(price(before), price(stage.acquire)),
+                tuple(name for name in obtained if name in cached),
+            )
+        )
+        if expired:
+            told.reason = "deadline"
+            return told
+        if fatal is not None:
+            told.reason = "acquisition_failed"
+            told.raised = fatal[0] if fatal[1] == "raise" else None
+            return told
+        before += stage.acquire
+        place = {name: position for position, name in enumerate(before)}
+        scores = scorer.score(number - 1, [values[place[name]] for name in stage.inputs])
+        told.stages = number
+        label, accepted = accept(scores, [stage.thresholds[str(one)] for one in manifest.labels])
+        if accepted:
+            told.reason, told.label = "confident", manifest.labels[label]
+            return told
+    return told
+
+
+def compare(told: Told, found: Decision | AcquisitionError) -> None:
+    """Compare all that the contract says of one item."""
+    trace = [(one.stage, one.acquired, one.known, one.defaulted, one.cost, one.cached) for one in found.trace]
+    assert trace == told.trace
+    assert found.cost == told.cost
+    if isinstance(found, AcquisitionError):
+        assert found.feature == told.raised
+        assert (found.feature, found.stage, found.kind) in told.errors
+        return
+    assert told.raised is None
+    assert found.status == ("accepted" if told.reason == "confident" else "rejected")
+    assert (found.reason, found.label, found.stages, found.degraded) == (told.reason, told.label, told.stages, told.degraded)
+    assert [failure[:3] for failure in found.errors] == told.errors
+
+
+def answer(source: Source, item: Mapping[str, Any]) -> Any:
+    """Return what a source gives when it is called."""
+    if source.fate == "raises":
+        raise OSError("down")
+    if len(source.names) == 1:
+        return item[source.names[0]]
+    left_out = 1 if source.fate == "lacks a key" else 0
+    return {name: item[name] for name in source.names[left_out:]}
+
+
+def registry(serving: Sequence[Source], calls: list[tuple[str, ...]], asynchronous: set[int]) -> Acquirers:
+    """Return acquirers that do what their fate says, and write down their calls."""
+    acquirers = Acquirers()
+    for position, source in enumerate(serving):
+
+        def plain(item: Any, source: Source = source) -> Any:
+            calls.append(source.names)
+            return answer(source, item)
+
+        async def awaited(item: Any, source: Source = source) -> Any:
+            calls.append(source.names)
+            await asyncio.sleep(0)
+            return answer(source, item)
+
+        register = acquirers.feature if len(source.names) == 1 else acquirers.features
+        register(*source.names, on_failure=source.policy)(awaited if position in asynchronous else plain)  # type: ignore[arg-type]
+    return acquirers
+
+
+def drive(cascade_plan: Any, scorer: Scorer, serving: Sequence[Source], item: Any, steps: Any, patience: int) -> Any:
+    """Pump a walk with made-up outcomes: time-outs and cached values included, without waiting for any."""
+    by_names = {source.names: source for source in serving}
+    calls: list[tuple[str, ...]] = []
+    reply: Any = None
+    try:
+        while True:
+            request = steps.send(reply)
+            if not isinstance(request, Acquire):
+                reply = scorer.score(request.stage, request.values)
+                continue
+            outcomes: list[Any] = []
+            reply = outcomes
+            for call in request.calls:
+                if len(calls) == patience:
+                    outcomes += [NOT_DONE] * (len(request.calls) - len(outcomes))
+                    reply = Expired(outcomes)
+                    break
+                calls.append(call.names)
+                source = by_names[call.names]
+                if source.fate == "is late":
+                    outcomes.append(Failed(ValueFault("timeout", "late")))
+                elif source.fate == "raises":
+                    outcomes.append(Failed(OSError("down")))
+                elif source.fate.startswith("is cached"):
+                    outcomes.append(Cached(answer(source, item), source.fate.endswith("free")))
+                else:
+                    outcomes.append(answer(source, item))
+                if isinstance(outcomes[-1], Failed) and call.policy != "default":
+                    break
+    except StopIteration as stop:
+        return stop.value, calls
+    except AcquisitionError as error:
+        return error, calls
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_the_walk_under_random_faults(data: st.DataObject) -> None:
+    """Exceptions, time-outs, bad values, missing keys, cached values, deadlines, budgets, policies, known values: all agree."""
+    bundle = data.draw(bundles(mixed=True))
+    names = [feature.name for feature in bundle.manifest.features]
+    serving = data.draw(sources(names, FATES))
+    item = data.draw(items(bundle, faults=True))
+    good = data.draw(items(bundle))
+    known = {name: good[name] for name in data.draw(st.sets(st.sampled_from(names), max_size=2))}
+    budget = data.draw(st.sampled_from([math.inf]) | prices)
+    patience = data.draw(st.sampled_from([10**6, 0, 1, 2, 3]))
+    plan = bind(bundle.manifest, registry(serving, [], set()).entries, "raise")
+    scorer = Scorer.of(bundle)
+    found, calls = drive(plan, scorer, serving, item, walk(plan, known, budget), patience)
+    told = retold(bundle, serving, item, known, budget, patience)
+    assert calls == told.calls
+    compare(told, found)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_every_way_of_deciding_under_random_faults(data: st.DataObject) -> None:
+    """Plain acquirers, no clock: `decide`, `decide_many` and both async ways call, bill and fail as the contract says."""
+    bundle = data.draw(bundles(mixed=True))
+    names = [feature.name for feature in bundle.manifest.features]
+    serving = data.draw(sources(names, ["answers", "answers", "raises", "lacks a key"]))
+    item = data.draw(items(bundle, faults=True))
+    good = data.draw(items(bundle))
+    known = {name: good[name] for name in data.draw(st.sets(st.sampled_from(names), max_size=2))}
+    budget = data.draw(st.sampled_from([math.inf]) | prices)
+    told = retold(bundle, serving, item, known, budget, 10**6)
+    calls: list[tuple[str, ...]] = []
+    cascade = Cascade(bundle, registry(serving, calls, set()))
+    for way in (
+        lambda: cascade.decide(item, budget=budget, known=known),
+        lambda: cascade.decide_many([item], budget=budget, known=[known])[0],
+        lambda: asyncio.run(cascade.decide_async(item, budget=budget, known=known)),
+        lambda: asyncio.run(cascade.decide_many_async([item], budget=budget, known=[known]))[0],
+    ):
+        calls.clear()
+        try:
+            found: Decision | AcquisitionError = way()
+        except AcquisitionError as error:
+            found = error
+        assert calls == told.calls
+        compare(told, found)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_coroutines_under_random_faults(data: st.DataObject) -> None:
+    """Some acquirers async, side by side: the outcome and the bill are those of one after the other."""
+    bundle = data.draw(bundles(mixed=True))
+    names = [feature.name for feature in bundle.manifest.features]
+    serving = data.draw(sources(names, ["answers", "answers", "raises", "lacks a key"]))
+    item = data.draw(items(bundle, faults=True))
+    budget = data.draw(st.sampled_from([math.inf]) | prices)
+    asynchronous = data.draw(st.sets(st.integers(0, len(serving) - 1)))
+    told = retold(bundle, serving, item, {}, budget, 10**6)
+    calls: list[tuple[str, ...]] = []
+    cascade = Cascade(bundle, registry(serving, calls, asynchronous), concurrency=data.draw(st.sampled_from([1, 2, 32])))
+    # Two failures of one stage end the item in either order: which is raised, and what else was heard, may differ then.
+    fatal = {source.policy for source in serving} - {"default"}
+    try:
+        found: Decision | AcquisitionError = asyncio.run(cascade.decide_async(item, budget=budget))
+    except AcquisitionError as error:
+        found = error
+    assert found.cost == told.cost
+    assert len(calls) == len(set(calls))
+    if not fatal:
+        assert sorted(calls) == sorted(told.calls)
+        compare(told, found)
+    elif isinstance(found, Decision):
+        assert (found.reason, found.label, found.stages) == (told.reason, told.label, told.stages)

@@ -1,0 +1,396 @@
+"""Observers: told of everything, and never able to break anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, Decision, Manifest
+from emsco_runtime.observers import AcquirerCall, Observers
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+
+SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}
+UNCLEAR = {"size": 0.0, "links": 0.0, "reputation": 0.0}
+BUNDLE = sample_bundle()
+
+
+class Watcher:
+    """An observer with every method, which keeps what it is told; at the top level, so that it can be pickled."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.calls: list[AcquirerCall] = []
+        self.bound: list[Manifest] = []
+        self.errors: list[tuple[AcquisitionError, str]] = []
+        self.failures: list[Exception] = []
+
+    def __call__(self, decision: Decision) -> None:
+        """Keep a decision."""
+        self.decisions.append(decision)
+
+    def on_call(self, call: AcquirerCall) -> None:
+        """Keep a call."""
+        self.calls.append(call)
+
+    def on_bind(self, manifest: Manifest) -> None:
+        """Keep a manifest."""
+        self.bound.append(manifest)
+
+    def on_error(self, error: AcquisitionError, bundle: str) -> None:
+        """Keep an error."""
+        self.errors.append((error, bundle))
+
+    def on_observer_failure(self, error: Exception) -> None:
+        """Keep a failure of an observer."""
+        self.failures.append(error)
+
+    @property
+    def told(self) -> list[tuple[tuple[str, ...], str, int]]:
+        """Return features, outcome and number of items of each call."""
+        return [(call.features, call.outcome, call.items) for call in self.calls]
+
+
+class Broken(Watcher):
+    """An observer that raises whatever it is told."""
+
+    def __call__(self, decision: Decision) -> None:
+        """Raise."""
+        raise RuntimeError("on a decision")
+
+    def on_call(self, call: AcquirerCall) -> None:
+        """Raise."""
+        raise RuntimeError("on a call")
+
+    def on_bind(self, manifest: Manifest) -> None:
+        """Raise."""
+        raise RuntimeError("on a bundle")
+
+    def on_error(self, error: AcquisitionError, bundle: str) -> None:
+        """Raise."""
+        raise RuntimeError("on an error")
+
+    def on_observer_failure(self, error: Exception) -> None:
+        """Raise."""
+        raise RuntimeError("on a failure")
+
+
+def by_key(*names: str, **options: Any) -> Acquirers:
+    """Return plain acquirers that read the item."""
+    acquirers = Acquirers()
+    for name in names:
+        acquirers.feature(name, **options)(lambda item, name=name: item[name])
+    return acquirers
+
+
+def same(one: Decision, other: Decision) -> bool:
+    """Return whether two decisions differ in nothing but the time."""
+    return one._replace(elapsed_s=0.0) == other._replace(elapsed_s=0.0)
+
+
+def test_each_finished_decision_is_told() -> None:
+    """`decide`, `decide_many` and `decide_async` hand the very object that they return to each observer, in order."""
+    watcher, order = Watcher(), []
+    cascade = Cascade(BUNDLE, observers=[watcher, lambda decision: order.append(len(watcher.decisions))])
+    made = [cascade.decide(SPAM), *cascade.decide_many([SPAM, UNCLEAR]), asyncio.run(cascade.decide_async(UNCLEAR))]
+    assert all(told is due for told, due in zip(watcher.decisions, made, strict=True))
+    assert order == [1, 2, 3, 4]
+
+
+def test_a_bundle_is_told_once_it_is_bound() -> None:
+    """`on_bind` gets the manifest before the first decision, and not at all if binding fails."""
+    watcher = Watcher()
+    with pytest.raises(BindError):
+        Cascade(BUNDLE, Acquirers(), observers=[watcher])
+    assert watcher.bound == []
+    cascade = Cascade(BUNDLE, observers=[watcher])
+    assert watcher.bound == [cascade.manifest]
+
+
+def test_what_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """An observer that raises in every method changes no decision; failures are counted, and others are still told."""
+    watcher = Watcher()
+    acquirers = by_key("size", "links", "reputation")
+    subject = Cascade(BUNDLE, acquirers, observers=[Broken(), watcher])
+    assert same(subject.decide(UNCLEAR), Cascade(BUNDLE, acquirers).decide(UNCLEAR))
+    with pytest.raises(AcquisitionError):
+        subject.decide({"size": "large"})
+    # A bundle, three calls, a decision, one more call, an error; and each of these failures was more than the observer can bear.
+    assert subject._observers.failures == 14
+    assert len(watcher.failures) == 7
+    assert (len(watcher.decisions), len(watcher.calls), len(watcher.errors)) == (1, 4, 1)
+    # Each kind of failure is logged once, not each failure.
+    assert len(caplog.records) == 4
+
+
+def test_a_failure_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """Of one observer, one failure a minute is logged, with its traceback and the count so far; another has its own minute."""
+
+    def first(decision: Decision) -> None:
+        raise ValueError("first")
+
+    def second(decision: Decision) -> None:
+        raise ValueError("second")
+
+    decision = Cascade(BUNDLE).decide(SPAM)
+    times = [0.0, 59.9, 60.0, 60.1, 119.9]
+    observers = Observers([first], clock=iter(times).__next__)
+    for _ in times:
+        observers.tell(decision)
+    assert observers.failures == 5
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+    assert "first raised (1 failures" in caplog.text
+    assert "first raised (3 failures" in caplog.text
+    assert "ValueError: first" in caplog.text
+    caplog.clear()
+    both = Observers([first, second], clock=lambda: 0.0)
+    both.tell(decision)
+    both.tell(decision)
+    assert [record.getMessage().split(" raised")[0].rsplit(".", 1)[1] for record in caplog.records] == ["first", "second"]
+
+
+def test_an_observer_that_cannot_be_printed(caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the class of an observer, since its own `repr` may raise."""
+
+    class Unprintable:
+        def __call__(self, decision: Decision) -> None:
+            raise ValueError("no")
+
+        def __repr__(self) -> str:
+            raise RuntimeError("nor this")
+
+    Cascade(BUNDLE, observers=[Unprintable()]).decide(SPAM)
+    assert "Unprintable raised" in caplog.text
+
+
+def test_what_ends_the_process_passes() -> None:
+    """An observer may raise what is no `Exception`: a request to stop is not swallowed."""
+
+    def stop(decision: Decision) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Cascade(BUNDLE, observers=[stop]).decide(SPAM)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    """Something that is no observer is told when the cascade is made."""
+    with pytest.raises(BindError, match="observers: 3 cannot be called"):
+        Cascade(BUNDLE, observers=[3])  # type: ignore[list-item]
+
+
+def test_without_on_call_nothing_is_wrapped() -> None:
+    """The plan holds the user's own functions, unless an observer asks for calls."""
+    acquirers = by_key("size", "links", "reputation")
+    own = [entry.function for entry in acquirers.entries]
+    plain = Cascade(BUNDLE, acquirers, observers=[bool])
+    assert [call.function for call in plain._plan.calls.values()] == own
+    watched = Cascade(BUNDLE, acquirers, observers=[Watcher()])
+    assert all(call.function not in own for call in watched._plan.calls.values())
+
+
+def test_an_observer_without_on_call_may_say_so_by_none() -> None:
+    """An attribute that is no method counts as absent: an option can turn a method off."""
+    watcher = Watcher()
+    watcher.on_call = None  # type: ignore[assignment, method-assign]
+    Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher]).decide(SPAM)
+    assert watcher.calls == []
+    assert len(watcher.decisions) == 1
+
+
+def test_items_that_are_mappings_have_no_calls() -> None:
+    """Without acquirers nothing is called, and nothing is told."""
+    watcher = Watcher()
+    Cascade(BUNDLE, observers=[watcher]).decide(SPAM)
+    assert watcher.calls == []
+
+
+def test_calls_of_plain_acquirers() -> None:
+    """Each call is told as it ends, with its features, its time and the bundle; what is not called is not told."""
+    watcher = Watcher()
+    cascade = Cascade(BUNDLE, RecordingAcquirers("size", ("links", "reputation")), observers=[watcher])
+    cascade.decide(SPAM)
+    assert watcher.told == [(("size",), "ok", 1)]
+    cascade.decide(UNCLEAR)
+    assert watcher.told[1:] == [(("size",), "ok", 1), (("links", "reputation"), "ok", 1)]
+    assert all(call.elapsed_s >= 0 and call.bundle == cascade.manifest.id for call in watcher.calls)
+
+
+def test_the_time_is_that_of_the_function() -> None:
+    """A call takes as long as its function says that it took, or a little longer, and not longer than the decision."""
+    watcher, took = Watcher(), []
+    acquirers = by_key("links", "reputation")
+
+    @acquirers.feature("size")
+    def size(item: Any) -> float:
+        started = time.perf_counter()
+        time.sleep(0.01)
+        took.append(time.perf_counter() - started)
+        return float(item["size"])
+
+    decision = Cascade(BUNDLE, acquirers, observers=[watcher]).decide(SPAM)
+    assert took[0] <= watcher.calls[0].elapsed_s <= decision.elapsed_s
+
+
+@pytest.mark.parametrize("policy", ["reject", "default", "raise"])
+def test_calls_that_raise(policy: Any) -> None:
+    """A function that raises is told as "exception", whatever the policy makes of it."""
+    watcher = Watcher()
+    cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation", on_failure=policy), observers=[watcher])
+    item = {"size": OSError("down"), "links": 0.0, "reputation": 0.0}
+    if policy == "raise":
+        with pytest.raises(AcquisitionError) as caught:
+            cascade.decide(item)
+        assert watcher.errors == [(caught.value, cascade.manifest.id)]
+        assert isinstance(caught.value.__cause__, OSError)
+        assert watcher.decisions == []
+    else:
+        assert cascade.decide(item).errors[0].kind == "exception"
+        assert watcher.errors == []
+    assert watcher.told[0] == (("size",), "exception", 1)
+
+
+def test_calls_of_batch_acquirers() -> None:
+    """A batch is one call with so many items; alone, an item is a batch of one; a batch of another length is a failure."""
+    watcher = Watcher()
+    acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
+    cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
+    cascade.decide_many([SPAM, SPAM, SPAM])
+    cascade.decide(SPAM)
+    assert watcher.told == [(("size",), "ok", 3), (("size",), "ok", 1)]
+    with pytest.raises(AcquisitionError) as caught:
+        cascade.decide_many([SPAM, {"size": OSError("down")}])
+    assert watcher.told[2:] == [(("size",), "exception", 2)]
+    assert watcher.errors == [(caught.value, cascade.manifest.id)]
+    assert caught.value.index == 0
+    short = Acquirers()
+    short.batch("size", on_failure="reject")(lambda items: [])
+    for name in ("links", "reputation"):
+        short.feature(name)(len)
+    Cascade(BUNDLE, short, observers=[watcher]).decide(SPAM)
+    assert watcher.told[3:] == [(("size",), "missing_key", 1)]
+
+
+def test_calls_of_async_acquirers() -> None:
+    """Async functions are timed until their end; they may return, raise, or be cancelled by a time-out."""
+    watcher, took = Watcher(), []
+    acquirers = Acquirers()
+
+    @acquirers.feature("size")
+    async def size(item: Any) -> float:
+        started = time.perf_counter()
+        await asyncio.sleep(0.01)
+        took.append(time.perf_counter() - started)
+        return 0.0
+
+    @acquirers.feature("links", on_failure="default")
+    async def links(item: Any) -> float:
+        raise OSError("down")
+
+    @acquirers.feature("reputation", on_failure="reject", timeout_s=0.01)
+    async def reputation(item: Any) -> float:
+        await asyncio.Event().wait()
+        return 0.0
+
+    cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
+    decision = asyncio.run(cascade.decide_async({}))
+    assert [failure.kind for failure in decision.errors] == ["exception", "timeout"]
+    assert watcher.told == [(("size",), "ok", 1), (("links",), "exception", 1), (("reputation",), "cancelled", 1)]
+    assert watcher.calls[0].elapsed_s >= took[0]
+    with pytest.raises(BindError, match="async"):
+        cascade.decide({})
+
+
+def test_an_async_error_is_told() -> None:
+    """`decide_async` and `decide_many_async` tell of an item that raises, once."""
+    watcher = Watcher()
+    cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher])
+    with pytest.raises(AcquisitionError):
+        asyncio.run(cascade.decide_async({}))
+    with pytest.raises(AcquisitionError):
+        asyncio.run(cascade.decide_many_async([{}]))
+    assert [(error.feature, bundle) for error, bundle in watcher.errors] == [("size", cascade.manifest.id)] * 2
+
+
+def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
+    """A plain function that outlives its time-out is told with its real time, after the decision."""
+    watcher, took, go, ended = Watcher(), [], threading.Event(), threading.Event()
+
+    class Late(Watcher):
+        def on_call(self, call: AcquirerCall) -> None:
+            watcher.on_call(call)
+            ended.set()
+
+    acquirers = by_key("links", "reputation")
+
+    @acquirers.feature("size", timeout_s=0.01, on_failure="reject")
+    def size(item: Any) -> float:
+        started = time.perf_counter()
+        go.wait(30)
+        took.append(time.perf_counter() - started)
+        return 0.0
+
+    decision = Cascade(BUNDLE, acquirers, observers=[Late()]).decide(SPAM)
+    assert [failure.kind for failure in decision.errors] == ["timeout"]
+    assert watcher.calls == []
+    go.set()
+    assert ended.wait(30)
+    assert watcher.told == [(("size",), "ok", 1)]
+    assert watcher.calls[0].elapsed_s >= took[0]
+
+
+def test_faults_of_acquirers_are_found_behind_the_wrapper() -> None:
+    """Every check of binding sees the user's own function, timed or not."""
+    acquirers = by_key("links", "reputation")
+    acquirers.feature("size")(lambda: 0.0)
+    with pytest.raises(BindError, match="it must take one argument"):
+        Cascade(BUNDLE, acquirers, observers=[Watcher()])
+
+
+def test_timing_changes_no_decision() -> None:
+    """Mixed acquirers over several stages decide alike with and without an observer of calls, known values included."""
+    names = [f"f{index}" for index in range(6)]
+    bundle = make_bundle([names[:2], names[2:4], names[4:]], threshold=0.95, seed=1)
+    acquirers = RecordingAcquirers(names[0], (names[1], names[4]), (names[2], names[3]), batch=[names[5]])
+    plain, watched = Cascade(bundle, acquirers), Cascade(bundle, acquirers, observers=[Watcher()])
+    for size in (0.0, 0.3, 3.0):
+        item = {name: size * (index - 2) for index, name in enumerate(names)}
+        for known in ({}, {names[1]: 0.5}, {names[2]: 0.1, names[5]: 0.2}):
+            assert same(plain.decide(item, known=known), watched.decide(item, known=known))
+
+
+def read_size(item: Any) -> float:
+    """Return a feature; at the top level, so that it can be pickled."""
+    return float(item["size"])
+
+
+def test_a_pickled_cascade_tells_its_own_copy() -> None:
+    """Observers go with a cascade to another process: bound again there, timed again there."""
+    acquirers = Acquirers()
+    for name in ("size", "links", "reputation"):
+        acquirers.feature(name)(read_size)
+    copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[Watcher()])))
+    copy.decide(SPAM)
+    (watcher,) = copy._state.observers
+    assert (len(watcher.decisions), len(watcher.calls), len(watcher.bound)) == (1, 1, 2)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_not_held_by_a_lock() -> None:
+    """A failure can be noted in a child that was forked while another thread noted one."""
+    observers = Observers([Broken()])
+    with observers._lock:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child leaves without telling coverage
+            signal.alarm(60)
+            observers.tell(Cascade(BUNDLE).decide(SPAM))
+            os._exit(0 if observers.failures == 2 else 1)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

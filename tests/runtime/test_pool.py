@@ -1,0 +1,344 @@
+"""The pool of threads: side by side, bounded, abandoned calls counted and limited, forks, no thread left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Acquirers, Cascade, InputError
+from emsco_runtime import pool as pool_module
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.testing import RecordingAcquirers, make_bundle
+from tests.runtime.waiting import Hanging, our_threads, until
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let idle threads end at once, and see that all have ended after each test."""
+    monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
+    yield
+    until(lambda: not our_threads(), "threads of the pool end")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"threads": 0}, "threads: a whole number, 1 or more, is due, got 0"),
+        ({"threads": True}, "threads: a whole number, 1 or more, is due, got True"),
+        ({"max_abandoned": -1}, "max_abandoned: a whole number, 0 or more, is due, got -1"),
+        ({"max_abandoned": 1.0}, "max_abandoned: a whole number, 0 or more, is due, got 1.0"),
+    ],
+)
+def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+    """Settings that could never work are refused at once, with the value got."""
+    with pytest.raises(InputError) as caught:
+        AcquirerPool(**options)
+    assert str(caught.value) == said
+
+
+def test_calls_give_what_their_functions_give() -> None:
+    """Results and errors reach whoever waits, SystemExit included."""
+    pool = AcquirerPool(2)
+
+    def leave(item: object) -> None:
+        raise SystemExit(3)
+
+    assert pool.submit(len, "abc").result(60) == 3
+    assert isinstance(pool.submit(len, 3).exception(60), TypeError)
+    assert isinstance(pool.submit(leave, 3).exception(60), SystemExit)
+
+
+def test_calls_in_quick_succession_run_side_by_side() -> None:
+    """Two calls for one idle thread: a second thread is started, although the first one was only just woken."""
+    pool = AcquirerPool(4)
+    assert pool.submit(len, "").result(60) == 0
+    until(lambda: pool._idle == 1, "the thread is idle")
+    together = threading.Barrier(3)
+
+    def meet(item: object) -> int:
+        return together.wait(60)
+
+    calls = [pool.submit(meet, None) for _ in range(3)]
+    assert sorted(call.result(60) for call in calls) == [0, 1, 2]
+
+
+def test_no_more_threads_than_allowed() -> None:
+    """Twenty calls in a pool of three: never more than three at a time, and all are made."""
+    pool = AcquirerPool(3)
+    lock = threading.Lock()
+    running: list[int] = []
+    most: list[int] = []
+
+    def work(item: int) -> int:
+        with lock:
+            running.append(item)
+            most.append(len(running))
+        time.sleep(0.002)
+        with lock:
+            running.remove(item)
+        return item
+
+    calls = [pool.submit(work, number) for number in range(20)]
+    assert [call.result(60) for call in calls] == list(range(20))
+    assert max(most) == 3
+    assert pool.counts.threads <= 3
+
+
+def test_a_call_that_has_not_begun_is_taken_back() -> None:
+    """Given up while it waits: never made, not counted as abandoned, and it leaves the queue at once."""
+    pool = AcquirerPool(1)
+    source, other = Hanging(), Hanging()
+    first, second = pool.submit(source, None), pool.submit(other, None)
+    until(lambda: source.entered, "the first call begins")
+    pool.abandon(second)
+    assert pool.counts == (1, 0, 0, 0)
+    source.let_go.set()
+    assert first.result(60) == 0.0
+    assert other.entered == 0
+    pool.abandon(first)
+    pool.abandon(second)
+    assert pool.counts[2:] == (0, 0)
+
+
+def test_a_call_that_its_owner_cancels_is_skipped() -> None:
+    """A call is a future: one cancelled as such is passed over by the threads."""
+    pool = AcquirerPool(1)
+    source, other = Hanging(), Hanging()
+    pool.submit(source, None)
+    until(lambda: source.entered, "the first call begins")
+    assert pool.submit(other, None).cancel()
+    last = pool.submit(len, "ab")
+    source.let_go.set()
+    assert last.result(60) == 2
+    assert other.entered == 0
+
+
+def test_abandoned_calls_are_replaced_counted_limited_and_forgotten() -> None:
+    """Two of at most two abandoned: their places were taken, then new calls are refused, until one of them ends."""
+    pool = AcquirerPool(1, max_abandoned=2)
+    sources = [Hanging(), Hanging()]
+    for number, source in enumerate(sources, start=1):
+        call = pool.submit(source, None)
+        until(lambda source=source: source.entered, "a thread takes the place of the abandoned one")
+        pool.abandon(call)
+        pool.abandon(call)
+        assert pool.counts[2:] == (number, number)
+    with pytest.raises(PoolFull, match="2 abandoned calls still run, 2 are allowed"):
+        pool.submit(len, "abc")
+    sources[0].let_go.set()
+    until(lambda: pool.counts.abandoned == 1, "the call ends")
+    assert pool.submit(len, "abc").result(60) == 3
+    sources[1].let_go.set()
+    until(lambda: pool.counts.abandoned == 0, "the other call ends")
+    assert pool.counts.abandoned_ever == 2
+    assert pool.counts.threads <= 1
+
+
+def test_an_abandoned_call_frees_its_place_for_what_waits() -> None:
+    """A call waits behind a hanging one: abandoning that starts a thread for it."""
+    pool = AcquirerPool(1)
+    source = Hanging()
+    stuck, waiting = pool.submit(source, None), pool.submit(len, "abc")
+    until(lambda: source.entered, "the first call begins")
+    assert pool.counts.waiting == 1
+    pool.abandon(stuck)
+    assert waiting.result(60) == 3
+    source.let_go.set()
+
+
+def test_not_one_may_be_abandoned() -> None:
+    """`max_abandoned=0`: calls are taken, and refused as soon as one was given up and runs."""
+    pool = AcquirerPool(1, max_abandoned=0)
+    source = Hanging()
+    call = pool.submit(source, None)
+    until(lambda: source.entered, "the call begins")
+    pool.abandon(call)
+    with pytest.raises(PoolFull):
+        pool.submit(len, "")
+    source.let_go.set()
+    until(lambda: pool.counts.abandoned == 0, "the call ends")
+    assert pool.submit(len, "").result(60) == 0
+
+
+def test_a_call_abandoned_as_it_ends_is_not_counted_for_ever() -> None:
+    """Many calls given up at the very moment in which they end: the count comes back to zero."""
+    pool = AcquirerPool(4, max_abandoned=1000)
+    for _ in range(300):
+        call = pool.submit(len, "")
+        pool.abandon(call)
+    until(lambda: pool.counts.abandoned == 0, "all have ended")
+    assert pool.submit(len, "ab").result(60) == 2
+
+
+def test_an_end_between_two_looks_is_counted_once() -> None:
+    """The call ends after `abandon` has looked and before it has noted: the thread notices when it asks under the lock."""
+    pool = AcquirerPool(1)
+    source = Hanging()
+    call = pool.submit(source, None)
+    until(lambda: source.entered, "the call begins")
+    with pool._work:
+        source.let_go.set()
+        until(call.done, "the call ends")
+        call.abandoned = True
+        pool._abandoned += 1
+    until(lambda: pool.counts.abandoned == 0, "the thread takes it off")
+
+
+def test_idle_threads_end_and_new_ones_come() -> None:
+    """A thread that has had nothing to do for a while ends; the next call starts another."""
+    pool = AcquirerPool(2)
+    assert pool.submit(len, "a").result(60) == 1
+    until(lambda: pool.counts.threads == 0, "the idle thread ends")
+    assert pool.submit(len, "ab").result(60) == 2
+
+
+def test_an_idle_thread_keeps_no_item_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a call is forgotten its item goes, although the thread that served it still waits for the next."""
+    monkeypatch.setattr(pool_module, "_IDLE_S", 0.5)
+
+    class Item:
+        """Something large."""
+
+    pool, item = AcquirerPool(1), Item()
+    gone = weakref.ref(item)
+    assert pool.submit(id, item).result(60) == id(item)
+    until(lambda: pool._idle == 1, "the thread is idle")
+    del item
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread can be started: refused when there is none at all; otherwise those that are there do the work."""
+    pool, start = AcquirerPool(3), threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(PoolFull, match="can't start new thread"):
+        pool.submit(len, "")
+    assert pool.counts == (0, 0, 0, 0)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    source = Hanging()
+    stuck = pool.submit(source, None)
+    until(lambda: source.entered, "the call begins")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    waiting = pool.submit(len, "abc")
+    pool.abandon(stuck)
+    source.let_go.set()
+    assert waiting.result(60) == 3
+
+
+def test_a_pickled_pool_begins_anew() -> None:
+    """Settings travel, threads do not."""
+    pool = AcquirerPool(1, max_abandoned=0)
+    source = Hanging()
+    call = pool.submit(source, None)
+    until(lambda: source.entered, "the call begins")
+    pool.abandon(call)
+    copy = pickle.loads(pickle.dumps(pool))
+    assert copy.counts == (0, 0, 0, 0)
+    assert copy.submit(len, "abc").result(60) == 3
+    source.let_go.set()
+
+
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    """Threads busy, calls abandoned and the lock held in the parent: the child's pool works, and knows nothing of them."""
+    pool = AcquirerPool(1, max_abandoned=1)
+    source = Hanging()
+    call = pool.submit(source, None)
+    until(lambda: source.entered, "the call begins")
+    pool.abandon(call)
+    with pool._work:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if pool.counts == (0, 0, 0, 0) and pool.submit(len, "abc").result(60) == 3 else 2
+            finally:
+                os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.counts.abandoned == 1
+    source.let_go.set()
+
+
+def test_a_call_runs_its_function_once() -> None:
+    """The record of a call: when it started, and what came of it."""
+    call = PoolCall(len, "abc")
+    assert call.started is None
+    assert call.set_running_or_notify_cancel()
+    call.run()
+    assert call.started is not None
+    assert call.result() == 3
+
+
+# In a cascade
+
+
+def meeting(parties: int) -> Any:
+    """Return a source that answers only when so many calls are under way at the same time."""
+    barrier = threading.Barrier(parties)
+
+    def source(item: Any) -> float:
+        barrier.wait(60)
+        return 0.1
+
+    return source
+
+
+@pytest.mark.parametrize("way", ["decide", "async"])
+def test_the_users_pool_runs_the_acquirers_of_a_stage_side_by_side(way: str) -> None:
+    """Three sources that wait for each other: answered, with a pool, in plain and in async code."""
+    source = meeting(3)
+    acquirers = Acquirers()
+    for name in "abc":
+        acquirers.feature(name)(source)
+    cascade = Cascade(make_bundle([["a", "b", "c"]], threshold=1.0), acquirers, pool=AcquirerPool(3))
+    decision = cascade.decide(None) if way == "decide" else asyncio.run(cascade.decide_async(None))
+    assert decision.trace[0].acquired == ("a", "b", "c")
+    assert decision.errors == ()
+
+
+def test_the_users_pool_runs_many_items_side_by_side() -> None:
+    """Three items whose sources wait for each other: `decide_many` with a pool answers, in the order of the items."""
+    source = meeting(3)
+    acquirers = Acquirers()
+    acquirers.feature("a")(lambda item: (source(item), item)[1])
+    cascade = Cascade(make_bundle([["a"]], threshold=1.0), acquirers, pool=AcquirerPool(3))
+    plain = Cascade(cascade.bundle, RecordingAcquirers("a"))
+    decisions = cascade.decide_many([0.1, 0.2, 0.3])
+    assert [one.probabilities for one in decisions] == [plain.decide({"a": a}).probabilities for a in (0.1, 0.2, 0.3)]
+
+
+def test_one_pool_may_serve_several_cascades() -> None:
+    """Two cascades, one pool of one thread: both decide, and a limit of one is a limit of both."""
+    pool = AcquirerPool(1)
+    acquirers = RecordingAcquirers("a", "b")
+    cascades = [Cascade(make_bundle([["a", "b"]], seed=seed), acquirers, pool=pool) for seed in (1, 2)]
+    assert [cascade.decide({"a": 1.0, "b": 1.0}).trace[0].acquired for cascade in cascades] == [("a", "b")] * 2
+    assert pool.counts.threads <= 1
+
+
+def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
+    """`with_bundle`: the same pool, so that abandoned calls still count, and the same options; other acquirers on request."""
+    acquirers = RecordingAcquirers("a")
+    told: list[str] = []
+    old = Cascade(make_bundle([["a"]], seed=1), acquirers, on_failure="reject", observers=[lambda one: told.append(one.bundle)])
+    new = old.with_bundle(make_bundle([["a"]], seed=2))
+    assert new._pool is old._pool
+    assert new.decide({"a": None}).reason == "acquisition_failed"
+    assert told == [new.manifest.id]
+    other = RecordingAcquirers("b")
+    wider = old.with_bundle(make_bundle([["b"]]), other)
+    assert wider.decide({"b": 0.1}).trace[0].acquired == ("b",)
+    assert old.decide({"a": 0.1}).bundle == old.manifest.id

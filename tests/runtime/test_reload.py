@@ -1,0 +1,474 @@
+"""Reloading: new bundles are taken up at once, bad ones leave the old one in service, no decision mixes two."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import pickle
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Acquirers, BindError, Bundle, BundleError, InputError, write_bundle
+from emsco_runtime import pool as pool_module
+from emsco_runtime import reload as reload_module
+from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.reload import Reload, ReloadingCascade
+from emsco_runtime.testing import RecordingAcquirers, make_bundle
+from tests.runtime.waiting import Hanging, our_threads, until
+
+ITEM = {"a": 0.1, "b": 0.1}
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let idle threads end at once, and see that all have ended after each test."""
+    monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
+    yield
+    gc.collect()
+    until(lambda: not our_threads(), "threads end")
+
+
+def watchers() -> list[threading.Thread]:
+    """Return the threads that look for new bundles."""
+    return [thread for thread in our_threads() if thread.name == "emsco-reload"]
+
+
+def version(number: int) -> Bundle:
+    """Return the bundle of a number: its two stages cost 1 and that number, so that a bill tells which bundle made it."""
+    return make_bundle([["a"], ["b"]], costs={"a": 1.0, "b": float(number)}, threshold=1.0, name=f"version {number}")
+
+
+def put(folder: Path, bundle: Bundle) -> str:
+    """Write a bundle over what is there; return its id."""
+    return write_bundle(folder, bundle.manifest, bundle.models, force=True).manifest.id
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with version 1."""
+    put(tmp_path / "bundle", version(1))
+    return tmp_path / "bundle"
+
+
+def damage(folder: Path, rng: random.Random) -> None:
+    """Change one byte of the manifest, or of a model, in place; what makes it recognisable as a bundle stays."""
+    path = rng.choice([folder / "manifest.json", *sorted((folder / "stages").iterdir())])
+    content = bytearray(path.read_bytes())
+    mark = content.find(b'"emsco-bundle"')
+    place = rng.choice([place for place in range(len(content)) if not (mark >= 0 and mark <= place < mark + 14)])
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_new_bundle_is_taken_up_when_asked(folder: Path) -> None:
+    """`refresh` tells what it did; decisions before it are the old bundle's, those after it the new one's."""
+    told: list[Reload] = []
+    cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), on_reload=told.append)
+    old = cascade.manifest.id
+    assert cascade.last is None
+    assert cascade.decide(ITEM).bundle == old
+    new = put(folder, version(2))
+    assert cascade.decide(ITEM).bundle == old
+    record = cascade.refresh()
+    assert (record.outcome, record.before, record.after, record.error) == ("changed", old, new, None)
+    assert record.when.tzinfo is not None
+    assert cascade.last is record
+    assert told == [record]
+    assert (cascade.decide(ITEM).bundle, cascade.decide(ITEM).cost) == (new, 3.0)
+    assert cascade.current.manifest.id == new
+    assert repr(cascade) == f"<ReloadingCascade {str(folder)!r}: {cascade.current!r}>"
+
+
+def test_every_way_of_deciding_is_there(folder: Path) -> None:
+    """All five, with their options, as the cascade in service has them."""
+    cascade = ReloadingCascade(folder)
+    plain = cascade.current
+    budget = 1.5
+    due = plain.decide(ITEM, budget=budget, known={"a": 0.2})._replace(elapsed_s=0.0)
+    assert due.cost == 1.0
+    many = cascade.decide_many([ITEM], budget=budget, known=[{"a": 0.2}], deadline_s=600.0)
+    found = [
+        cascade.decide(ITEM, budget=budget, known={"a": 0.2}, deadline_s=600.0),
+        asyncio.run(cascade.decide_async(ITEM, budget=budget, known={"a": 0.2}, deadline_s=600.0)),
+        asyncio.run(cascade.decide_many_async([ITEM], concurrency=1, budget=budget, known=[{"a": 0.2}], deadline_s=600.0))[0],
+    ]
+    assert [one._replace(elapsed_s=0.0) for one in found] == [due] * 3
+    assert (many[0].reason, many[0].cost) == (due.reason, due.cost)
+    assert cascade.decide_columns({"a": [0.1], "b": [0.1]}, budget=budget).reason.tolist() == ["budget"]
+
+
+def test_nothing_new_costs_one_look_at_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same file: not read. A file with new marks and the same id: its manifest is read, its models are not."""
+    told: list[Reload] = []
+    cascade = ReloadingCascade(folder, on_reload=told.append)
+    before = cascade.current
+
+    def refuse(path: object) -> Any:
+        raise AssertionError(f"{path} was read")
+
+    monkeypatch.setattr(reload_module, "read_bundle", refuse)
+    with monkeypatch.context() as inner:
+        inner.setattr(reload_module, "read_manifest", refuse)
+        assert cascade.refresh().outcome == "unchanged"
+    os.utime(folder / "manifest.json", (1, 1))
+    assert cascade.refresh().outcome == "unchanged"
+    monkeypatch.setattr(reload_module, "read_manifest", refuse)
+    assert cascade.refresh().outcome == "unchanged"
+    assert cascade.current is before
+    assert told == []
+
+
+@pytest.mark.parametrize("what", ["manifest", "model", "gone", "no folder"])
+def test_a_bad_bundle_leaves_the_old_one_in_service(folder: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Damaged, incomplete or not there: told in the record, to `on_reload` and in the log; a good one is taken up after it."""
+    told: list[Reload] = []
+    cascade = ReloadingCascade(folder, on_reload=told.append)
+    old = cascade.manifest.id
+    put(folder, version(2))
+    if what == "manifest":
+        path = folder / "manifest.json"
+        path.write_bytes(path.read_bytes().replace(b'"version 2"', b'"version 3"'))
+    elif what == "model":
+        path = min((folder / "stages").iterdir())
+        path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    elif what == "gone":
+        (folder / "manifest.json").unlink()
+    else:
+        shutil.rmtree(folder)
+    for _ in range(2):
+        record = cascade.refresh()
+        assert (record.outcome, record.before, record.after) == ("failed", old, old)
+        assert isinstance(record.error, BundleError)
+        assert cascade.decide(ITEM).bundle == old
+    assert [one.outcome for one in told] == ["failed", "failed"]
+    # Logged once: the second failure came within a minute.
+    (line,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert f"not reloaded, bundle {old[:12]} stays: " in line.getMessage()
+    if what == "gone":
+        (folder / "stages").rename(folder.parent / "stages")
+        folder.rmdir()
+    new = put(folder, version(4))
+    assert cascade.refresh().after == new
+    assert cascade.decide(ITEM).cost == 5.0
+
+
+def test_models_that_come_after_their_manifest(folder: Path) -> None:
+    """A copy that is not complete fails; once the models are there it is taken up, although the manifest is the same file."""
+    cascade = ReloadingCascade(folder)
+    new = put(folder, version(2))
+    stages, aside = folder / "stages", folder.parent / "aside"
+    stages.rename(aside)
+    assert cascade.refresh().outcome == "failed"
+    aside.rename(stages)
+    assert cascade.refresh().after == new
+
+
+def test_a_bundle_that_does_not_fit_the_acquirers(folder: Path) -> None:
+    """A feature without an acquirer: the old bundle stays; once one is registered the new bundle is taken up."""
+    acquirers = RecordingAcquirers("a", "b")
+    cascade = ReloadingCascade(folder, acquirers)
+    new = put(folder, make_bundle([["a"], ["c"]]))
+    record = cascade.refresh()
+    assert isinstance(record.error, BindError)
+    acquirers.feature("c")(lambda item: 0.3)
+    assert cascade.refresh().after == new
+    assert cascade.decide(ITEM).bundle == new
+
+
+def test_the_first_bundle_must_be_good(tmp_path: Path) -> None:
+    """There is nothing to fall back to: the constructor raises, as `Cascade.load` does."""
+    with pytest.raises(BundleError, match="does not exist"):
+        ReloadingCascade(tmp_path / "none", period_s=0.001)
+    assert watchers() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"period_s": 0}, "period_s: a number of seconds above 0 is due, got 0"),
+        ({"period_s": True}, "period_s: a number of seconds above 0 is due, got True"),
+        ({"on_reload": 3}, "on_reload: something that can be called is due, got 3"),
+    ],
+)
+def test_options_that_are_none(folder: Path, options: dict[str, Any], said: str) -> None:
+    """Options that could never work are refused at once."""
+    with pytest.raises(InputError) as caught:
+        ReloadingCascade(folder, **options)
+    assert str(caught.value) == said
+
+
+def test_a_link_that_is_moved_is_followed(tmp_path: Path) -> None:
+    """Bundles in folders of their own, and a link to the one in force: moving the link is enough."""
+    first, second = put(tmp_path / "1", version(1)), put(tmp_path / "2", version(2))
+    link = tmp_path / "current"
+    link.symlink_to(tmp_path / "1")
+    cascade = ReloadingCascade(link)
+    assert cascade.manifest.id == first
+    (tmp_path / "next").symlink_to(tmp_path / "2")
+    (tmp_path / "next").replace(link)
+    assert cascade.refresh().after == second
+
+
+def test_running_decisions_finish_on_the_old_bundle(folder: Path) -> None:
+    """A decision between its stages while the bundle is replaced: its id, bill and second stage are the old one's."""
+    source = Hanging(0.1)
+    acquirers = RecordingAcquirers("a")
+    acquirers.feature("b")(source)
+    cascade = ReloadingCascade(folder, acquirers)
+    old = cascade.manifest.id
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(cascade.decide(ITEM)))
+    thread.start()
+    until(lambda: source.entered, "the second stage begins")
+    put(folder, version(7))
+    new = cascade.refresh().after
+    source.let_go.set()
+    assert cascade.decide(ITEM).bundle == new
+    thread.join(60)
+    assert (found[0].bundle, found[0].cost) == (old, 2.0)
+
+
+def test_threads_and_options_outlive_a_bundle(folder: Path) -> None:
+    """Pool (its count of abandoned calls, too), policy and observers stay what they are."""
+    told: list[str] = []
+    pool = AcquirerPool(1)
+    cascade = ReloadingCascade(
+        folder, RecordingAcquirers("a", "b"), on_failure="reject", pool=pool, observers=[lambda one: told.append(one.bundle)]
+    )
+    new = put(folder, version(2))
+    cascade.refresh()
+    assert cascade.decide({"a": None}).reason == "acquisition_failed"
+    assert cascade.current._pool is pool
+    assert told == [new]
+    own = ReloadingCascade(folder)
+    before = own.current._pool
+    put(folder, version(3))
+    own.refresh()
+    assert own.current._pool is before
+
+
+# The period
+
+
+def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
+    """Nobody asks: the new bundle is in service soon; closing ends the thread, what is in service stays."""
+    told: list[Reload] = []
+    with ReloadingCascade(folder, period_s=0.005, on_reload=told.append) as cascade:
+        new = put(folder, version(2))
+        until(lambda: cascade.manifest.id == new, "the new bundle is taken up")
+        until(lambda: told, "it is told")
+        assert watchers() != []
+    assert watchers() == []
+    cascade.close()
+    put(folder, version(3))
+    assert cascade.decide(ITEM).bundle == new
+    assert [one.outcome for one in told] == ["changed"]
+    assert cascade.refresh().outcome == "changed"
+
+
+def test_trouble_that_lasts_is_told_once_a_minute(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A damaged bundle at every look: one line and one call, until a minute is over."""
+    told: list[Reload] = []
+    cascade = ReloadingCascade(folder, period_s=0.002, on_reload=told.append)
+    (folder / "manifest.json").write_bytes(b"{}")
+    until(lambda: told, "it is told")
+    looked = cascade.last
+    until(lambda: cascade.last is not looked and cascade.last is not told[0], "it looks again")
+    assert len(told) == 1
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
+    monkeypatch.setattr(reload_module, "_REPORT_EVERY_S", 0.0)
+    until(lambda: len(told) > 2, "it is told again")
+    cascade.close()
+    assert {one.outcome for one in told} == {"failed"}
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) > 1
+
+
+def test_a_callback_that_raises_stops_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What `on_reload` raises is logged; the bundle is in service, and the thread goes on looking."""
+
+    def broken(told: Reload) -> None:
+        raise ValueError("mine")
+
+    with ReloadingCascade(folder, period_s=0.002, on_reload=broken) as cascade:
+        for number in (2, 3):
+            new = put(folder, version(number))
+            until(lambda new=new: cascade.manifest.id == new, "the new bundle is taken up")
+        put(folder, version(4))
+        assert cascade.refresh().error is None
+    assert "on_reload raised" in caplog.text
+
+
+def test_closing_from_the_callback(folder: Path) -> None:
+    """The watching thread may end itself: "after the first change, stop"."""
+    made: list[ReloadingCascade] = []
+    made.append(ReloadingCascade(folder, period_s=0.002, on_reload=lambda _: made[0].close()))
+    new = put(folder, version(2))
+    until(lambda: not watchers(), "the thread ends")
+    assert made[0].manifest.id == new
+
+
+def test_a_forgotten_cascade_ends_its_thread(folder: Path) -> None:
+    """The thread keeps no cascade alive, and goes with it."""
+    cascade = ReloadingCascade(folder, period_s=600.0)
+    (thread,) = watchers()
+    del cascade
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_watcher_whose_cascade_is_gone_looks_at_nothing() -> None:
+    """Between the last reference and the stop there may be one more turn."""
+
+    class Stop:
+        """Stops at the second turn."""
+
+        turns = iter([False, True])
+
+        def wait(self, seconds: float) -> bool:
+            """Return whether to stop."""
+            assert seconds == 5.0
+            return next(self.turns)
+
+    reload_module._watch(lambda: None, Stop(), 5.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_watches_for_itself(folder: Path) -> None:
+    """Forked while the lock is held: the child has a watching thread of its own and takes up the new bundle."""
+    cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), period_s=0.005)
+    read, write = os.pipe()
+    with cascade._refreshing:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                old = cascade.decide(ITEM).bundle
+                os.write(write, b"ready")
+                until(lambda: cascade.decide(ITEM).bundle != old, "the child takes up the new bundle")
+                status = 0 if cascade.decide(ITEM).cost == 3.0 and len(watchers()) == 1 else 2
+            finally:
+                os._exit(status)
+    assert os.read(read, 5) == b"ready"
+    put(folder, version(2))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(read)
+    os.close(write)
+    cascade.close()
+
+
+def a(item: Any) -> float:
+    """Return a value; at the top level, so that it can be pickled."""
+    return float(item["a"])
+
+
+def b(item: Any) -> float:
+    """Return a value; at the top level, so that it can be pickled."""
+    return float(item["b"])
+
+
+def test_a_pickled_copy_reads_the_folder_anew(folder: Path) -> None:
+    """Settings travel; the copy loads what is in the folder then, and has a thread of its own."""
+    acquirers = Acquirers()
+    acquirers.feature("a")(a)
+    acquirers.feature("b")(b)
+    with ReloadingCascade(folder, acquirers, period_s=600.0) as cascade:
+        text = pickle.dumps(cascade)
+        new = put(folder, version(2))
+        with pickle.loads(text) as copy:
+            assert copy.decide(ITEM).bundle == new
+            assert len(watchers()) == 2
+        assert cascade.decide(ITEM).bundle != new
+
+
+# Under load
+
+
+def under_load(folder: Path, reloads: int, seed: int) -> None:
+    """Replace the bundle many times, every tenth time by a damaged one, while threads and a loop decide without a pause."""
+    rng = random.Random(seed)
+    acquirers = Acquirers()
+    acquirers.feature("a")(lambda item: (time.sleep(0), 0.1)[1])
+    acquirers.feature("b")(lambda item: (time.sleep(0), 0.1)[1])
+    cascade = ReloadingCascade(folder, acquirers)
+    # Position in service -> id, and what its decisions cost. Grows before a bundle may be seen: never out of date.
+    numbers = {cascade.manifest.id: 1}
+    service = [1, 1]  # at least this one, at most that one
+    stop = threading.Event()
+    faults: list[str] = []
+    made = [0] * 5
+
+    def check(least: int, decision: Any, most: int) -> None:
+        number = numbers[decision.bundle]
+        if not least <= number <= most or decision.cost != 1.0 + number or decision.stages != 2 or decision.errors:
+            faults.append(f"between {least} and {most}: {decision}")
+
+    def work(place: int) -> None:
+        try:
+            while not stop.is_set():
+                least = service[0]
+                decision = cascade.decide(ITEM) if place % 2 else cascade.decide_many([ITEM, ITEM])[1]
+                check(least, decision, service[1])
+                made[place] += 1
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            faults.append(repr(error))
+
+    async def loop() -> None:
+        while not stop.is_set():
+            least = service[0]
+            check(least, await cascade.decide_async(ITEM), service[1])
+            made[4] += 1
+
+    def work_async() -> None:
+        try:
+            asyncio.run(loop())
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            faults.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(4)] + [threading.Thread(target=work_async)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(2, reloads + 2):
+            bundle = version(number)
+            numbers[bundle.manifest.id] = number
+            if number % 10 == 0:
+                put(folder, bundle)
+                damage(folder, rng)
+                record = cascade.refresh()
+                assert record.outcome == "failed", record
+                assert numbers[cascade.manifest.id] == number - 1
+                continue
+            put(folder, bundle)
+            service[1] = number
+            assert cascade.refresh().after == bundle.manifest.id
+            service[0] = number
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+    assert min(made) > 0
+
+
+def test_thirty_reloads_under_load(folder: Path) -> None:
+    """Every tenth bundle is damaged: no decision fails, and each one is wholly of a bundle that was in service meanwhile."""
+    under_load(folder, 30, seed=1)
+
+
+@pytest.mark.proof
+@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form of the test before it; set EMSCO_PROOFS to run it")
+def test_a_thousand_reloads_under_load(folder: Path) -> None:
+    """The same with 1,000 reloads."""
+    under_load(folder, 1000, seed=2)

@@ -1,0 +1,490 @@
+"""Time-outs and deadlines in plain code: sources that hang, exact bills, what is abandoned, refused, recovered."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError, _pooled
+from emsco_runtime import pool as pool_module
+from emsco_runtime._drivers import _acquire
+from emsco_runtime._walk import walk
+from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tests.runtime.test_breaker import decide
+from tests.runtime.waiting import Hanging, our_threads, until
+
+UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
+SOON = 0.1
+# Long enough to begin what is to hang, on a busy machine too.
+WITHIN = 0.5
+LONG = 600.0
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let idle threads end at once, and see that all have ended after each test."""
+    monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
+    yield
+    until(lambda: not our_threads(), "threads of the pool end")
+
+
+@pytest.fixture
+def source() -> Iterator[Hanging]:
+    """Return a source that hangs until the end of the test."""
+    made = Hanging()
+    yield made
+    made.let_go.set()
+
+
+def sample(links: Any, timeout_s: float | None = None, **options: Any) -> tuple[Cascade, RecordingAcquirers]:
+    """Return the sample cascade with this source for `links`, recorders for the rest."""
+    acquirers = RecordingAcquirers("size", "reputation")
+    own = {name: options.pop(name) for name in ("breaker", "cache") if name in options}
+    acquirers.feature("links", timeout_s=timeout_s, **own)(links)
+    return Cascade(sample_bundle(), acquirers, **options), acquirers
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("policy", ["raise", "reject", "default"])
+def test_a_source_that_hangs_is_timed_out(source: Hanging, way: str, policy: Any) -> None:
+    """Each policy in each way of deciding: the kind, the exact bill, who was called, and that the stage begun is charged."""
+    cascade, acquirers = sample(source, SOON, on_failure=policy)
+    if policy == "raise":
+        with pytest.raises(AcquisitionError) as caught:
+            decide(cascade, way, UNCLEAR)
+        assert (caught.value.feature, caught.value.kind, caught.value.cost) == ("links", "timeout", 3.0)
+        assert caught.value.index == (0 if "many" in way else None)
+        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer gave no answer within 0.1 s")
+    else:
+        decision = decide(cascade, way, UNCLEAR)
+        assert decision.errors[0][:3] == ("links", 2, "timeout")
+        due = ("acquisition_failed", 1, 3.0, False) if policy == "reject" else ("inconclusive", 3, 28.0, True)
+        assert (decision.reason, decision.stages, decision.cost, decision.degraded) == due
+        assert decision.trace[1].defaulted == (() if policy == "reject" else ("links",))
+    assert acquirers.asked == [("size",), *([("reputation",)] if policy == "default" else [])]
+    assert source.entered == 1
+    assert cascade._pool.counts.abandoned == 1
+    source.let_go.set()
+    until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
+    assert cascade._pool.counts.abandoned_ever == 1
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_a_source_that_answers_in_time_is_as_without_a_timeout(way: str) -> None:
+    """A time-out that is not reached changes nothing."""
+    cascade, _ = sample(lambda item: item["links"], LONG)
+    plain = Cascade(sample_bundle()).decide(UNCLEAR)
+    found = decide(cascade, way, UNCLEAR)
+    assert found._replace(elapsed_s=0.0) == plain._replace(elapsed_s=0.0)
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("raised", [ValueError("broken"), TimeoutError("its own"), StopIteration("empty")], ids=repr)
+def test_what_a_source_in_a_thread_raises_is_a_failure(way: str, raised: Exception) -> None:
+    """An exception in the pool is a failed feature with its cause; a TimeoutError of the source's own is an exception too."""
+
+    def broken(item: Any) -> float:
+        raise raised
+
+    cascade, _ = sample(broken, LONG, on_failure="reject")
+    assert decide(cascade, way, UNCLEAR).errors[0].kind == "exception"
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("timeout_s", [None, LONG])
+def test_a_coroutine_from_a_plain_function_is_refused(way: str, timeout_s: float | None) -> None:
+    """A plain function that hands on a coroutine is told how to be written, the same in every way of calling it."""
+
+    async def late(item: Any) -> float:
+        return 1.0
+
+    cascade, _ = sample(lambda item: late(item), timeout_s, on_failure="reject", breaker=CircuitBreaker())  # noqa: PLW0108
+    failure = decide(cascade, way, UNCLEAR).errors[0]
+    assert failure.kind == "wrong_type"
+    assert "write it as `async def`" in failure.message
+
+
+def test_system_exit_in_a_thread_is_raised_in_the_caller() -> None:
+    """It is no failed feature: it passes through, as it would without a thread."""
+
+    def leave(item: Any) -> float:
+        raise SystemExit(3)
+
+    cascade, _ = sample(leave, LONG, on_failure="default")
+    for call in (lambda: cascade.decide(UNCLEAR), lambda: cascade.decide_many([UNCLEAR])):
+        with pytest.raises(SystemExit):
+            call()
+
+
+def test_a_time_out_counts_from_the_moment_the_call_begins(source: Hanging) -> None:
+    """A call that waits longer than its time-out for a thread is not late; with a deadline it is taken back unbegun."""
+    pool = AcquirerPool(1)
+    busy = pool.submit(source, None)
+    until(lambda: source.entered, "the only thread is busy")
+    answered = threading.Event()
+    acquirers = RecordingAcquirers("size", "reputation")
+
+    @acquirers.feature("links", timeout_s=0.4)
+    def links(item: Any) -> float:
+        answered.set()
+        return 0.1
+
+    cascade = Cascade(sample_bundle(), acquirers, pool=pool)
+    limited = cascade.decide(UNCLEAR, deadline_s=WITHIN)
+    assert (limited.reason, limited.cost, limited.trace[0].acquired) == ("deadline", 1.0, ())
+    assert acquirers.calls == []
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(cascade.decide(UNCLEAR, known={"size": 0.0})))
+    thread.start()
+    time.sleep(0.6)  # longer than the time-out
+    assert not answered.is_set()
+    source.let_go.set()
+    thread.join(60)
+    assert results[0].errors == ()
+    assert busy.result(60) == 0.0
+    assert pool.counts.abandoned_ever == 0
+
+
+# Deadlines
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("deadline_s", [0, -1.0, -math.inf])
+@pytest.mark.parametrize("policy", ["raise", "reject", "default"])
+def test_a_deadline_already_past_costs_nothing_and_calls_nothing(way: str, deadline_s: float, policy: Any) -> None:
+    """Rejected for the deadline, no stage begun, whatever the policy or the budget."""
+    cascade, acquirers = sample(lambda item: 0.0, on_failure=policy)
+    decision = decide_within(cascade, way, UNCLEAR, deadline_s=deadline_s, budget=0.5)
+    assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 0, 0.0)
+    assert (decision.trace, decision.errors, decision.confidence) == ((), (), None)
+    assert acquirers.calls == []
+    assert our_threads() == []
+
+
+def decide_within(cascade: Any, way: str, item: Any, **options: Any) -> Any:
+    """Decide in one of the four ways, with options."""
+
+    class Bound:
+        """A cascade whose calls have these options."""
+
+        decide = staticmethod(lambda item: cascade.decide(item, **options))
+        decide_many = staticmethod(lambda items: cascade.decide_many(items, **options))
+        decide_async = staticmethod(lambda item: cascade.decide_async(item, **options))
+        decide_many_async = staticmethod(lambda items: cascade.decide_many_async(items, **options))
+
+    return decide(Bound, way, item)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("policy", ["raise", "reject", "default"])
+def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: Hanging, way: str, policy: Any) -> None:
+    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, nobody falls back."""
+    cascade, acquirers = sample(source, on_failure=policy)
+    decision = decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN)
+    assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 1, 3.0)
+    assert decision.trace[1][1:6] == ((), (), (), 2.0, {})
+    assert decision.confidence is not None
+    assert decision.errors == ()
+    assert not decision.degraded
+    assert acquirers.asked == [("size",)]
+    assert cascade._pool.counts.abandoned == 1
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_a_deadline_that_is_not_reached_changes_nothing(way: str) -> None:
+    """The same decision as without one, with the budget still in force."""
+    cascade, acquirers = sample(lambda item: item["links"])
+    decision = decide_within(cascade, way, UNCLEAR, deadline_s=1e300, budget=27.0)
+    assert (decision.reason, decision.cost, decision.stages) == ("budget", 3.0, 2)
+    assert acquirers.asked == [("size",)]
+    plain = Cascade(sample_bundle()).decide(UNCLEAR)
+    assert decide_within(cascade, way, UNCLEAR, deadline_s=math.inf)._replace(elapsed_s=0.0) == plain._replace(elapsed_s=0.0)
+
+
+def test_a_stage_is_not_begun_after_the_deadline() -> None:
+    """The first stage took all the time: it is scored, the second is not begun, and its source is not asked."""
+    started = time.perf_counter()
+    acquirers = RecordingAcquirers("links", "reputation")
+
+    @acquirers.feature("size")
+    def slow(item: Any) -> float:
+        # In this thread there is no deadline to interrupt it; the stage was begun in time.
+        while time.perf_counter() < started + 0.1:
+            time.sleep(0.01)
+        return 0.0
+
+    cascade = Cascade(sample_bundle(), acquirers)
+    deadline = started + 0.05
+    steps = walk(cascade._plan, {}, math.inf, deadline)
+    request: Any = next(steps)
+    request = steps.send(_acquire(request, UNCLEAR))
+    with pytest.raises(StopIteration) as stop:
+        steps.send(cascade._scorer.score(request.stage, request.values))
+    decision = stop.value.value
+    assert (decision.reason, decision.stages, decision.cost) == ("deadline", 1, 1.0)
+    assert acquirers.calls == []
+
+
+def test_no_item_of_many_is_begun_after_the_deadline(source: Hanging) -> None:
+    """Three items, the first hangs: at the deadline the others are not even asked for, and all three are charged alike."""
+    acquirers = Acquirers()
+    acquirers.feature("a")(source)
+    cascade = Cascade(make_bundle([["a"]]), acquirers)
+    decisions = cascade.decide_many([1, 2, 3], deadline_s=WITHIN)
+    assert [(one.reason, one.cost, one.stages) for one in decisions] == [("deadline", 1.0, 0)] * 3
+    assert source.entered == 1
+
+
+def test_many_items_side_by_side_at_the_deadline(source: Hanging) -> None:
+    """With a pool all are begun, and all are abandoned; the one that had answered goes on to its end."""
+    acquirers = Acquirers()
+    acquirers.feature("a")(lambda item: source(item) if item < 3 else 9.0)
+    pool = AcquirerPool(3)
+    cascade = Cascade(make_bundle([["a"]], weights=[[[-1.0], [1.0]]]), acquirers, pool=pool)
+    decisions = cascade.decide_many([1, 2, 3], deadline_s=WITHIN)
+    assert [one.reason for one in decisions] == ["deadline", "deadline", "confident"]
+    assert pool.counts.abandoned == 2
+
+
+def test_a_batch_source_that_hangs(source: Hanging) -> None:
+    """Its time-out is for the whole call: every item fails by the policy, once; at a deadline all are rejected for it."""
+    acquirers = Acquirers()
+    acquirers.batch("a", timeout_s=SOON)(lambda items: [source(items)] * len(items))
+    cascade = Cascade(make_bundle([["a"]]), acquirers, on_failure="reject")
+    assert [one.errors[0].kind for one in cascade.decide_many([1, 2])] == ["timeout"] * 2
+    assert source.entered == 1
+    unlimited = Acquirers()
+    unlimited.batch("a")(lambda items: [source(items)] * len(items))
+    decisions = Cascade(make_bundle([["a"]]), unlimited).decide_many([1, 2], deadline_s=WITHIN)
+    assert [(one.reason, one.cost) for one in decisions] == [("deadline", 1.0)] * 2
+    assert source.entered == 2
+
+
+def test_side_by_side_at_the_deadline(source: Hanging) -> None:
+    """Three sources at once, the second hangs: what came counts as acquired, the rest was not waited for."""
+    acquirers = Acquirers()
+    for name in "abc":
+        acquirers.feature(name)(source if name == "b" else float)
+    cascade = Cascade(make_bundle([["a", "b", "c"]]), acquirers, pool=AcquirerPool(3))
+    decision = cascade.decide(1, deadline_s=WITHIN)
+    assert (decision.reason, decision.cost, decision.stages) == ("deadline", 3.0, 0)
+    assert decision.trace[0].acquired == ("a",)
+
+
+def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: Hanging) -> None:
+    """The first of three fails and ends the item: the one that hangs is abandoned at once, one that falls back is not."""
+    for policy, reason in (("reject", "acquisition_failed"), ("default", "deadline")):
+        acquirers = Acquirers()
+        acquirers.feature("a", on_failure=policy)(lambda item: 1 / 0)  # type: ignore[arg-type]
+        acquirers.feature("b")(source)
+        cascade = Cascade(make_bundle([["a", "b"]]), acquirers, pool=AcquirerPool(2))
+        decision = cascade.decide(1, deadline_s=None if policy == "reject" else WITHIN)
+        assert decision.reason == reason
+        assert [(failure.feature, failure.kind) for failure in decision.errors] == [("a", "exception")]
+        assert decision.degraded is (policy == "default")
+        # Abandoned while it ran, or taken back before it began.
+        assert cascade._pool.counts.waiting == 0
+
+
+@pytest.mark.parametrize("deadline_s", ["1", True, math.nan])
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_a_deadline_must_be_a_number(way: str, deadline_s: Any) -> None:
+    """Anything else is refused with the value got, even without items."""
+    cascade = Cascade(sample_bundle())
+    with pytest.raises(InputError, match="deadline_s: a number of seconds is due, got"):
+        decide_within(cascade, way, UNCLEAR, deadline_s=deadline_s)
+
+
+# Refused
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("policy", ["raise", "reject", "default"])
+def test_too_many_abandoned_calls_and_the_way_back(source: Hanging, way: str, policy: Any) -> None:
+    """At the limit calls are refused by kind, without waiting and without blame for the source; when one ends, all is well."""
+    pool = AcquirerPool(1, max_abandoned=1)
+    breaker = CircuitBreaker(failures=2)
+    cascade = Cascade(sample_bundle(), registry(source, breaker), pool=pool, on_failure="reject")
+    assert [decide(cascade, way, {}).errors[0].kind for _ in range(3)] == ["timeout", "refused", "refused"]
+    assert breaker.state == "closed"
+    by_policy = Cascade(cascade.bundle, registry(source, breaker), pool=pool, on_failure=policy)
+    if policy == "raise":
+        with pytest.raises(AcquisitionError, match="the pool takes no more calls: 1 abandoned calls still run, 1 are allowed"):
+            decide(by_policy, way, {})
+    else:
+        assert decide(by_policy, way, {}).errors[0].kind == "refused"
+    assert source.entered == 1
+    source.let_go.set()
+    until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    assert decide(by_policy, way, {}).errors == ()
+
+
+def registry(source: Hanging, breaker: CircuitBreaker) -> Acquirers:
+    """Return acquirers of which the first hangs, in a stage of its own."""
+    acquirers = Acquirers()
+    acquirers.feature("size", timeout_s=SOON, breaker=breaker)(source)
+    acquirers.feature("links", timeout_s=LONG)(lambda item: 0.0)
+    acquirers.feature("reputation", timeout_s=LONG)(lambda item: 0.0)
+    return acquirers
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_time_outs_open_a_breaker(source: Hanging, way: str) -> None:
+    """Two time-outs in a row: the third item is not sent to the source."""
+    breaker = CircuitBreaker(failures=2)
+    cascade = Cascade(sample_bundle(), registry(source, breaker), on_failure="reject")
+    assert [decide(cascade, way, {}).errors[0].kind for _ in range(3)] == ["timeout", "timeout", "breaker_open"]
+    assert source.entered == 2
+    assert breaker.state == "open"
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+def test_a_deadline_tells_a_breaker_nothing(source: Hanging, way: str) -> None:
+    """The caller had no time: that is no failure of the source."""
+    breaker = CircuitBreaker(failures=1)
+    cascade, _ = sample(source, None, breaker=breaker)
+    assert decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN).reason == "deadline"
+    assert breaker.state == "closed"
+
+
+@pytest.mark.parametrize("way", ["decide", "many"])
+def test_each_call_tells_its_breaker_once(source: Hanging, way: str) -> None:
+    """Answered, failed or late, in a thread: exactly one of the three is noted, and nothing is taken back afterwards."""
+
+    class Noting(CircuitBreaker):
+        """Writes down what it is told."""
+
+        told: list[str]
+
+        def succeeded(self) -> None:
+            """Note it."""
+            self.told.append("succeeded")
+
+        def failed(self) -> None:
+            """Note it."""
+            self.told.append("failed")
+
+        def left(self) -> None:
+            """Note it."""
+            self.told.append("left")
+
+    for links, timeout_s, due in (
+        (lambda item: 0.1, LONG, "succeeded"),
+        (lambda item: 1 / 0, LONG, "failed"),
+        (source, SOON, "failed"),
+    ):
+        breaker = Noting()
+        breaker.told = []
+        cascade, _ = sample(links, timeout_s, on_failure="reject", breaker=breaker)
+        decide(cascade, way, UNCLEAR)
+        assert breaker.told == [due]
+
+
+def test_a_late_answer_is_not_cached(source: Hanging) -> None:
+    """What an abandoned call returns in the end is thrown away."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    cascade, _ = sample(source, SOON, cache=cache, on_failure="reject")
+    cascade.decide(UNCLEAR)
+    source.let_go.set()
+    until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
+    assert cache.counts.size == 0
+
+
+def test_an_interrupt_while_waiting_abandons_the_call(source: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C during the wait: it passes through, the call is given up, and a probe of the breaker is given back."""
+
+    def interrupted(*_: object) -> Any:
+        until(lambda: source.entered, "the call begins")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_pooled, "_wait", interrupted)
+    cascade, _ = sample(source, LONG)
+    with pytest.raises(KeyboardInterrupt):
+        cascade.decide(UNCLEAR)
+    assert cascade._pool.counts.abandoned == 1
+
+
+def test_an_interrupt_while_calls_are_begun_abandons_those_that_are(source: Hanging) -> None:
+    """The key function of the second cache is interrupted: the first call, side by side, is given up and not forgotten."""
+
+    def interrupted(item: Any) -> str:
+        until(lambda: source.entered, "the first call begins")
+        raise KeyboardInterrupt
+
+    acquirers = Acquirers()
+    acquirers.feature("a")(source)
+    acquirers.feature("b", cache=AcquirerCache(key=interrupted, ttl_s=1.0))(float)
+    pool = AcquirerPool(2)
+    with pytest.raises(KeyboardInterrupt):
+        Cascade(make_bundle([["a", "b"]]), acquirers, pool=pool).decide(1)
+    assert pool.counts.abandoned == 1
+
+
+def number(item: Any) -> float:
+    """Return a value; at the top level, so that it can be pickled."""
+    return 0.1
+
+
+def text(item: Any) -> str:
+    """Return a key; at the top level, so that it can be pickled."""
+    return str(item)
+
+
+def test_a_cascade_with_all_of_it_can_be_pickled() -> None:
+    """Pool, breaker, cache and time-out travel as settings; a breaker shared by two acquirers stays shared."""
+    breaker = CircuitBreaker(failures=1)
+    acquirers = Acquirers()
+    acquirers.feature("size", timeout_s=LONG, breaker=breaker, cache=AcquirerCache(key=text, ttl_s=60.0))(number)
+    acquirers.feature("links", breaker=breaker)(number)
+    acquirers.feature("reputation")(number)
+    cascade = Cascade(sample_bundle(), acquirers, pool=AcquirerPool(2), on_failure="reject")
+    cascade.decide("x")
+    copy = pickle.loads(pickle.dumps(cascade))
+    assert [copy.decide("x").cost, copy.decide("x").cost] == [28.0, 27.0]
+    first, second, _ = copy._state.entries
+    assert first.breaker is second.breaker is not breaker
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_decides_while_the_parents_source_hangs(source: Hanging) -> None:
+    """A cascade with a busy pool, an open breaker and a full cache is forked: the child begins with fresh ones."""
+    breaker = CircuitBreaker(failures=1)
+    item = {"links": 0}
+    cascade = Cascade(sample_bundle(), registry(source, breaker), pool=AcquirerPool(1, max_abandoned=1), on_failure="reject")
+    assert cascade.decide(item).errors[0].kind == "timeout"
+    assert cascade.decide(item).errors[0].kind == "breaker_open"
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            source.let_go = threading.Event()
+            source.let_go.set()
+            status = 0 if cascade.decide(item).errors == () else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert breaker.state == "open"
+
+
+def test_async_acquirers_need_async_deciding_unless_a_batch_one_serves() -> None:
+    """`decide_many` uses the batch acquirer where there is one, so an async one for single items does not stand in its way."""
+
+    async def size(item: Any) -> float:
+        return 3.0
+
+    acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
+    acquirers.feature("size")(size)
+    cascade = Cascade(sample_bundle(), acquirers)
+    assert cascade.decide_many([{"size": 3.0}])[0].label == "spam"
+    with pytest.raises(BindError, match="decide: the acquirer of 'size' is async"):
+        cascade.decide({"size": 3.0})
