@@ -12,18 +12,25 @@ The way of an item, one module each::
     decision     what happened, with its bill
     cascade      the face of it all
 
-Nothing here imports `emsco_train`, and importing this package does not load onnxruntime.
+Nothing here imports `emsco_train`. Importing this package is quick: a name is loaded when it is first used, so that the commands
+answer `--help` at once, and onnxruntime is loaded by the first cascade.
 """
 
-from emsco_runtime._columns import ColumnDecisions
-from emsco_runtime.acquirers import Acquirers
-from emsco_runtime.bundle import Bundle, read_bundle
-from emsco_runtime.cascade import Cascade
-from emsco_runtime.decision import Decision, Failure, StageRecord
-from emsco_runtime.errors import AcquisitionError, BindError, BundleError, BundleVersionError, EmscoError, InputError
-from emsco_runtime.manifest import Manifest
-from emsco_runtime.meter import Meter
-from emsco_runtime.publish import write_bundle
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emsco_runtime._columns import ColumnDecisions
+    from emsco_runtime.acquirers import Acquirers
+    from emsco_runtime.bundle import Bundle, read_bundle
+    from emsco_runtime.cascade import Cascade
+    from emsco_runtime.decision import Decision, Failure, StageRecord
+    from emsco_runtime.errors import AcquisitionError, BindError, BundleError, BundleVersionError, EmscoError, InputError
+    from emsco_runtime.manifest import Manifest
+    from emsco_runtime.meter import Meter
+    from emsco_runtime.publish import write_bundle
 
 __version__ = "0.1.0.dev0"
 
@@ -46,3 +53,33 @@ __all__ = [
     "read_bundle",
     "write_bundle",
 ]
+
+_HOMES = {
+    "Acquirers": "emsco_runtime.acquirers",
+    "AcquisitionError": "emsco_runtime.errors",
+    "BindError": "emsco_runtime.errors",
+    "Bundle": "emsco_runtime.bundle",
+    "BundleError": "emsco_runtime.errors",
+    "BundleVersionError": "emsco_runtime.errors",
+    "Cascade": "emsco_runtime.cascade",
+    "ColumnDecisions": "emsco_runtime._columns",
+    "Decision": "emsco_runtime.decision",
+    "EmscoError": "emsco_runtime.errors",
+    "Failure": "emsco_runtime.decision",
+    "InputError": "emsco_runtime.errors",
+    "Manifest": "emsco_runtime.manifest",
+    "Meter": "emsco_runtime.meter",
+    "StageRecord": "emsco_runtime.decision",
+    "read_bundle": "emsco_runtime.bundle",
+    "write_bundle": "emsco_runtime.publish",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'emsco_runtime' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
