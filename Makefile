@@ -8,7 +8,7 @@ WHEEL_READY := $(WHEEL_VENV)/.ready
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit wheel bench proofs schemas format clean
+.PHONY: help demo test lint unit wheel bench experiments proofs schemas format clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +52,13 @@ bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/logistic.py
 	$(BIN)/python benchmarks/exhaustive.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/nsl_kdd.py
+
+experiments: $(READY)  ## the long measurements of docs/experiments.md; needs the shared data, and an hour or two
+	$(BIN)/python benchmarks/landscapes.py
+	$(BIN)/python benchmarks/spambase.py
+	$(BIN)/python benchmarks/nsl_kdd.py --full
+	$(BIN)/python benchmarks/nsl_kdd.py --full --classes 5
 
 proofs: $(READY)  ## the long forms of the tests
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

@@ -17,15 +17,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from emsco_runtime.meter import Meter
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Certificate",
+    "CertifiedChoice",
     "CostSummary",
+    "CoverageBounds",
     "Data",
     "Expected",
     "Feature",
@@ -33,12 +37,14 @@ __all__ = [
     "GoldenDecision",
     "Group",
     "Label",
+    "LabelBounds",
     "Manifest",
     "Model",
     "Provenance",
     "RawValue",
     "Stage",
     "StageExits",
+    "WrongShare",
     "digest",
 ]
 
@@ -55,6 +61,9 @@ Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256,
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Cost: TypeAlias = Annotated[float, Field(ge=0)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
+# A promise that is broken more often than kept is none: hence from 0.5. Nothing counted on rows is certain: hence below 1.
+Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Threshold: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 RawValue: TypeAlias = bool | float | str | None
@@ -139,6 +148,92 @@ class Expected(_Record):
     cost: CostSummary
 
 
+class CoverageBounds(_Record):
+    """Bounds on the share of items that are accepted, each at the certificate's confidence."""
+
+    lower: Share
+    upper: Share
+
+
+class WrongShare(_Record):
+    """How many of some rows were accepted with a wrong label, and the upper bound on that share; 1 where there are no rows."""
+
+    rows: Count
+    wrong: Count
+    upper: Share
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        _check_bound(self.wrong, self.rows, self.upper)
+        return self
+
+
+class LabelBounds(_Record):
+    """What is known of one label: errors among items accepted as it, and among items that truly have it."""
+
+    label: Label
+    accepted_as: WrongShare
+    true: WrongShare
+
+
+class CertifiedChoice(_Record):
+    """The designs that stood in line, in the order that validation gave them: the walk stopped at the first that failed."""
+
+    candidates: Annotated[int, Field(ge=1)]
+    tested: Annotated[int, Field(ge=1)]
+    passed: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.passed > self.candidates or self.tested != min(self.passed + 1, self.candidates):
+            told = f"{self.passed} passed, {self.tested} tested, of {self.candidates} candidates"
+            raise _contradiction(f"{told}, although testing stops at the first failure and not before")
+        return self
+
+
+class Certificate(_Record):
+    """The promise: of the items accepted, at most the share `max_error` is wrong, at this confidence.
+
+    With the method "clopper-pearson" the design was fixed beforehand, and `max_error` is its exact upper bound. With
+    "fixed-sequence" the user gave `max_error`, and the design was chosen among those that passed a test of it; such a design's
+    own bound may flatter it, and is not kept. Bounds on coverage and per label are each separate, at the same confidence;
+    where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
+    """
+
+    method: Literal["clopper-pearson", "fixed-sequence"]
+    split: Literal["certify"] = "certify"
+    scope: Literal["no budget, no deadline, no fallback"] = "no budget, no deadline, no fallback"
+    confidence: Confidence
+    max_error: Share
+    rows: Annotated[int, Field(ge=1)]
+    accepted: Count
+    wrong: Count
+    coverage: CoverageBounds
+    labels: Annotated[tuple[LabelBounds, ...], Field(min_length=2, max_length=MAX_LABELS)]
+    joint: bool
+    choice: CertifiedChoice | None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.accepted > self.rows:
+            raise _contradiction(f"{self.accepted} accepted of {self.rows} rows")
+        _check_bound(self.wrong, self.accepted, self.max_error)
+        if not self.coverage.lower <= self.accepted / self.rows <= self.coverage.upper:
+            told = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
+            raise _contradiction(f"{self.accepted} accepted of {self.rows} rows and {told} on coverage")
+        accepted_as = [bounds.accepted_as for bounds in self.labels]
+        if (sum(part.rows for part in accepted_as), sum(part.wrong for part in accepted_as)) != (self.accepted, self.wrong):
+            raise _contradiction(f"the labels do not add up to {self.accepted} accepted and {self.wrong} wrong")
+        # Fewer are possible: a row may have a label that training never saw.
+        true = [bounds.true for bounds in self.labels]
+        if sum(part.rows for part in true) > self.rows or sum(part.wrong for part in true) > self.wrong:
+            raise _contradiction(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
+        if not (self.method == "fixed-sequence") == self.joint == (self.choice is not None):
+            told = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
+            raise _contradiction(f"{told}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
+        return self
+
+
 class GoldenDecision(_Record):
     """The decision that a golden item must get."""
 
@@ -188,9 +283,19 @@ class Manifest(_Record):
     groups: Annotated[tuple[Group, ...], Field(max_length=MAX_FEATURES)] = ()
     stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=MAX_STAGES)]
     expected: Expected
-    certificate: None = None
+    certificate: Certificate | None = None
     golden: Annotated[tuple[Golden, ...], Field(min_length=1, max_length=MAX_GOLDEN)]
     provenance: Provenance
+
+    @field_validator("certificate")
+    @classmethod
+    def _same_labels(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
+        # Labels that are at fault themselves are not there to compare with; their own error is told.
+        if certificate is not None and "labels" in info.data:
+            certified = tuple(bounds.label for bounds in certificate.labels)
+            if certified != info.data["labels"]:
+                raise _contradiction(f"its labels are {list(certified)}, the bundle's are {list(info.data['labels'])}")
+        return certificate
 
     def meter(self) -> Meter:
         """Return the cost function over this bundle's features and groups."""
@@ -203,6 +308,16 @@ class Manifest(_Record):
     def sealed(self) -> Manifest:
         """Return this manifest with the `id` that its content has."""
         return self.model_copy(update={"id": digest(self.model_dump(mode="json"))})
+
+
+def _check_bound(wrong: int, rows: int, upper: float) -> None:
+    if wrong > rows or upper < (wrong / rows if rows else 1):
+        raise _contradiction(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
+
+
+def _contradiction(told: str) -> PydanticCustomError:
+    # The text goes in as a value: what stands in braces in a label must not be taken for a field of the message.
+    return PydanticCustomError("contradiction", "the certificate contradicts itself: {told}", {"told": told})
 
 
 def digest(document: dict[str, Any]) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 
 from emsco_runtime.manifest import CostSummary
 
-__all__ = ["percent", "summarise_costs"]
+__all__ = ["percent", "percent_at_least", "percent_at_most", "summarise_costs"]
+
+_DIGITS = 3
 
 
 def summarise_costs(costs: Sequence[float]) -> CostSummary:
@@ -40,3 +43,31 @@ def percent(part: int, whole: int) -> str:
     'n/a'
     """
     return f"{100 * part / whole:.2f} %" if whole else "n/a"
+
+
+def percent_at_most(bound: float) -> str:
+    """Return an upper bound as text; what is cut off is rounded up, so that no more is said than is known.
+
+    Examples
+    --------
+    >>> percent_at_most(0.03), percent_at_most(0.021301), percent_at_most(0.0000123456)
+    ('3 %', '2.14 %', '0.00124 %')
+    """
+    return _rounded(bound, ROUND_CEILING)
+
+
+def percent_at_least(bound: float) -> str:
+    """Return a lower bound as text; what is cut off is rounded down.
+
+    Examples
+    --------
+    >>> percent_at_least(0.95), percent_at_least(0.78999), percent_at_least(0.0)
+    ('95 %', '78.9 %', '0 %')
+    """
+    return _rounded(bound, ROUND_FLOOR)
+
+
+def _rounded(share: float, rounding: str) -> str:
+    # In decimal figures, as the number is written: in binary ones, 0.07 * 100 is above 7 and would be rounded up to 7.01.
+    shown = Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(repr(share)) * 100)
+    return f"{shown.normalize():f} %"

@@ -3,13 +3,15 @@
 The way of the data, one room each::
 
     data        a table, its features, labels and splits: a `Problem`;  costs: what features cost
-    logistic    fits of many feature sets, to convergence;  stage_model: the one function that fits a stage
+    logistic    fits of many feature sets, to convergence;  stage_model: the one place that fits a stage
     scoring     feature sets -> packed bits -> the objectives of designs
     genetic     the genetic algorithm;  exact: every design;  searches: both of them, on a problem;  sweep: at many settings
     designs     chromosomes, `Design`, and the `Front` to choose from
     stages      the stages of one design as ONNX, and what they do with rows
-    bundling    golden items, verification through the runtime, and the export
+    guarantee   bounds on errors, certificates, calibration
+    bundling    golden items, verification through the runtime, and the export of a design
     estimator   the scikit-learn face of all of it
+    runs        the command-line face: table files -> a run folder -> a bundle;  report: its page
 
 Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick; a name is loaded when it is first used.
 """
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from emsco_train.designs.design import Design
     from emsco_train.designs.front import Front
     from emsco_train.errors import (
+        CertificationError,
         ConfidenceWarning,
         ConversionError,
         DataError,
@@ -47,7 +50,10 @@ if TYPE_CHECKING:
     )
     from emsco_train.estimator.classifier import EmscoClassifier
     from emsco_train.genetic.checkpoint import CheckpointError, Checkpoints
-    from emsco_train.searches import Outcome, evolve, exhaustive, run_search
+    from emsco_train.progress import Progress
+    from emsco_train.report.writing import write_report
+    from emsco_train.runs.exporting import RunExport, export_run
+    from emsco_train.searches import Outcome, evolve, exhaustive, run_evolve, run_search
     from emsco_train.settings import Constraints, Settings
     from emsco_train.stages.cascade_model import CascadeModel
     from emsco_train.sweep import sweep_settings, sweep_thresholds
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CascadeModel",
+    "CertificationError",
     "CheckpointError",
     "Checkpoints",
     "ConfidenceWarning",
@@ -73,6 +80,8 @@ __all__ = [
     "Front",
     "Outcome",
     "Problem",
+    "Progress",
+    "RunExport",
     "SelectionError",
     "Settings",
     "Shares",
@@ -86,15 +95,19 @@ __all__ = [
     "evolve",
     "exhaustive",
     "export_design",
+    "export_run",
+    "run_evolve",
     "run_search",
     "sweep_settings",
     "sweep_thresholds",
     "verify",
+    "write_report",
 ]
 
 _ERRORS = "emsco_train.errors"
 _HOMES = {
     "CascadeModel": "emsco_train.stages.cascade_model",
+    "CertificationError": _ERRORS,
     "CheckpointError": "emsco_train.genetic.checkpoint",
     "Checkpoints": "emsco_train.genetic.checkpoint",
     "ConfidenceWarning": _ERRORS,
@@ -113,6 +126,8 @@ _HOMES = {
     "Front": "emsco_train.designs.front",
     "Outcome": "emsco_train.searches",
     "Problem": "emsco_train.data.problem",
+    "Progress": "emsco_train.progress",
+    "RunExport": "emsco_train.runs.exporting",
     "SelectionError": _ERRORS,
     "Settings": "emsco_train.settings",
     "Shares": "emsco_train.data.splits",
@@ -126,10 +141,13 @@ _HOMES = {
     "evolve": "emsco_train.searches",
     "exhaustive": "emsco_train.searches",
     "export_design": "emsco_train.bundling.export",
+    "export_run": "emsco_train.runs.exporting",
+    "run_evolve": "emsco_train.searches",
     "run_search": "emsco_train.searches",
     "sweep_settings": "emsco_train.sweep",
     "sweep_thresholds": "emsco_train.sweep",
     "verify": "emsco_train.bundling.verification",
+    "write_report": "emsco_train.report.writing",
 }
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]

@@ -8,6 +8,7 @@
         ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
         ├── FitError                    a stage model did not converge, or its classifier failed
         ├── SelectionError              no design of a front satisfies the wish
+        ├── CertificationError          no design can be promised to have an error as small as wished
         └── ExportError                 a bundle cannot be made
             ├── ConversionError         a classifier has no faithful ONNX graph
             └── VerificationError       runtime and training disagree about a row
@@ -22,6 +23,7 @@ from __future__ import annotations
 from emsco_runtime.errors import EmscoError
 
 __all__ = [
+    "CertificationError",
     "ConfidenceWarning",
     "ConversionError",
     "DataError",
@@ -67,6 +69,33 @@ class SelectionError(TrainError):
         super().__init__(message, nearest)
         self.message = message
         self.nearest = nearest
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return self.message
+
+
+class CertificationError(TrainError):
+    """No design can be promised to have an error as small as wished.
+
+    Parameters
+    ----------
+    message
+        The wish, the nearest design, its bound, and about how many rows it would take.
+    nearest
+        Id of the nearest design; None when there is none.
+    bound
+        Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
+    rows_needed
+        About how many accepted rows it would take, if the true error is half of the wished one.
+    """
+
+    def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:
+        super().__init__(message, nearest, bound, rows_needed)
+        self.message = message
+        self.nearest = nearest
+        self.bound = bound
+        self.rows_needed = rows_needed
 
     def __str__(self) -> str:
         """Return the message alone."""

@@ -1,32 +1,33 @@
-"""The two searches of a problem, and the choice between them: genetic where it must be, exact where it can be."""
+"""The two searches of a problem, and the choice between them: genetic where it must be, exact where it can be.
+
+What a time limit and Ctrl-C do is the same rule everywhere: keep what is true, and say so. The genetic algorithm and its polish
+keep the front so far. A part of an exact search is no front, since what was not yet visited may dominate it: out of time, it is
+an error, and Ctrl-C goes on to the caller.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
 
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import ExactFront, Progress, enumerate_front
-from emsco_train.exact.plan import estimate
+from emsco_train.exact_search import MOST_SECONDS, Bounds, is_affordable, search_exactly
 from emsco_train.genetic.checkpoint import Checkpoints
-from emsco_train.genetic.evolution import OnGeneration, Stopped, evolve_population
-from emsco_train.genetic.pareto import violations
-from emsco_train.genetic.polish import polish_population
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings
+from emsco_train.genetic.evolution import Evolution, OnGeneration, Stopped, evolve_population
+from emsco_train.genetic.pace import OnStep, Step, TimeLimit
+from emsco_train.genetic.polish import Polish, PolishEnd, polish_population
+from emsco_train.settings import Constraints, Settings, checked_seed
 from emsco_train.workbench import Workbench
 
 __all__ = [
     "Method",
+    "OnGeneration",
+    "OnStep",
     "Outcome",
+    "Step",
     "evolve",
     "exhaustive",
     "is_affordable",
@@ -37,10 +38,6 @@ __all__ = [
 ]
 
 Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
-
-# "auto" searches exactly what is estimated to take no longer than this, and has no more features (2**n sets are fitted).
-_AFFORDABLE_S = 60.0
-_AFFORDABLE_FEATURES = 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +51,15 @@ class Outcome:
     method
         "evolve" or "exhaustive".
     stopped
-        Why it ended: "complete" for the exact search, else as in `Evolution`.
+        Why it ended: "complete" for the exact search, else as in `Evolution`. "time" and "interrupted" also where it was the
+        polish that was cut short: the front is then the best so far.
     designs
         Designs evaluated (or covered, by the exact search).
     fits
         Feature sets fitted.
+    polished
+        How the polish ended, as in `Polish`; "skipped" if it was asked for but the generations were cut short before it; None if
+        it was not asked for.
     """
 
     front: Front
@@ -66,6 +67,7 @@ class Outcome:
     stopped: Stopped | Literal["complete"]
     designs: int
     fits: int
+    polished: PolishEnd | Literal["skipped"] | None = None
 
 
 def evolve(
@@ -74,6 +76,7 @@ def evolve(
     *,
     seed: int = 0,
     on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     time_limit: float | None = None,
     jobs: int | None = None,
@@ -85,6 +88,7 @@ def evolve(
         seed=seed,
         jobs=jobs,
         on_generation=on_generation,
+        on_progress=on_progress,
         checkpoints=checkpoints,
         time_limit=time_limit,
     ).front
@@ -99,7 +103,8 @@ def exhaustive(
     constraints: Constraints | None = None,
     ties: Literal["count", "all"] = "count",
     max_designs: int = 100_000,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: OnStep | None = None,
+    time_limit: float | None = None,
     jobs: int | None = None,
 ) -> Front:
     """Return the complete front: every non-dominated objective vector, its representative design and how many are tied on it.
@@ -110,11 +115,12 @@ def exhaustive(
         The problem.
     max_stages, allow_exclusion, pinned, constraints
         As in `Settings`.
-    ties, max_designs, on_progress, jobs
+    ties, max_designs, on_progress, time_limit, jobs
         As in `run_exhaustive`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
     >>> problem = Problem.of(X, X[:, 0] + X[:, 1] + rng.normal(size=300) > 0, costs=[3, 1, 1], threshold=0.8)
@@ -124,7 +130,9 @@ def exhaustive(
     settings = Settings(
         max_stages=max_stages, allow_exclusion=allow_exclusion, pinned=pinned, constraints=constraints or Constraints()
     )
-    return run_exhaustive(problem, settings, ties=ties, max_designs=max_designs, on_progress=on_progress, jobs=jobs).front
+    return run_exhaustive(
+        problem, settings, ties=ties, max_designs=max_designs, on_progress=on_progress, time_limit=time_limit, jobs=jobs
+    ).front
 
 
 def run_evolve(
@@ -134,6 +142,7 @@ def run_evolve(
     seed: int = 0,
     jobs: int | None = None,
     on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     time_limit: float | None = None,
     workbench: Workbench | None = None,
@@ -151,13 +160,30 @@ def run_evolve(
         Same seed, same data, same settings: the same front, whatever the number of jobs.
     jobs
         Threads for the fits; None for all cores.
-    on_generation, checkpoints, time_limit
-        As in `evolve_population`.
+    on_generation
+        Called with a `Generation` after each one.
+    on_progress
+        Called with a `Step` several times a second, while the first generation is evaluated and during the polish.
+    checkpoints
+        Where to keep the state, and whether to begin from it. A run that is killed and resumed, however often, ends with the
+        front of an unbroken one.
+    time_limit
+        Seconds for generations and polish together; the best front so far is returned, and `stopped` is "time".
     workbench, threshold
         A workbench of this problem whose fits are to be shared, and which of its thresholds to search at.
 
+    Raises
+    ------
+    DesignError
+        If settings, seed, jobs or time limit are no such things, or do not fit the problem.
+    CheckpointError
+        If the checkpoint is unreadable, or belongs to other data, settings or another seed.
+    KeyboardInterrupt
+        If Ctrl-C comes before any design was evaluated. Later, the best front so far is returned, and `stopped` is "interrupted".
+
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 4))
     >>> problem = Problem.of(X, (X @ [2.0, 1.0, 0.5, 0.0] + rng.normal(size=300) > 0), costs=[5, 1, 1, 1], threshold=0.8)
@@ -165,17 +191,21 @@ def run_evolve(
     >>> outcome.stopped, outcome.fits <= 15, outcome.front.select().coverage > 0.5
     ('generations', True, True)
     """
+    limit = TimeLimit.of(time_limit)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
     chosen = settings or Settings()
     found = evolve_population(
-        bench.evaluator(threshold), chosen, seed=seed, on_generation=on_generation, checkpoints=checkpoints, time_limit=time_limit
+        bench.evaluator(threshold),
+        chosen,
+        seed=seed,
+        on_generation=on_generation,
+        on_step=on_progress,
+        checkpoints=None if checkpoints is None else _addressed(checkpoints, problem, bench, threshold),
+        time_limit=limit.left(),
     )
-    chromosomes, ties, evaluations = found.chromosomes, found.ties, found.evaluations
-    if chosen.polish and found.stopped != "interrupted":
-        polished = polish_population(bench.evaluator(threshold), chosen, found.population, seed=seed)
-        chromosomes, ties, evaluations = polished.chromosomes, polished.ties, evaluations + polished.evaluations
-    front = bench.front(bench.designs(chromosomes, ties.tolist(), threshold))
-    return Outcome(front, "evolve", found.stopped, evaluations, bench.bits.fits)
+    if not chosen.polish:
+        return _evolved(found, None, bench, threshold)
+    return _polished(found, chosen, bench, threshold, seed=seed, limit=limit, on_progress=on_progress)
 
 
 def run_exhaustive(
@@ -184,9 +214,10 @@ def run_exhaustive(
     *,
     ties: Literal["count", "all"] = "count",
     max_designs: int = 100_000,
-    max_seconds: float = 3600.0,
+    max_seconds: float = MOST_SECONDS,
+    time_limit: float | None = None,
     jobs: int | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: OnStep | None = None,
     workbench: Workbench | None = None,
     threshold: int = 0,
 ) -> Outcome:
@@ -203,38 +234,30 @@ def run_exhaustive(
     max_designs
         Most designs to list with ties="all"; more are refused.
     max_seconds
-        A search that is estimated to take longer is refused.
+        A search that is estimated to take longer is refused. The estimate is of the designs, not of the fits before.
+    time_limit
+        In place of `max_seconds`, seconds that it may take: what is estimated to take longer is refused, and what does take
+        longer ends with an error. There is no partial result: designs not yet visited may dominate what was found.
     jobs
         Threads; None for all cores.
     on_progress
-        Called several times a second with a `Progress`.
+        Called with a `Step` several times a second, in the calling thread. What it raises ends the search.
     workbench, threshold
         As in `run_evolve`.
+
+    Raises
+    ------
+    DesignError
+        If the search is too large or runs out of time, or if arguments do not fit.
+    KeyboardInterrupt
+        If Ctrl-C comes at any time: nothing is kept but the fits, in the workbench.
     """
+    limit = TimeLimit.of(time_limit)
     workers = worker_count(jobs)
     bench = workbench or Workbench(problem, jobs=workers)
-    chosen = (settings or Settings()).resolved(len(problem.names))
-    n = len(problem.names)
-    # Refuse before 2**n fits are made.
-    work = estimate(n, _stages(chosen), len(problem.validation), allow_exclusion=chosen.allow_exclusion, jobs=workers)
-    if work.seconds_estimate > max_seconds:
-        told = f"{work.designs:,} designs would take about {work.seconds_estimate:,.0f} s, {max_seconds:,.0f} s are allowed"
-        raise DesignError(f"the exact search is too large: {told}. Lower max_stages, raise max_seconds, or use search='evolve'")
-    exact = enumerate_front(
-        _set_bits(bench, n, threshold),
-        n,
-        max_stages=_stages(chosen),
-        allow_exclusion=chosen.allow_exclusion,
-        pinned=sum(1 << position for position in chosen.pinned),
-        jobs=workers,
-        ties=ties,
-        max_designs=max_designs,
-        max_seconds=max_seconds,
-        on_progress=on_progress,
-    )
-    population, counts = _listed(exact, chosen, bench, threshold)
-    front = bench.front(bench.designs(population, counts, threshold))
-    return Outcome(front, "exhaustive", "complete", exact.designs, bench.bits.fits)
+    allowed = max_seconds if limit.seconds is None else limit.seconds
+    bounds = Bounds(ties, max_designs, allowed, workers)
+    return _exact(bench, settings or Settings(), threshold, bounds, limit=limit, on_progress=on_progress)
 
 
 def run_search(
@@ -244,6 +267,10 @@ def run_search(
     method: Method = "auto",
     seed: int = 0,
     jobs: int | None = None,
+    on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
+    checkpoints: Checkpoints | None = None,
+    time_limit: float | None = None,
     workbench: Workbench | None = None,
     threshold: int = 0,
 ) -> Outcome:
@@ -252,31 +279,111 @@ def run_search(
     Parameters
     ----------
     method
-        "evolve", "exhaustive", or "auto": exact if it is estimated to take under a minute, else genetic.
+        "evolve", "exhaustive", or "auto": exact if it is estimated to take under a minute on one core and less than the time
+        limit, else genetic. The choice depends on problem, settings and time limit alone, not on the machine or on the jobs.
     problem, settings, seed, jobs, workbench, threshold
         As in `run_evolve`.
+    on_generation
+        Called with a `Generation` after each one, by the genetic search.
+    on_progress
+        Called with a `Step` several times a second, by both.
+    checkpoints
+        As in `run_evolve`. The exact search keeps none and begins anew; that of another run is refused here too.
+    time_limit
+        Seconds. The genetic search returns its front so far, see `run_evolve`; the exact one has none, see `run_exhaustive`.
+
+    Raises
+    ------
+    DesignError, CheckpointError, KeyboardInterrupt
+        As `run_evolve` and `run_exhaustive` do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4))
+    >>> problem = Problem.of(X, (X @ [2.0, 1.0, 0.5, 0.0] + rng.normal(size=300) > 0), costs=[5, 1, 1, 1], threshold=0.8)
+    >>> phases = []
+    >>> outcome = run_search(problem, on_progress=lambda step: phases.append(step.phase))
+    >>> outcome.method, outcome.stopped, sorted(set(phases))
+    ('exhaustive', 'complete', ['designs', 'fits'])
     """
     if method not in ("auto", "evolve", "exhaustive"):
         raise DesignError(f"search is {method!r}: 'auto', 'evolve' or 'exhaustive' is due")
+    limit = TimeLimit.of(time_limit)
+    chosen, whole = settings or Settings(), checked_seed(seed)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
-    if method == "exhaustive" or (method == "auto" and is_affordable(problem, settings or Settings(), worker_count(jobs))):
-        return run_exhaustive(problem, settings, jobs=jobs, workbench=bench, threshold=threshold)
-    return run_evolve(problem, settings, seed=seed, jobs=jobs, workbench=bench, threshold=threshold)
+    if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, limit.seconds)):
+        if checkpoints is not None:
+            _addressed(checkpoints, problem, bench, threshold).load(chosen.resolved(len(problem.names)).digest(), whole)
+        bounds = Bounds(seconds=MOST_SECONDS if limit.seconds is None else limit.seconds, jobs=worker_count(jobs))
+        return _exact(bench, chosen, threshold, bounds, limit=limit, on_progress=on_progress)
+    return run_evolve(
+        problem,
+        chosen,
+        seed=whole,
+        jobs=jobs,
+        on_generation=on_generation,
+        on_progress=on_progress,
+        checkpoints=checkpoints,
+        time_limit=limit.left(),
+        workbench=bench,
+        threshold=threshold,
+    )
 
 
-def is_affordable(problem: Problem, settings: Settings, jobs: int) -> bool:
-    """Return whether "auto" searches this problem exactly: few features, and an estimate of at most a minute."""
-    n = len(problem.names)
-    # Other classifiers are fitted one by one, each far dearer than a logistic regression.
-    if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None:
-        return False
-    chosen = settings.resolved(n)
-    work = estimate(n, _stages(chosen), len(problem.validation), allow_exclusion=chosen.allow_exclusion, jobs=jobs)
-    return work.seconds_estimate <= _AFFORDABLE_S
+def _exact(
+    bench: Workbench, settings: Settings, threshold: int, bounds: Bounds, *, limit: TimeLimit, on_progress: OnStep | None
+) -> Outcome:
+    found = search_exactly(bench, settings, threshold, bounds, limit=limit, on_progress=on_progress)
+    front = bench.front(bench.designs(found.population, found.ties, threshold))
+    return Outcome(front, "exhaustive", "complete", found.designs, bench.bits.fits)
 
 
-def _stages(settings: Settings) -> int:
-    return settings.max_stages or 1
+def _addressed(checkpoints: Checkpoints, problem: Problem, bench: Workbench, threshold: int) -> Checkpoints:
+    """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
+    if checkpoints.problem:
+        return checkpoints
+    return replace(checkpoints, problem=replace(problem, thresholds=bench.thresholds[threshold]).digest())
+
+
+def _evolved(found: Evolution, polished: Literal["skipped", "interrupted"] | None, bench: Workbench, threshold: int) -> Outcome:
+    """Return the outcome of the generations alone."""
+    front = bench.front(bench.designs(found.chromosomes, found.ties.tolist(), threshold))
+    stopped: Stopped = "interrupted" if polished == "interrupted" else found.stopped
+    return Outcome(front, "evolve", stopped, found.evaluations, bench.bits.fits, polished)
+
+
+def _polished(
+    found: Evolution,
+    settings: Settings,
+    bench: Workbench,
+    threshold: int,
+    *,
+    seed: int,
+    limit: TimeLimit,
+    on_progress: OnStep | None,
+) -> Outcome:
+    """Return the outcome of generations and polish; what the generations found is never lost, whatever stops the polish."""
+    if found.stopped in ("interrupted", "time"):
+        return _evolved(found, "skipped", bench, threshold)
+    left = limit.left()
+    evaluator = bench.evaluator(threshold)
+    try:
+        done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=left, on_step=on_progress)
+    except KeyboardInterrupt:
+        return _evolved(found, "interrupted", bench, threshold)
+    front = bench.front(bench.designs(done.chromosomes, done.ties.tolist(), threshold))
+    evaluations = found.evaluations + done.evaluations
+    return Outcome(front, "evolve", _ended(found, done, settings, left), evaluations, bench.bits.fits, done.stopped)
+
+
+def _ended(found: Evolution, done: Polish, settings: Settings, left: float | None) -> Stopped:
+    """Return why the whole search ended; seconds that the polish has of its own are no time limit."""
+    own = settings.polish_seconds
+    if done.stopped == "interrupted" or (done.stopped == "time" and left is not None and (own is None or left < own)):
+        return done.stopped
+    return found.stopped
 
 
 def worker_count(jobs: object) -> int:
@@ -286,27 +393,3 @@ def worker_count(jobs: object) -> int:
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise DesignError(f"jobs is {jobs!r}: a whole number from 1, or None for all cores, is due")
     return jobs
-
-
-def _set_bits(bench: Workbench, n: int, threshold: int) -> SetBits:
-    """Fit every feature set and lay the bits out by mask."""
-    masks = np.arange(1, 2**n)
-    sets = ((masks[:, None] >> np.arange(n)) & 1).astype(np.bool_)
-    rows = bench.bits.rows(sets)
-    empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
-    confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
-    right = np.concatenate([empty, bench.bits.right(threshold)[rows]])
-    cost = np.concatenate([[0], bench.units.cost(sets)])
-    return SetBits(confident, right, cost, rows=bench.bits.items)
-
-
-def _listed(exact: ExactFront, settings: Settings, bench: Workbench, threshold: int) -> tuple[NDArray[np.int8], list[int]]:
-    """Return the designs of the exact front that satisfy the constraints, with their ties."""
-    offset = bench.evaluator(threshold).offset
-    objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)
-    kept = np.flatnonzero(violations(objectives, settings.constraints) == 0)
-    if exact.tied is None:
-        return exact.chromosomes[kept], exact.ties[kept].tolist()
-    tied = [exact.tied[index] for index in kept.tolist()]
-    counts = [len(designs) for designs in tied for _ in range(len(designs))]
-    return (np.concatenate(tied) if tied else exact.chromosomes[:0]), counts

@@ -5,15 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
-__all__ = ["MAX_STAGES", "Constraints", "Settings", "is_integer", "round_half_up"]
+__all__ = [
+    "MAX_STAGES",
+    "Constraints",
+    "Settings",
+    "checked_seed",
+    "checked_time_limit",
+    "is_integer",
+    "pinned_positions",
+    "round_half_up",
+]
 
 # Chromosomes are int8, and the local search numbers the stages and the gaps between them.
 MAX_STAGES = 60
@@ -30,9 +39,66 @@ def round_half_up(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     """Return whether a value is an integer, of Python or numpy; True and False are not meant as numbers."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def checked_seed(seed: object) -> int:
+    """Return a seed as a plain integer, or raise: the one check of seeds.
+
+    Examples
+    --------
+    >>> checked_seed("7")
+    Traceback (most recent call last):
+    emsco_train.errors.DesignError: seed is '7': a whole number, 0 or more, is due
+    """
+    if not is_integer(seed) or seed < 0:
+        raise DesignError(f"seed is {seed!r}: a whole number, 0 or more, is due")
+    return int(seed)
+
+
+def checked_time_limit(time_limit: object) -> float | None:
+    """Return a time limit in seconds, or None for no limit; raise for what is neither.
+
+    Examples
+    --------
+    >>> checked_time_limit(60), checked_time_limit(None)
+    (60.0, None)
+    """
+    if time_limit is None:
+        return None
+    if not is_number(time_limit) or time_limit < 0:
+        raise DesignError(f"time_limit is {time_limit!r}: a number of seconds, 0 or more, is due, or None for no limit")
+    return float(time_limit)
+
+
+def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions of features given by name or by position.
+
+    Parameters
+    ----------
+    pinned
+        A sequence of names, positions, or both.
+    names
+        The features in column order.
+
+    Examples
+    --------
+    >>> pinned_positions(["size", 0], ["age", "size"])
+    (1, 0)
+    """
+    if isinstance(pinned, str) or not hasattr(pinned, "__iter__"):
+        raise DesignError(f"pinned is {pinned!r}: a list of feature names or positions is due")
+    found = []
+    for one in pinned:
+        if is_integer(one):
+            found.append(int(one))
+        elif one in names:
+            found.append(list(names).index(one))
+        else:
+            raise DesignError(f"pinned holds {one!r}, which is no feature (features: {', '.join(names)})")
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,15 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.searches import Method, Outcome, run_evolve, run_search
-from emsco_train.settings import Settings
+from emsco_train.searches import Method, OnGeneration, OnStep, Outcome, run_evolve, run_search, worker_count
+from emsco_train.settings import Settings, checked_time_limit
 from emsco_train.workbench import Workbench
 
 __all__ = ["ThresholdSweep", "Trial", "settings_score", "sweep_settings", "sweep_thresholds"]
@@ -32,14 +32,17 @@ class ThresholdSweep:
     front
         The designs of all thresholds; fitness compares designs of the same threshold.
     outcomes
-        One per threshold, in order.
+        One per threshold, in order; those that were reached, if Ctrl-C came.
     fits
         Feature sets fitted, for all thresholds together.
+    stopped
+        "interrupted" if Ctrl-C came, "time" if some search was cut short by the time limit, else "complete".
     """
 
     front: Front
     outcomes: tuple[Outcome, ...]
     fits: int
+    stopped: Literal["complete", "time", "interrupted"] = "complete"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,25 +74,61 @@ def sweep_thresholds(
     *,
     method: Method = "auto",
     seed: int = 0,
-    jobs: int = 1,
+    jobs: int | None = 1,
+    on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
+    time_limit: float | None = None,
 ) -> ThresholdSweep:
     """Search at several thresholds; each feature set is fitted once for all of them.
 
     Parameters
     ----------
-    problem, settings, method, seed, jobs
-        As in `search`; the problem's own threshold does not count.
+    problem, settings, method, seed, jobs, on_generation, on_progress
+        As in `run_search`; the problem's own threshold does not count.
     thresholds
         Numbers, or mappings label -> number.
+    time_limit
+        Seconds for all of them: each may take an equal share of what those before it have left.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before the first search has a front. Later, the sweep ends there and keeps what it has.
     """
     if not thresholds:
         raise DesignError("thresholds: at least one is due, got none")
-    bench = Workbench(problem, thresholds, jobs=jobs)
-    outcomes = tuple(
-        run_search(problem, settings, method=method, seed=seed, jobs=jobs, workbench=bench, threshold=index)
-        for index in range(len(thresholds))
-    )
-    return ThresholdSweep(bench.front(design for outcome in outcomes for design in outcome.front), outcomes, bench.bits.fits)
+    started, limit = time.monotonic(), checked_time_limit(time_limit)
+    bench = Workbench(problem, thresholds, jobs=worker_count(jobs))
+    outcomes: list[Outcome] = []
+    interrupted = False
+    for index in range(len(thresholds)):
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - started)) / (len(thresholds) - index)
+        try:
+            outcome = run_search(
+                problem,
+                settings,
+                method=method,
+                seed=seed,
+                jobs=jobs,
+                on_generation=on_generation,
+                on_progress=on_progress,
+                time_limit=left,
+                workbench=bench,
+                threshold=index,
+            )
+        except KeyboardInterrupt:
+            if not outcomes:
+                raise
+            interrupted = True
+            break
+        outcomes.append(outcome)
+        interrupted = outcome.stopped == "interrupted"
+        if interrupted:
+            break
+    front = bench.front(design for outcome in outcomes for design in outcome.front)
+    timed = any(outcome.stopped == "time" for outcome in outcomes)
+    stopped: Literal["complete", "time", "interrupted"] = "interrupted" if interrupted else "time" if timed else "complete"
+    return ThresholdSweep(front, tuple(outcomes), bench.bits.fits, stopped)
 
 
 def sweep_settings(
@@ -98,7 +137,7 @@ def sweep_settings(
     settings: Settings | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
-    jobs: int = 1,
+    jobs: int | None = 1,
 ) -> list[Trial]:
     """Compare settings of the genetic algorithm, as the paper tunes them; the best combination comes first.
 
@@ -113,19 +152,31 @@ def sweep_settings(
     seeds
         Each combination is tried with each of them.
     jobs
-        Threads for the fits.
+        Threads for the fits; None for all cores.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before the first combination is done. Later, those that are done are returned.
     """
     strangers = [name for name in grid if name not in _SWEPT]
     if strangers or not grid or not seeds:
         told = f"got {strangers}" if strangers else "got none" if not grid else "no seeds"
         raise DesignError(f"grid: values of {', '.join(_SWEPT)} are due, and at least one seed; {told}")
-    bench = Workbench(problem, jobs=jobs)
-    trials = []
-    for values in itertools.product(*grid.values()):
-        chosen = replace(settings or Settings(), **dict(zip(grid, values, strict=True)))
-        started = time.monotonic()
-        scores = tuple(_best(problem, bench, chosen, seed) for seed in seeds)
-        trials.append(Trial(chosen, scores, math.fsum(scores) / len(scores), time.monotonic() - started))
+    bench = Workbench(problem, jobs=worker_count(jobs))
+    # Made before any is tried, so that a value that cannot be is told at once.
+    combinations = [
+        replace(settings or Settings(), **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())
+    ]
+    trials: list[Trial] = []
+    try:
+        for chosen in combinations:
+            started = time.monotonic()
+            scores = tuple(_best(problem, bench, chosen, seed) for seed in seeds)
+            trials.append(Trial(chosen, scores, math.fsum(scores) / len(scores), time.monotonic() - started))
+    except KeyboardInterrupt:
+        if not trials:
+            raise
     return sorted(trials, key=lambda trial: -trial.mean)
 
 
@@ -142,5 +193,8 @@ def settings_score(design: Design, full_cost: float) -> float:
 
 
 def _best(problem: Problem, bench: Workbench, settings: Settings, seed: int) -> float:
-    front = run_evolve(problem, settings, seed=seed, workbench=bench).front
-    return max((settings_score(design, problem.full_cost) for design in front), default=0.0)
+    outcome = run_evolve(problem, settings, seed=seed, workbench=bench)
+    if outcome.stopped == "interrupted":
+        # Half a run is no figure to compare settings by.
+        raise KeyboardInterrupt
+    return max((settings_score(design, problem.full_cost) for design in outcome.front), default=0.0)

@@ -16,10 +16,10 @@ from emsco_runtime.cli._console import CommandError
 if TYPE_CHECKING:
     from emsco_runtime.manifest import Manifest
 
-__all__ = ["CsvRow", "CsvRows", "column_acquirers", "csv_rows", "read_splits", "whole_number"]
+__all__ = ["FALSE_WORDS", "TRUE_WORDS", "CsvRow", "CsvRows", "column_acquirers", "csv_rows", "read_splits", "whole_number"]
 
-_TRUE = frozenset({"true", "t", "yes", "y", "1", "1.0"})
-_FALSE = frozenset({"false", "f", "no", "n", "0", "0.0"})
+TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "1.0"})
+FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "0.0"})
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+")
 
 
@@ -105,7 +105,7 @@ class _Field:
             return text if text in self.categories else whole_number(text)
         if self.kind == "boolean":
             lower = text.strip().lower()
-            return True if lower in _TRUE else False if lower in _FALSE else text
+            return True if lower in TRUE_WORDS else False if lower in FALSE_WORDS else text
         try:
             return float(text)
         except ValueError:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from emsco_runtime.cli._console import number, run_command, table
 
 if TYPE_CHECKING:
-    from emsco_runtime.manifest import Feature, Manifest, Stage
+    from emsco_runtime.manifest import Certificate, Feature, Manifest, Stage, WrongShare
 
-__all__ = ["main"]
+__all__ = ["certificate_lines", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,6 +83,7 @@ def _text(manifest: Manifest) -> str:
                 [_feature_row(manifest, feature) for feature in manifest.features],
             ),
             "\n".join(_foot(manifest)),
+            *([] if manifest.certificate is None else [_certified_labels(manifest.certificate)]),
         ]
     )
 
@@ -98,10 +99,39 @@ def _foot(manifest: Manifest) -> list[str]:
         *([f"groups       {', '.join(groups)}"] if groups else []),
         f"expected     {figures} on {expected.rows} {expected.split} rows",
         f"             cost mean {number(cost.mean)} {unit}, {tail}",
-        "certificate  none",
+        *certificate_lines(manifest.certificate),
         f"golden       {len(manifest.golden)} items, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]
+
+
+def certificate_lines(certificate: Certificate | None) -> list[str]:
+    """Return what a certificate says, as commands print it."""
+    if certificate is None:
+        return ["certificate  none"]
+    from emsco_runtime.summary import percent_at_least, percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
+
+    given, choice, coverage = certificate, certificate.choice, certificate.coverage
+    tests = "" if choice is None else f", {choice.tested} designs tested of {choice.candidates}"
+    promise = f"error among accepted <= {percent_at_most(given.max_error)} at {percent_at_least(given.confidence)} confidence"
+    bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
+    return [
+        f"certificate  {promise} ({given.method}, {given.accepted} accepted rows of {given.rows}{tests})",
+        f"             {bounds}; these and those per label hold each by itself"
+        + (", for every candidate" if given.joint else ""),
+        f"             scope: {given.scope}; {given.split} rows, which nothing before had seen",
+    ]
+
+
+def _certified_labels(certificate: Certificate) -> str:
+    header = ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"]
+    return table(header, [[str(label.label), *_bound(label.accepted_as), *_bound(label.true)] for label in certificate.labels])
+
+
+def _bound(share: WrongShare) -> list[str]:
+    from emsco_runtime.summary import percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
+
+    return [str(share.rows), str(share.wrong), percent_at_most(share.upper)]
 
 
 def _share(part: int, whole: int) -> str:

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Label
+from emsco_runtime.manifest import Certificate
 from emsco_runtime.publish import seal
 from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
 from emsco_train.bundling.publication import Export, publish
@@ -18,9 +19,9 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError
 from emsco_train.stage_model import row_weights
-from emsco_train.stages.cascade_model import CascadeModel, fit_cascade
+from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
 
-__all__ = ["check_design", "export_from", "fit_design", "in_memory", "split_rows"]
+__all__ = ["cascade_fitter", "check_design", "export_from", "fit_design", "in_memory", "split_rows"]
 
 
 def check_design(design: object, names: Sequence[str], thresholds: Sequence[float]) -> Design:
@@ -44,7 +45,7 @@ def check_design(design: object, names: Sequence[str], thresholds: Sequence[floa
     return design
 
 
-def fit_design(problem: Problem, design: Design) -> CascadeModel:
+def fit_design(problem: Problem, design: Design, fitter: CascadeFitter | None = None) -> CascadeModel:
     """Fit a design on the train rows: the models that the search scored, to the last bit.
 
     Parameters
@@ -53,14 +54,19 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
         Rows, prices and what to fit.
     design
         One of its designs.
+    fitter
+        As `cascade_fitter` gives it, where several designs are fitted.
     """
-    return fit_cascade(
-        design.stages,
+    return (fitter or cascade_fitter(problem)).fit(design.stages, design.thresholds)
+
+
+def cascade_fitter(problem: Problem) -> CascadeFitter:
+    """Return what fits the designs of a problem."""
+    return CascadeFitter(
         problem.features,
         problem.train.codes,
         problem.train.target,
         labels=problem.labels,
-        thresholds=design.thresholds,
         weights=problem.weights,
         settings=problem.settings,
         meter=problem.meter,
@@ -92,6 +98,7 @@ def export_from(
     split: str = "test",
     force: bool = False,
     choices: Mapping[str, JsonValue] | None = None,
+    certificate: Certificate | None = None,
 ) -> Export:
     """Fit a design on the train rows, verify every row of every split, and write its bundle.
 
@@ -108,6 +115,8 @@ def export_from(
         validation rows.
     choices
         What the provenance records beside the choices of the problem.
+    certificate
+        What is promised about the design's errors; None: nothing.
     """
     model = fit_design(problem, design)
     heading = Heading(name, version, timestamp(), problem.settings.seed)
@@ -115,7 +124,8 @@ def export_from(
     rows = {part.name: split_rows(problem, model, part) for part in problem.splits()}
     recorded = {**_choices(problem), **(choices or {})}
     manifest = draft_manifest(heading, model, problem.costs, rows["train"], rows[held.name], recorded)
-    return publish(path, manifest, model, tuple(rows.values()), force=force)
+    certified = manifest.model_copy(update={"certificate": certificate})
+    return publish(path, certified, model, tuple(rows.values()), force=force)
 
 
 def split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:

@@ -17,8 +17,9 @@ from emsco_train.data.labels import label_positions, plain_labels, unique_labels
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError
+from emsco_train.settings import checked_seed
 from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
-from emsco_train.stages.cascade_model import check_stages, fit_cascade
+from emsco_train.stages.cascade_model import CascadeFitter, check_stages
 
 __all__ = ["export_design"]
 
@@ -89,8 +90,8 @@ def export_design(
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """
-    settings = StageSettings(classifier, C, seed)
-    heading = Heading(name, version, timestamp(created), seed, golden)
+    settings = StageSettings(classifier, C, checked_seed(seed))
+    heading = Heading(name, version, timestamp(created), settings.seed, golden)
     table = Table.of(X)
     design = check_stages(stages, table.names)
     names = [feature for stage in design for feature in stage]
@@ -103,17 +104,16 @@ def export_design(
     described = infer_features(table, names, prices, features)
     train = _rows("training", table, truth, described, labels)
     fresh = _held_out(held_out, split, described, labels)
-    model = fit_cascade(
-        design,
+    fitter = CascadeFitter(
         described,
         train.codes,
         train.target,
         labels=labels,
-        thresholds=thresholds,
         weights=row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight),
         settings=settings,
         meter=prices.meter(),
     )
+    model = fitter.fit(design, thresholds)
     choices = recorded_choices(settings, class_weight, weighted=sample_weight is not None)
     manifest = draft_manifest(heading, model, prices, train, fresh, choices)
     return publish(path, manifest, model, (train, fresh), force=force)

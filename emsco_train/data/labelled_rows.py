@@ -170,7 +170,7 @@ def encode_split(
     try:
         codes = encode_table(features, table, name)
     except DataError as error:
-        advice = 'features={name: FeatureOptions(unknown="ignore")} lets unknown categories in, missing="impute" gaps'
+        advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), lets unknown categories in; missing="impute" gaps'
         told = "features are learnt from the train rows alone, and rows are counted within the split"
         raise DataError(f"{error} ({told}; {advice})") from None
     return Split(name, part.rows, table, codes, label_positions(part.truth, labels), encoder)

@@ -26,6 +26,7 @@ from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
+from emsco_train.settings import checked_seed
 from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
 
 __all__ = ["Problem"]
@@ -134,7 +135,7 @@ class Problem:
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, _checked_seed(seed))
+        settings = StageSettings(classifier, C, checked_seed(seed))
         whole = LabelledRows.of(X, y, "y")
         if splits is None:
             labels, rng = unique_labels(whole.truth, "y"), np.random.default_rng(settings.seed)
@@ -182,7 +183,7 @@ class Problem:
         costs, threshold, features, class_weight, classifier, C, seed
             As in `of`.
         """
-        settings = StageSettings(classifier, C, _checked_seed(seed))
+        settings = StageSettings(classifier, C, checked_seed(seed))
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         return _problem(
             {name: LabelledRows.of_pair(pair, name) for name, pair in given if pair is not None},
@@ -222,7 +223,7 @@ class Problem:
         which a design that was found is to be fitted and measured again.
         """
         most = _checked_sample(rows, len(self.labels))
-        rng = np.random.default_rng(_checked_seed(seed))
+        rng = np.random.default_rng(checked_seed(seed))
         # A train row without weight changes no fit, and a sample of such rows alone could not be fitted.
         pool = np.arange(len(self.train)) if self.weights is None else np.flatnonzero(self.weights > 0)
         kept = sample_rows(self.train.target, pool, most, rng)
@@ -286,12 +287,6 @@ def _train_weights(sample_weight: Any, rows: int, train: Ints) -> Any:
     if weights.shape != (rows,):
         raise DataError(f"sample_weight has shape {weights.shape} for {rows} rows: give one number per row")
     return weights[train]
-
-
-def _checked_seed(seed: object) -> int:
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise DesignError(f"seed is {seed!r}: a whole number, 0 or more, is due")
-    return int(seed)
 
 
 def _checked_sample(rows: object, labels: int) -> int:

@@ -14,7 +14,7 @@ from emsco_runtime._arrays import Floats
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Data, Feature, Provenance
 
-__all__ = ["fingerprint", "provenance"]
+__all__ = ["fingerprint", "provenance", "versions"]
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "scikit-learn", "skl2onnx")
 
@@ -56,9 +56,13 @@ def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Prov
     data
         Fingerprint of the training rows.
     """
-    versions = {"emsco": emsco_runtime.__version__, "python": platform.python_version()}
-    versions |= {package: metadata.version(package) for package in _PACKAGES}
-    return Provenance(settings=dict(settings), seed=seed, versions=versions, data=data)
+    return Provenance(settings=dict(settings), seed=seed, versions=versions(), data=data)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that are installed now of what shapes a model, by name."""
+    own = {"emsco": emsco_runtime.__version__, "python": platform.python_version()}
+    return own | {package: metadata.version(package) for package in _PACKAGES}
 
 
 def _add(content: hashlib._Hash, part: bytes) -> None:

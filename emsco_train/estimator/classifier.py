@@ -26,9 +26,8 @@ from emsco_train.designs.design import Design
 from emsco_train.errors import DataError
 from emsco_train.estimator.cascade import probabilities
 from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
-from emsco_train.estimator.search import SearchPlan, pinned_positions, search_by_plan
+from emsco_train.estimator.search import plan_of, search_by_plan
 from emsco_train.searches import Method
-from emsco_train.settings import Constraints, Settings
 from emsco_train.stage_model import ClassWeight
 
 __all__ = ["EmscoClassifier"]
@@ -67,13 +66,14 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
         measured on all rows.
     time_limit
-        Seconds for the search: the genetic algorithm stops after them, an exact search that would take longer is refused.
+        Seconds for the search: the genetic algorithm keeps its front so far, an exact search that would take longer is refused.
+        Ctrl-C is the same to them: a front so far, or none. `outcome_.stopped` tells.
     random_state
         A whole number makes splits and search repeatable; None or a `RandomState` draws one.
     n_jobs
         Threads of the search; None or -1 for all cores. Results do not depend on it.
     verbose
-        Above 0: print progress, one line per generation.
+        Above 0: show progress on standard error, as a bar on a terminal and as plain lines elsewhere. See `Progress`.
     reject_label
         What `predict` gives for a rejected row: text or a whole number that is no label.
 
@@ -202,7 +202,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             seed=seed,
         )
         self.reject_label_ = resolve_reject(self.reject_label, problem.labels)
-        self.outcome_ = search_by_plan(problem, self._plan(problem.names, seed))
+        self.outcome_ = search_by_plan(problem, plan_of(self, problem.names, seed))
         self.problem_ = problem
         self.classes_ = label_array(problem.labels)
         self.front_ = self.outcome_.front
@@ -319,29 +319,3 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _known(self, X: Any) -> Table:  # noqa: N803
         check_is_fitted(self)
         return known_rows(self, X, self.problem_.names)
-
-    def _plan(self, names: Sequence[str], seed: int) -> SearchPlan:
-        settings = Settings(
-            max_stages=self.max_stages,
-            population=self.population,
-            generations=self.generations,
-            patience=self.patience,
-            mutation=self.mutation,
-            crossover=self.crossover,
-            elite=self.elite,
-            beta=self.beta,
-            growth=self.growth,
-            allow_exclusion=self.allow_exclusion,
-            pinned=pinned_positions(self.pinned, names),
-            constraints=Constraints(max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy),
-            polish=self.polish,
-        )
-        return SearchPlan(
-            method=self.search,
-            settings=settings,
-            seed=seed,
-            jobs=self.n_jobs,
-            time_limit=self.time_limit,
-            max_rows=self.max_search_rows,
-            verbose=self.verbose,
-        )

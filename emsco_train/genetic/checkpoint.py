@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
 from emsco_train.errors import TrainError
+from emsco_train.settings import is_integer
 
 __all__ = ["VERSION", "Checkpoint", "CheckpointError", "Checkpoints", "read_checkpoint", "write_checkpoint"]
 
@@ -37,7 +38,8 @@ class Checkpoints:
     path
         The file; replaced at every checkpoint.
     problem
-        A hash of everything that the evaluator depends on: data, costs, thresholds, stage models.
+        A hash of everything that the evaluator depends on: data, costs, thresholds, stage models. Left empty, `run_search` and
+        `run_evolve` put in that of their problem, at the threshold that they search at.
     every
         Generations between two checkpoints.
     resume
@@ -45,14 +47,15 @@ class Checkpoints:
     """
 
     path: Path
-    problem: str
+    problem: str = ""
     every: int = 5
     resume: bool = False
 
     def __post_init__(self) -> None:
-        """Check the distance between checkpoints."""
-        if self.every < 1:
-            raise CheckpointError(f"every is {self.every}: an integer of 1 or more is due")
+        """Check the distance between checkpoints, and take the name of a file as well as a path."""
+        if not is_integer(self.every) or self.every < 1:
+            raise CheckpointError(f"every is {self.every!r}: an integer of 1 or more is due")
+        object.__setattr__(self, "path", Path(self.path))
 
     def load(self, settings: str, seed: int) -> Checkpoint | None:
         """Return the checkpoint to begin from, or None.

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from emsco_train.designs.chromosome import Indices, Population, compress
-from emsco_train.errors import DesignError
 from emsco_train.genetic.checkpoint import Checkpoint, CheckpointError, Checkpoints, write_checkpoint
 from emsco_train.genetic.generation import Breeder, HaltingRule, State
+from emsco_train.genetic.pace import Cut, CutReason, OnStep, PacedEvaluator, Step
 from emsco_train.scoring.objectives import Evaluator, Objectives
-from emsco_train.settings import Settings, is_integer
+from emsco_train.settings import Settings, checked_seed, checked_time_limit
 
 __all__ = ["Evolution", "Generation", "OnGeneration", "Stopped", "evolve_population"]
 
-Stopped: TypeAlias = HaltingRule | Literal["single", "time", "interrupted"]
+Stopped: TypeAlias = HaltingRule | CutReason | Literal["single"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Generation:
     ----------
     number
         0 is the first population.
+    most
+        The last one that the settings allow.
     size
         Chromosomes in it.
     front
@@ -49,6 +51,7 @@ class Generation:
     """
 
     number: int
+    most: int
     size: int
     front: int
     log_fitness: float
@@ -83,7 +86,8 @@ class Evolution:
         Generations that ran.
     stopped
         Why it ended: a halting rule ("generations", "patience", "elite": nothing but elite is left), "single" (there is only
-        one design), "time", or "interrupted".
+        one design), "time", or "interrupted". The last two keep the last complete generation; where the first one was still
+        being evaluated, the designs of it that were.
     evaluations
         Chromosomes evaluated.
     elapsed_s
@@ -103,15 +107,38 @@ class Evolution:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clock:
+class _Watch:
+    """Since when a run has been going, and who is told about it."""
+
     started: float
-    deadline: float | None
+    on_generation: OnGeneration | None
+    on_step: OnStep | None
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
 
-    def over(self) -> bool:
-        return self.deadline is not None and time.monotonic() >= self.deadline
+    def tell(self, state: State, settings: Settings) -> None:
+        if self.on_generation is not None:
+            self.on_generation(_record(state, settings, self.elapsed()))
+
+
+@dataclass(frozen=True, slots=True)
+class _ToldEvaluator:
+    """The evaluator of the first generation, which tells how far it is."""
+
+    paced: PacedEvaluator
+    on_step: OnStep
+
+    @property
+    def n(self) -> int:
+        return self.paced.n
+
+    @property
+    def rows(self) -> int:
+        return self.paced.rows
+
+    def __call__(self, population: Population) -> Objectives:
+        return self.paced.told(population, lambda done: self.on_step(Step("first", done, len(population))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +180,7 @@ def evolve_population(
     *,
     seed: int,
     on_generation: OnGeneration | None = None,
+    on_step: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     time_limit: float | None = None,
 ) -> Evolution:
@@ -168,10 +196,12 @@ def evolve_population(
         Same seed, same settings, same evaluator: the same result.
     on_generation
         Called with a `Generation` after each one; what it returns is ignored, what it raises ends the run.
+    on_step
+        Called with a `Step` of the phase "first" while the first generation is evaluated, several times a second.
     checkpoints
         Where to keep the state, and whether to begin from it.
     time_limit
-        Seconds for this call, looked at between generations; the front so far is returned.
+        Seconds for this call, looked at several times a second; the front so far is returned. Some designs are always evaluated.
 
     Raises
     ------
@@ -179,39 +209,67 @@ def evolve_population(
         If settings do not fit the number of features.
     CheckpointError
         If the checkpoint is unreadable or belongs to another run.
+    KeyboardInterrupt
+        If Ctrl-C comes before anything was evaluated. Later, it ends the run as a time limit does.
+
+    Notes
+    -----
+    A generation that is not complete is never kept in a checkpoint: who takes up the run begins with the last complete one.
     """
     started = time.monotonic()
-    if not is_integer(seed) or seed < 0:
-        raise DesignError(f"seed is {seed!r}: an integer of 0 or more is due")
-    breeder = Breeder.of(evaluator, settings, int(seed))
+    whole = checked_seed(seed)
+    limit = checked_time_limit(time_limit)
+    paced = PacedEvaluator(evaluator, None if limit is None else started + limit)
+    breeder = Breeder.of(paced, settings, whole)
     if breeder.space.single:
-        return _result(breeder.first(), "single", time.monotonic() - started)
-    journal = _Journal(checkpoints, breeder.settings.digest(), int(seed))
+        return _result(replace(breeder, evaluator=evaluator).first(), "single", time.monotonic() - started)
+    journal = _Journal(checkpoints, breeder.settings.digest(), whole)
     found = journal.load()
-    state = breeder.first() if found is None else _restored(breeder, found)
-    before = 0.0 if found is None else found.elapsed_s
-    clock = _Clock(started - before, None if time_limit is None else started + time_limit)
-    # A generation taken from a checkpoint was told of before that was written.
-    if found is None and on_generation is not None:
-        on_generation(_record(state, clock))
-    state, stopped = _loop(breeder, state, clock, on_generation, journal)
-    journal.keep(state, clock.elapsed())
-    return _result(state, stopped, clock.elapsed())
+    watch = _Watch(started - (0.0 if found is None else found.elapsed_s), on_generation, on_step)
+    try:
+        state = _begun(breeder, paced, found, on_step)
+    except Cut as cut:
+        return _result(_partial(breeder, evaluator, cut, found), cut.reason, watch.elapsed())
+    state, stopped = _loop(breeder, paced, state, watch, journal, told=found is not None)
+    journal.keep(state, watch.elapsed())
+    return _result(state, stopped, watch.elapsed())
+
+
+def _begun(breeder: Breeder, paced: PacedEvaluator, found: Checkpoint | None, on_step: OnStep | None) -> State:
+    """Return the generation to begin with: the first, or that of a checkpoint."""
+    beginner = breeder if on_step is None else replace(breeder, evaluator=_ToldEvaluator(paced, on_step))
+    return beginner.first() if found is None else _restored(beginner, found)
+
+
+def _partial(breeder: Breeder, evaluator: Evaluator, cut: Cut, found: Checkpoint | None) -> State:
+    """Return the part of a generation that was evaluated before the run was cut short."""
+    if cut.objectives is None:
+        raise KeyboardInterrupt("the search was interrupted before any design was evaluated: there is no front yet") from cut
+    number, count = (0, len(cut.population)) if found is None else (found.generation, found.evaluations)
+    # They are evaluated a second time, which takes no new fits.
+    ready = replace(breeder, evaluator=evaluator)
+    return ready.restored(
+        number, len(cut.population), cut.population, breeder.rng.bit_generator.state, stale=0, evaluations=count
+    )
 
 
 def _loop(
-    breeder: Breeder, state: State, clock: _Clock, on_generation: OnGeneration | None, journal: _Journal
+    breeder: Breeder, paced: PacedEvaluator, state: State, watch: _Watch, journal: _Journal, *, told: bool
 ) -> tuple[State, Stopped]:
     """Go from generation to generation; return the last one that is complete, and why it is the last."""
     try:
+        # A generation taken from a checkpoint was told of before that was written.
+        if not told:
+            watch.tell(state, breeder.settings)
         while not (rule := breeder.halted(state)):
-            if clock.over():
+            if paced.over():
                 return state, "time"
             if journal.due(state):
-                journal.keep(state, clock.elapsed())
+                journal.keep(state, watch.elapsed())
             state = breeder.next(state)
-            if on_generation is not None:
-                on_generation(_record(state, clock))
+            watch.tell(state, breeder.settings)
+    except Cut as cut:
+        return state, cut.reason
     except KeyboardInterrupt:
         return state, "interrupted"
     return state, rule
@@ -241,17 +299,18 @@ def _population(found: Checkpoint, breeder: Breeder) -> Population:
     raise CheckpointError(f"the checkpoint's population is damaged: {due} are due. Remove the file and begin anew")
 
 
-def _record(state: State, clock: _Clock) -> Generation:
+def _record(state: State, settings: Settings, elapsed_s: float) -> Generation:
     top = state.placed.order[0]
     return Generation(
         number=state.number,
+        most=settings.generations,
         size=len(state.population),
         front=state.placed.front,
         log_fitness=float(state.placed.log_fitness[top]),
         performance=float(state.objectives.performance()[top]),
         best=tuple(state.best.tolist()),
         evaluations=state.evaluations,
-        elapsed_s=clock.elapsed(),
+        elapsed_s=elapsed_s,
     )
 
 

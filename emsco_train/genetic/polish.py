@@ -14,6 +14,7 @@ The tests say what share of exact fronts it finds.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from emsco_runtime._arrays import Floats
 from emsco_train.designs.chromosome import Indices, Population, Space, unique_rows
 from emsco_train.genetic.neighbours import neighbour_count, neighbours
+from emsco_train.genetic.pace import Cut, OnStep, PacedEvaluator, Step
 from emsco_train.genetic.pareto import minima, non_dominated, standing, violations
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Constraints, Settings
@@ -103,6 +105,11 @@ class _Pool:
         self._met = np.zeros(0, dtype=np.uint64)
         self.add(self.unseen(population), objectives)
 
+    @property
+    def front_size(self) -> int:
+        """Number of different vectors that nothing dominates, feasible or not."""
+        return len(self._front)
+
     def unseen(self, population: Population) -> Population:
         """Return the rows not met before, each once, and remember them."""
         codes = _hashes(population)
@@ -120,6 +127,7 @@ class _Pool:
         candidates = np.concatenate([self._front, points[behind == 0]])
         self._front = candidates[minima(candidates)]
         delay = self._repeats(objectives) + _MISS * violations(objectives, self._constraints)
+        # In this order: should Ctrl-C come in between, every design that has objectives is still in its place.
         self.population = np.concatenate([self.population, population])
         self.objectives = self.objectives.join([objectives])
         self.opened = np.concatenate([self.opened, np.zeros(len(population), dtype=bool)])
@@ -146,7 +154,15 @@ class _Pool:
         return repeats
 
 
-def polish_population(evaluator: Evaluator, settings: Settings, start: Population, *, seed: int) -> Polish:
+def polish_population(
+    evaluator: Evaluator,
+    settings: Settings,
+    start: Population,
+    *,
+    seed: int,
+    time_limit: float | None = None,
+    on_step: OnStep | None = None,
+) -> Polish:
     """Search locally from a population, or a front.
 
     Parameters
@@ -159,30 +175,37 @@ def polish_population(evaluator: Evaluator, settings: Settings, start: Populatio
         Compressed chromosomes to begin from; best the whole last generation.
     seed
         Of the choice among neighbours when the last ones are too many for the bound.
+    time_limit
+        Seconds for this call, where they are fewer than `polish_seconds`; None for those alone. Looked at several times a second.
+    on_step
+        Called with a `Step` of the phase "polish", several times a second.
 
     Notes
     -----
-    An interruption from the keyboard ends the search and keeps what was found.
+    When time is over, and after Ctrl-C, everything evaluated until then counts. Only Ctrl-C while the start itself is evaluated
+    goes on to the caller.
     """
     started = time.monotonic()
     full = settings.resolved(evaluator.n)
     space = Space.of(full, evaluator.n)
     assert full.polish_evaluations is not None  # noqa: S101 - resolved
-    deadline = None if settings.polish_seconds is None else started + settings.polish_seconds
+    limits = [seconds for seconds in (settings.polish_seconds, time_limit) if seconds is not None]
+    paced = PacedEvaluator(evaluator, started + min(limits) if limits else None)
     first = start[unique_rows(start)]
+    # Not paced: the search has just evaluated it, and a part of it would be worse than no polish.
     pool = _Pool(first, evaluator(first), settings.constraints)
-    stopped = _search(evaluator, full.polish_evaluations, space, pool, np.random.default_rng(seed), deadline)
+    stopped = _search(paced, full.polish_evaluations, space, pool, np.random.default_rng(seed), on_step)
     return _result(pool, settings, stopped, time.monotonic() - started)
 
 
 def _search(
-    evaluator: Evaluator, most: int, space: Space, pool: _Pool, rng: np.random.Generator, deadline: float | None
+    evaluator: PacedEvaluator, most: int, space: Space, pool: _Pool, rng: np.random.Generator, on_step: OnStep | None
 ) -> PolishEnd:
     """Open designs round by round until there is a reason to end, and return it."""
     count, made = max(1, _NEIGHBOURS // neighbour_count(space)), 0
     try:
         while len(pool.population) < most and made < _AGAIN * most:
-            if deadline is not None and time.monotonic() >= deadline:
+            if evaluator.over():
                 return "time"
             origins = pool.open(count)
             if not len(origins):
@@ -194,10 +217,22 @@ def _search(
             if len(fresh) > room:
                 fresh = fresh[np.sort(rng.permutation(len(fresh))[:room])]
             if len(fresh):
-                pool.add(fresh, evaluator(fresh))
+                pool.add(fresh, evaluator.told(fresh, _teller(pool, most, on_step)))
+    except Cut as cut:
+        if cut.objectives is not None:
+            pool.add(cut.population, cut.objectives)
+        return cut.reason
     except KeyboardInterrupt:
         return "interrupted"
     return "evaluations"
+
+
+def _teller(pool: _Pool, most: int, on_step: OnStep | None) -> Callable[[int], object] | None:
+    """Return what is to be called with the number of designs that a round has evaluated so far."""
+    if on_step is None:
+        return None
+    before, front = len(pool.population), pool.front_size
+    return lambda done: on_step(Step("polish", before + done, most, front))
 
 
 def dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:

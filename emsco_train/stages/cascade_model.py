@@ -19,7 +19,7 @@ from emsco_train.stage_model import StageFitter, StageModel, StageSettings
 from emsco_train.stages.conversion import convert_stage
 from emsco_train.stages.graph import INPUT, OUTPUT
 
-__all__ = ["CascadeModel", "TrainedStage", "check_stages", "fit_cascade"]
+__all__ = ["CascadeFitter", "CascadeModel", "TrainedStage", "check_stages"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,32 +117,19 @@ def check_stages(stages: Sequence[Sequence[str]], names: Sequence[str]) -> tuple
     return tuple(tuple(stage) for stage in stages)
 
 
-def fit_cascade(
-    stages: Sequence[tuple[str, ...]],
-    features: tuple[Feature, ...],
-    codes: Floats,
-    target: Ints,
-    *,
-    labels: tuple[Label, ...],
-    thresholds: tuple[float, ...],
-    weights: Floats | None,
-    settings: StageSettings,
-    meter: Meter,
-) -> CascadeModel:
-    """Fit the model of every stage and write its graph.
+class CascadeFitter:
+    """Fits cascades on one table: what all designs share is made once.
 
     Parameters
     ----------
-    stages
-        As `check_stages` returns them.
     features
         All features there are, those of no stage included, in column order: a search of designs had the same.
     codes
         Training codes [rows, features].
     target
         Position of each row's label.
-    labels, thresholds
-        The labels in order, and the confidence each needs.
+    labels
+        The labels in order.
     weights
         One per row, or None.
     settings
@@ -150,16 +137,44 @@ def fit_cascade(
     meter
         The cost function.
     """
-    every = BlockEncoder.fit(features, codes)
-    fitter = StageFitter(every.transform(codes), target, len(labels), weights, settings)
-    trained: list[TrainedStage] = []
-    inputs: tuple[str, ...] = ()
-    for acquire in stages:
-        # The features are in order of acquisition, so the inputs of a stage are always a prefix of them: the runtime fills one
-        # buffer once.
-        inputs += acquire
-        model = fitter.fit(every.columns(inputs))
-        graph = convert_stage(every.select(inputs), model, codes[:, every.positions(inputs)])
-        trained.append(TrainedStage(acquire, inputs, model, graph))
-    used = tuple(features[position] for position in every.positions(inputs))
-    return CascadeModel(used, labels, thresholds, every.select(inputs), tuple(trained), meter)
+
+    def __init__(
+        self,
+        features: tuple[Feature, ...],
+        codes: Floats,
+        target: Ints,
+        *,
+        labels: tuple[Label, ...],
+        weights: Floats | None,
+        settings: StageSettings,
+        meter: Meter,
+    ) -> None:
+        self._features = features
+        self._codes = codes
+        self._labels = labels
+        self._meter = meter
+        self._encoder = BlockEncoder.fit(features, codes)
+        self._fitter = StageFitter(self._encoder.transform(codes), target, len(labels), weights, settings)
+
+    def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
+        """Fit the model of every stage and write its graph.
+
+        Parameters
+        ----------
+        stages
+            As `check_stages` returns them.
+        thresholds
+            Confidence that each label needs.
+        """
+        every = self._encoder
+        trained: list[TrainedStage] = []
+        inputs: tuple[str, ...] = ()
+        for acquire in stages:
+            # The features are in order of acquisition, so the inputs of a stage are always a prefix of them: the runtime fills
+            # one buffer once.
+            inputs += acquire
+            model = self._fitter.fit(every.columns(inputs))
+            graph = convert_stage(every.select(inputs), model, self._codes[:, every.positions(inputs)])
+            trained.append(TrainedStage(acquire, inputs, model, graph))
+        used = tuple(self._features[position] for position in every.positions(inputs))
+        return CascadeModel(used, self._labels, thresholds, every.select(inputs), tuple(trained), self._meter)

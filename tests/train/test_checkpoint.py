@@ -107,13 +107,44 @@ def test_interrupted_and_timed_out_runs_go_on(tmp_path: Path) -> None:
     assert third.elapsed_s >= first.elapsed_s
 
 
+def test_a_resumed_run_without_time_leaves_its_checkpoint_alone(tmp_path: Path) -> None:
+    """Time is over before the generation is evaluated again: a front of what was, and the same file to begin from next time."""
+    landscape = random_landscape(6, 20, 0)
+    chosen = replace(CHOSEN, population=100)
+
+    def stop(record: Generation) -> None:
+        if record.number == 4:
+            raise KeyboardInterrupt
+
+    evolve_population(landscape, chosen, seed=5, checkpoints=place(tmp_path), on_generation=stop)
+    before = (tmp_path / "run.json").read_bytes()
+    cut = evolve_population(landscape, chosen, seed=5, checkpoints=place(tmp_path), time_limit=0.0)
+    assert (cut.stopped, cut.generations) == ("time", 4)
+    assert len(cut.population) < 100
+    assert (tmp_path / "run.json").read_bytes() == before
+    assert told(evolve_population(landscape, chosen, seed=5, checkpoints=place(tmp_path))) == told(
+        evolve_population(landscape, chosen, seed=5)
+    )
+
+
+def test_a_first_generation_cut_short_is_not_kept(tmp_path: Path) -> None:
+    """No checkpoint of half a generation: who resumes begins anew, and ends as an unbroken run does."""
+    landscape = random_landscape(6, 20, 0)
+    chosen = replace(CHOSEN, population=100)
+    assert evolve_population(landscape, chosen, seed=5, checkpoints=place(tmp_path), time_limit=0.0).stopped == "time"
+    assert list(tmp_path.iterdir()) == []
+    assert told(evolve_population(landscape, chosen, seed=5, checkpoints=place(tmp_path))) == told(
+        evolve_population(landscape, chosen, seed=5)
+    )
+
+
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     """Its last generation is evaluated once more for the result, and that is all."""
     landscape = random_landscape(6, 20, 0)
     first = evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path))
-    before = landscape.calls
+    before = landscape.evaluated
     assert told(evolve_population(landscape, CHOSEN, seed=5, checkpoints=place(tmp_path))) == told(first)
-    assert landscape.calls == before + 1
+    assert landscape.evaluated - before == len(np.unique(first.population, axis=0))
 
 
 def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
@@ -256,6 +287,8 @@ def test_round_trip(kept: Path) -> None:
 
 
 def test_every_is_checked(tmp_path: Path) -> None:
-    """Zero generations between two checkpoints make no sense."""
-    with pytest.raises(TrainError, match="every is 0"):
-        place(tmp_path, every=0)
+    """Zero generations between two checkpoints make no sense, nor does text; the file may be given as text."""
+    for every in (0, "5", 2.5, True):
+        with pytest.raises(TrainError, match="every is"):
+            place(tmp_path, every=every)
+    assert Checkpoints("run.json").path == Path("run.json")  # type: ignore[arg-type]

@@ -378,18 +378,22 @@ def test_other_stage_models(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
 
 
 def test_verbose_tells_progress(cancer: tuple[pd.DataFrame, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
-    """One line per generation, or one per tenth of an exact search; nothing by default."""
+    """The last state and the end, on standard error, for both searches; nothing by default."""
     X, y = cancer
     base = EmscoClassifier(max_stages=2, population=20, generations=3, random_state=0)
     base.fit(X, y)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
     clone(base).set_params(verbose=1, search="evolve").fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [f"generation {number}" for number in range(len(lines))]
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-2].startswith("generation 3 of 3, ")
+    assert err.splitlines()[-1].startswith("done: ")
     clone(base).set_params(verbose=1).fit(X, y)
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1].startswith("exact search: 100 % of ")
-    assert len(told) <= 11
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-2].startswith("exact search, 100 % of ")
+    clone(base).set_params(verbose=1, search="evolve", time_limit=1e-9).fit(X, y)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("time limit reached, the front so far is kept: ")
 
 
 def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -412,6 +416,8 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"population": 0}, "population is 0"),
         ({"max_stages": 9}, "max_stages is 9"),
         ({"n_jobs": 0}, "jobs is 0"),
+        ({"time_limit": -1}, "time_limit is -1"),
+        ({"time_limit": "1 h", "verbose": 1}, "time_limit is '1 h'"),
         ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
         ({"threshold": 1.5}, "1.5 for label"),
         ({"max_search_rows": 1}, "sample of 1 rows"),

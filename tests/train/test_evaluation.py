@@ -10,7 +10,7 @@ from emsco_runtime._rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
 from emsco_train.data.features import encode_table, infer_features
 from emsco_train.stage_model import StageSettings
-from emsco_train.stages.cascade_model import CascadeModel, check_stages, fit_cascade
+from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel, check_stages
 from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
 
 
@@ -23,18 +23,10 @@ def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:
     costs = CostModel.from_mapping(dict.fromkeys(table.names, 0.1), groups=[CostGroup("g", 0.7, ("x0", "x5"))])
     features = infer_features(table, names, costs)
     codes = encode_table(features, table, "training")
-    model = fit_cascade(
-        stages,
-        features,
-        codes,
-        y,
-        labels=("bad", "good"),
-        thresholds=(threshold, threshold),
-        weights=None,
-        settings=StageSettings(),
-        meter=costs.meter(),
+    fitter = CascadeFitter(
+        features, codes, y, labels=("bad", "good"), weights=None, settings=StageSettings(), meter=costs.meter()
     )
-    return model, codes, y
+    return fitter.fit(stages, (threshold, threshold)), codes, y
 
 
 def test_walk_by_hand() -> None:

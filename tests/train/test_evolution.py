@@ -15,6 +15,7 @@ from emsco_train.designs.chromosome import Space, compress
 from emsco_train.errors import DesignError
 from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
 from emsco_train.genetic.generation import Breeder
+from emsco_train.genetic.pace import Pace, Step
 from emsco_train.genetic.pareto import non_dominated, pareto_layers
 from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings, round_half_up
@@ -128,6 +129,7 @@ def test_generations_and_records() -> None:
     assert told[-1].best == tuple(found.best.tolist())
     assert told[-1].front == len(found.chromosomes)
     assert told[-1].size == 40
+    assert {record.most for record in told} == {12}
     assert all(one.elapsed_s <= two.elapsed_s for one, two in pairwise(told))
     assert all(0 < record.performance <= 3**0.5 and np.isfinite(record.log_fitness) for record in told)
     with pytest.raises(AttributeError):
@@ -203,7 +205,7 @@ def test_seed_is_checked(seed: Any) -> None:
 
 
 def test_time_limit_keeps_the_front() -> None:
-    """No time at all: the first population is evaluated, and its front returned."""
+    """No time at all: a part of the first population is evaluated, and its front returned."""
     found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, time_limit=0.0)
     assert (found.stopped, found.generations) == ("time", 0)
     assert len(found.chromosomes)
@@ -213,20 +215,126 @@ def test_time_limit_keeps_the_front() -> None:
 def test_interruption_keeps_the_front_so_far(where: str) -> None:
     """Ctrl-C in the middle of generation 5: the front of the last complete generation is returned."""
     landscape = random_landscape(6, 20, 0)
+    told: list[int] = []
 
     class Interrupting(Recorder):
         def __call__(self, population: np.ndarray) -> Objectives:
-            if len(self.asked) == 5 and where == "evaluator":
+            if told and told[-1] == 4:
                 raise KeyboardInterrupt
             return super().__call__(population)
 
     def callback(record: Generation) -> None:
+        told.append(record.number)
         if record.number == 4 and where == "callback":
             raise KeyboardInterrupt
 
     found = evolve_population(Interrupting(landscape), SMALL, seed=0, on_generation=callback)
     assert (found.stopped, found.generations) == ("interrupted", 4)
     assert same(replace(found, stopped="generations"), evolve_population(landscape, replace(SMALL, generations=4), seed=0))
+
+
+class Failing(Recorder):
+    """An evaluator that is interrupted at one of its calls."""
+
+    def __init__(self, landscape: Landscape, at: int) -> None:
+        """Wrap a landscape."""
+        super().__init__(landscape)
+        self.at = at
+
+    def __call__(self, population: np.ndarray) -> Objectives:
+        """Evaluate, or be interrupted."""
+        if len(self.asked) == self.at:
+            self.at = -1
+            raise KeyboardInterrupt
+        return super().__call__(population)
+
+
+def test_interruption_of_the_first_generation_keeps_what_was_evaluated() -> None:
+    """Ctrl-C after the first batch: the front of those designs, as if they had been the whole generation."""
+    landscape = random_landscape(6, 20, 0)
+    evaluator = Failing(landscape, 1)
+    steps: list[Step] = []
+    found = evolve_population(evaluator, replace(SMALL, population=200), seed=0, on_step=steps.append)
+    assert (found.stopped, found.generations) == ("interrupted", 0)
+    part = evaluator.asked[0]
+    assert 0 < len(part) < 200
+    assert np.array_equal(found.population, part)
+    scored = landscape(part)
+    assert vectors(found.objectives) == vectors(scored.take(non_dominated(scored)))
+    assert found.evaluations == len(part) == steps[-1].done < steps[-1].total
+    assert {step.phase for step in steps} == {"first"}
+
+
+def test_interruption_before_anything_is_no_front() -> None:
+    """Ctrl-C in the first batch: it goes on to the caller, with a word about why there is nothing."""
+    with pytest.raises(KeyboardInterrupt, match="before any design was evaluated: there is no front yet"):
+        evolve_population(Failing(random_landscape(6, 20, 0), 0), SMALL, seed=0)
+
+
+def test_interruption_when_the_first_generation_is_told() -> None:
+    """Ctrl-C while the first generation is shown: its front is returned."""
+    landscape = random_landscape(6, 20, 0)
+
+    def callback(record: Generation) -> None:
+        raise KeyboardInterrupt
+
+    found = evolve_population(landscape, SMALL, seed=0, on_generation=callback)
+    assert (found.stopped, found.generations, len(found.population)) == ("interrupted", 0, 40)
+
+
+@pytest.mark.parametrize("limit", [-1, True, "10", float("nan"), float("inf"), 10**400])
+def test_time_limit_is_checked(limit: Any) -> None:
+    """A time limit that is no number of seconds is refused before anything is evaluated."""
+    landscape = random_landscape(4, 5, 0)
+    with pytest.raises(DesignError, match=r"time_limit is .*: a number of seconds, 0 or more, is due, or None for no limit"):
+        evolve_population(landscape, Settings(), seed=0, time_limit=limit)
+    assert landscape.evaluated == 0
+
+
+def test_batches_change_nothing() -> None:
+    """Steps told or not, a far limit or none: the same run; the first generation is told up to its end, in order."""
+    landscape = random_landscape(6, 20, 0)
+    chosen = replace(SMALL, population=200)
+    steps: list[Step] = []
+    plain = evolve_population(landscape, chosen, seed=3)
+    assert same(plain, evolve_population(landscape, chosen, seed=3, on_step=steps.append, time_limit=3600.0))
+    done = [step.done for step in steps]
+    assert len(done) > 1
+    assert done == sorted(set(done))
+    assert done[-1] == steps[-1].total <= 200
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=50), st.integers(0, 3_000))
+def test_parts_are_the_whole(durations: list[float], count: int) -> None:
+    """Whatever the clock says, the batches follow one another without a gap or an overlap; none is empty."""
+    now, taken = [0.0], iter(durations)
+    covered: list[int] = []
+
+    def work(part: slice) -> int:
+        now[0] += next(taken, 0.0)
+        return part.stop - part.start
+
+    for part, size in Pace(lambda: now[0]).each(count, work):
+        assert size > 0
+        covered += range(part.start, part.stop)
+    assert covered == list(range(count))
+
+
+@pytest.mark.parametrize(("seconds", "finer"), [(10.0, True), (0.001, False)])
+def test_batches_follow_the_clock(seconds: float, finer: bool) -> None:
+    """Slow work is cut finer, quick work coarser; how slow the caller is in between does not count."""
+    now = [0.0]
+
+    def work(part: slice) -> int:
+        now[0] += seconds
+        return part.stop - part.start
+
+    sizes = []
+    for _, size in Pace(lambda: now[0]).each(500, work):
+        sizes.append(size)
+        now[0] += 1000.0
+    assert sizes[0] == 16
+    assert (sizes[1] < 16) is finer
 
 
 def test_constraints() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from emsco_train.designs.chromosome import Space
 from emsco_train.genetic.evolution import evolve_population
 from emsco_train.genetic.neighbours import neighbour_count, neighbours
+from emsco_train.genetic.pace import Step
 from emsco_train.genetic.polish import dominators, polish_population
 from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings
@@ -120,6 +122,57 @@ def test_bound_on_seconds() -> None:
     found = polish_population(random_landscape(6, 20, 2), Settings(max_stages=4, polish_seconds=1e-9), ONE, seed=1)
     assert (found.stopped, found.evaluations) == ("time", 1)
     assert found.chromosomes.tolist() == ONE.tolist()
+
+
+def test_a_time_limit_beside_that_of_the_settings() -> None:
+    """The shorter of the two holds; no time left is no neighbour."""
+    for own, limit in ((1e-9, 100.0), (100.0, 0.0), (None, 0.0)):
+        chosen = Settings(max_stages=4, polish_seconds=own)
+        found = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, time_limit=limit)
+        assert (found.stopped, found.evaluations) == ("time", 1)
+
+
+def test_time_runs_out_within_a_round() -> None:
+    """The batch that was evaluated counts, the rest of the round is left."""
+    landscape = random_landscape(6, 20, 2)
+    steps: list[Step] = []
+
+    def slow(step: Step) -> None:
+        steps.append(step)
+        time.sleep(0.3)
+
+    found = polish_population(landscape, Settings(max_stages=4), ONE, seed=1, time_limit=0.25, on_step=slow)
+    assert found.stopped == "time"
+    assert len(steps) == 1
+    assert found.evaluations == steps[0].done == landscape.evaluated < len(neighbours(ONE, Space(6, 4)))
+    scored = landscape(found.chromosomes)
+    assert np.array_equal(scored.vectors(), found.objectives.vectors())
+
+
+def test_progress_is_told() -> None:
+    """Evaluations grow up to the bound; what is told changes nothing."""
+    chosen = Settings(max_stages=4, polish_evaluations=500)
+    steps: list[Step] = []
+    told = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
+    plain = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1)
+    assert np.array_equal(told.chromosomes, plain.chromosomes)
+    done = [step.done for step in steps]
+    assert done == sorted(done)
+    assert (done[-1], steps[-1].total, steps[-1].phase) == (500, 500, "polish")
+    assert all(step.front for step in steps)
+
+
+def test_interruption_in_the_words_between() -> None:
+    """Ctrl-C while a step is shown: what was evaluated until then counts."""
+    landscape = random_landscape(6, 20, 2)
+
+    def stop(step: Step) -> None:
+        if step.done > 200:
+            raise KeyboardInterrupt
+
+    found = polish_population(landscape, Settings(max_stages=4), ONE, seed=1, on_step=stop)
+    assert found.stopped == "interrupted"
+    assert found.evaluations == landscape.evaluated > 200
 
 
 def test_interruption_keeps_what_was_found() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,14 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+from emsco_train import searches
+from emsco_train.bundling.export import export_design
 from emsco_train.costs.model import CostGroup, CostModel
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.searches import evolve, exhaustive, run_evolve, run_exhaustive, run_search
+from emsco_train.genetic.checkpoint import Checkpoints, read_checkpoint
+from emsco_train.genetic.evolution import Generation
+from emsco_train.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
 from emsco_train.settings import Constraints, Settings
 from emsco_train.workbench import Workbench
 
@@ -237,3 +243,215 @@ def test_the_two_searches_in_one_line() -> None:
     genetic = evolve(problem, Settings(max_stages=2, population=50, generations=20), seed=1, jobs=1)
     assert [design.id for design in exact] == [design.id for design in genetic]
     assert len(exhaustive(problem, max_stages=2, constraints=Constraints(min_coverage=1.0), jobs=1)) <= len(exact)
+
+
+# Long runs: progress, time limits and interruptions, phase by phase
+
+SHORT = Settings(max_stages=3, population=40, generations=5)
+
+
+def figures(outcome: Outcome) -> set[tuple[float, float, float]]:
+    """Return the objective vectors of a front."""
+    return {(design.coverage, design.accuracy, design.cost) for design in outcome.front}
+
+
+def test_one_call_tells_and_keeps_everything(tmp_path: Path) -> None:
+    """`run_search` hands on what it is given: generations, steps of first generation and polish, checkpoints."""
+    problem = random_problem(23, 16)
+    told: list[Generation] = []
+    steps: list[Step] = []
+    place = Checkpoints(tmp_path / "run.json")
+    chosen = replace(SHORT, polish=True, polish_evaluations=2_000)
+    outcome = run_search(problem, chosen, seed=2, on_generation=told.append, on_progress=steps.append, checkpoints=place)
+    assert (outcome.method, outcome.stopped, outcome.polished) == ("evolve", "generations", "evaluations")
+    assert [record.number for record in told] == list(range(6))
+    assert list(dict.fromkeys(step.phase for step in steps)) == ["first", "polish"]
+    assert read_checkpoint(tmp_path / "run.json").problem == problem.digest()
+    assert run_evolve(problem, chosen, seed=2, jobs=1).front == outcome.front
+
+
+def test_checkpoints_of_a_sweep_name_their_threshold(tmp_path: Path) -> None:
+    """A shared workbench: the checkpoint belongs to the problem at the threshold that is searched at, not at its own."""
+    problem = random_problem(23, 16)
+    bench = Workbench(problem, (0.6, 0.8))
+    run_evolve(problem, SHORT, workbench=bench, threshold=1, checkpoints=Checkpoints(tmp_path / "run.json"))
+    assert read_checkpoint(tmp_path / "run.json").problem == problem.with_threshold(0.8).digest() != problem.digest()
+
+
+def test_the_exact_search_tells_its_fits_and_its_designs() -> None:
+    """Feature sets first, then designs, both up to the last one."""
+    problem = random_problem(16, 6)
+    steps: list[Step] = []
+    outcome = run_search(problem, on_progress=steps.append, jobs=1)
+    fits = [step for step in steps if step.phase == "fits"]
+    designs = [step for step in steps if step.phase == "designs"]
+    assert steps == fits + designs
+    assert (fits[-1].done, fits[-1].total, fits[-1].front) == (63, 63, None)
+    assert (designs[-1].done, designs[-1].total) == (outcome.designs, outcome.designs)
+    assert designs[-1].front == len(outcome.front)
+
+
+@pytest.mark.parametrize(("phase", "said"), [("fits", "feature sets were fitted"), ("designs", "designs were visited")])
+def test_an_exact_search_out_of_time_is_an_error(phase: str, said: str) -> None:
+    """Half of it is no front: the error says how far it came, and names the search that keeps one."""
+    problem = random_problem(16, 6)
+    bench = Workbench(problem)
+    whole = run_search(problem, method="exhaustive", workbench=bench, jobs=1)
+
+    def slow(step: Step) -> None:
+        if step.phase == phase:
+            time.sleep(1.1)
+
+    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {said}.*use search='evolve'"):
+        run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=1.0, on_progress=slow)
+    assert run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=100.0).front == whole.front
+
+
+@pytest.mark.parametrize("phase", ["fits", "designs"])
+def test_an_interrupted_exact_search_goes_on_to_the_caller(phase: str) -> None:
+    """Ctrl-C while sets are fitted or designs visited: there is no front to keep."""
+
+    def stop(step: Step) -> None:
+        if step.phase == phase:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_search(random_problem(16, 6), on_progress=stop, jobs=1)
+
+
+def test_auto_heeds_the_time_limit_and_not_the_machine() -> None:
+    """An exact search that would take longer than the limit is not chosen; nothing but problem, settings and limit counts."""
+    problem = random_problem(16, 6)
+    assert is_affordable(problem, Settings(), None)
+    assert is_affordable(problem, Settings(), 10.0)
+    assert not is_affordable(problem, Settings(), 1e-9)
+    outcome = run_search(problem, SHORT, time_limit=1e-9, jobs=1)
+    assert (outcome.method, outcome.stopped) == ("evolve", "time")
+    assert len(outcome.front) >= 1
+    with pytest.raises(DesignError, match=r"the exact search is too large: .* raise time_limit, or use search='evolve'"):
+        run_search(problem, SHORT, method="exhaustive", time_limit=1e-9, jobs=1)
+
+
+def test_auto_counts_the_fits_too() -> None:
+    """Few designs over many rows and labels: the fits of all sets alone would take too long."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 14))
+    many = Problem.of(rows, rng.integers(0, 5, 20_000))
+    few = Problem.of(rows[:500], rng.integers(0, 2, 500))
+    assert not is_affordable(many, Settings(max_stages=2))
+    assert is_affordable(few, Settings(max_stages=2))
+
+
+def test_auto_is_the_same_every_time() -> None:
+    """Same data, settings and seed: the same front with one thread and with two, exact or genetic."""
+    for problem in (random_problem(16, 6), random_problem(17, 30)):
+        fronts = [run_search(problem, SHORT, seed=5, jobs=jobs).front.to_json() for jobs in (1, 2)]
+        assert fronts[0] == fronts[1]
+
+
+@pytest.mark.parametrize("phase", ["first", "polish"])
+def test_ctrl_c_keeps_the_front_so_far(phase: str) -> None:
+    """In the first generation and in the polish; the polish then has at least what the generations found."""
+    problem = random_problem(24, 16)
+    bench = Workbench(problem)
+    whole = run_evolve(problem, SHORT, workbench=bench)
+
+    def stop(step: Step) -> None:
+        if step.phase == phase:
+            raise KeyboardInterrupt
+
+    outcome = run_search(problem, replace(SHORT, polish=True), workbench=bench, on_progress=stop)
+    assert (outcome.stopped, outcome.polished) == ("interrupted", "skipped" if phase == "first" else "interrupted")
+    assert len(outcome.front) >= 1
+    if phase == "polish":
+        assert outcome.designs > whole.designs
+        assert not any(better(old, new) for old in figures(whole) for new in figures(outcome))
+        assert all(old in figures(outcome) or any(better(new, old) for new in figures(outcome)) for old in figures(whole))
+
+
+def better(one: tuple[float, float, float], two: tuple[float, float, float]) -> bool:
+    """Return whether one of two (coverage, accuracy, cost) dominates the other."""
+    mine, theirs = (one[0], one[1], -one[2]), (two[0], two[1], -two[2])
+    return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
+
+
+def test_ctrl_c_before_the_polish_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the polish has nothing to give, the front is that of the generations, and it is told."""
+    problem = random_problem(24, 16)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(searches, "polish_population", interrupted)
+    outcome = run_evolve(problem, replace(SHORT, polish=True), jobs=1)
+    assert (outcome.stopped, outcome.polished) == ("interrupted", "interrupted")
+    assert outcome.front == run_evolve(problem, SHORT, jobs=1).front
+
+
+def test_the_polish_has_the_time_that_is_left() -> None:
+    """Generations and polish share the limit; seconds of the polish's own are no limit of the search."""
+    problem = random_problem(24, 16)
+
+    def slow(step: Step) -> None:
+        if step.phase == "polish":
+            time.sleep(3.1)
+
+    chosen = replace(SHORT, polish=True)
+    cut = run_evolve(problem, chosen, jobs=1, time_limit=3.0, on_progress=slow)
+    assert (cut.stopped, cut.polished) == ("time", "time")
+    own = run_evolve(problem, replace(chosen, polish_seconds=1e-9), jobs=1, time_limit=600.0)
+    assert (own.stopped, own.polished) == ("generations", "time")
+    none = run_evolve(problem, chosen, jobs=1, time_limit=0.0)
+    assert (none.stopped, none.polished) == ("time", "skipped")
+    assert run_evolve(problem, SHORT, jobs=1).polished is None
+
+
+def test_one_check_of_seeds() -> None:
+    """Problem, search and export refuse what is no seed in the same words."""
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    problem = Problem.of(rows, y)
+    for seed in ("x", -1, 1.5, True, None):
+        said = rf"^seed is {seed!r}: a whole number, 0 or more, is due$"
+        with pytest.raises(DesignError, match=said):
+            Problem.of(rows, y, seed=seed)  # type: ignore[arg-type]
+        for method in ("auto", "evolve"):
+            with pytest.raises(DesignError, match=said):
+                run_search(problem, method=method, seed=seed)  # type: ignore[arg-type]
+        with pytest.raises(DesignError, match=said):
+            export_design("nowhere", stages=[["x0"]], X=rows, y=y, held_out=(rows, y), threshold=0.9, seed=seed)  # type: ignore[arg-type]
+
+
+def test_numbers_beyond_floats_are_refused_in_plain_words() -> None:
+    """A cost, a threshold, a share or a setting of 10**400 is no number to calculate with."""
+    huge = 10**400
+    rows, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.raises(DesignError, match="beta is 1000"):
+        Settings(beta=huge)
+    with pytest.raises(DesignError, match="max_cost is 1000"):
+        Constraints(max_cost=huge)
+    with pytest.raises(DesignError, match="1000"):
+        Problem.of(rows, y, costs=[huge, 1])
+    with pytest.raises(DesignError, match="1000"):
+        Problem.of(rows, y, threshold=huge)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 32])
+def test_auto_is_genetic_where_the_exact_search_has_no_room(jobs: int) -> None:
+    """Tables of limits grow with the square of the validation rows: few features and many rows go the genetic way."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50_000, 3))
+    problem = Problem.of(x, x.sum(axis=1) + rng.normal(size=50_000) > 0, threshold=0.8)
+    outcome = run_search(problem, Settings(population=10, generations=2, max_stages=2), jobs=jobs)
+    assert outcome.method == "evolve"
+    with pytest.raises(DesignError, match=r"10,000 validation rows would take .* MiB are allowed.*max_search_rows"):
+        run_search(problem, Settings(max_stages=2), method="exhaustive", jobs=jobs)
+
+
+def test_the_exact_search_takes_as_many_threads_as_fit() -> None:
+    """With more threads asked for than memory holds tables for, it runs with fewer: the front is the same."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 2))
+    problem = Problem.of(x, x.sum(axis=1) + rng.normal(size=20_000) > 0, threshold=0.8)
+    fronts = [run_search(problem, Settings(max_stages=2), method="exhaustive", jobs=jobs).front for jobs in (1, 64)]
+    assert fronts[0] == fronts[1]

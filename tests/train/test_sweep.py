@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
+from emsco_train import sweep
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.searches import run_search
+from emsco_train.genetic.evolution import Generation
+from emsco_train.searches import Step, run_search
 from emsco_train.settings import Settings
 from emsco_train.sweep import settings_score, sweep_settings, sweep_thresholds
 
@@ -56,3 +60,62 @@ def test_no_thresholds_are_refused(problem: Problem) -> None:
     """A sweep needs a threshold."""
     with pytest.raises(DesignError, match="at least one is due"):
         sweep_thresholds(problem, [])
+
+
+def test_ctrl_c_ends_a_sweep_and_keeps_what_it_has(problem: Problem) -> None:
+    """In the second of three thresholds: the genetic search has a front there, the exact one has not; the third is not begun."""
+    settings = Settings(max_stages=2, population=20, generations=3)
+    begun: list[int] = []
+
+    def stop(record: Generation) -> None:
+        begun.extend([1] if record.number == 0 else [])
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+
+    swept = sweep_thresholds(problem, [0.6, 0.7, 0.8], settings, method="evolve", on_generation=stop)
+    assert (swept.stopped, [outcome.stopped for outcome in swept.outcomes]) == ("interrupted", ["generations", "interrupted"])
+    assert len(swept.front) == sum(len(outcome.front) for outcome in swept.outcomes)
+    phases: list[str] = []
+
+    def stop_exact(step: Step) -> None:
+        phases.append(step.phase)
+        if phases.count("fits") > len([phase for phase, after in pairwise(phases) if phase == after == "fits"]) + 1:
+            raise KeyboardInterrupt
+
+    exact = sweep_thresholds(problem, [0.6, 0.7, 0.8], settings, method="exhaustive", on_progress=stop_exact)
+    assert (exact.stopped, len(exact.outcomes)) == ("interrupted", 1)
+    phases.append("fits")
+    phases.append("designs")
+    with pytest.raises(KeyboardInterrupt):
+        sweep_thresholds(problem, [0.6], settings, method="exhaustive", on_progress=stop_exact)
+
+
+def test_a_time_limit_is_shared(problem: Problem) -> None:
+    """No time for any: each still has a front, and the sweep says that it was cut short."""
+    settings = Settings(max_stages=2, population=20, generations=300)
+    swept = sweep_thresholds(problem, [0.6, 0.7], settings, method="evolve", time_limit=0.0, jobs=None)
+    assert swept.stopped == "time"
+    assert [outcome.stopped for outcome in swept.outcomes] == ["time", "time"]
+    assert sweep_thresholds(problem, [0.6], settings, time_limit=100.0).stopped == "complete"
+
+
+def test_ctrl_c_while_settings_are_compared(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Combinations that are done are returned, half a one is not; nothing done, nothing returned."""
+    real, calls = sweep.run_evolve, []
+
+    def interrupted_at(number: int) -> Any:
+        def run(*given: Any, **named: Any) -> Any:
+            calls.append(1)
+            outcome = real(*given, **named)
+            return replace(outcome, stopped="interrupted") if len(calls) == number else outcome
+
+        return run
+
+    chosen = Settings(generations=2)
+    monkeypatch.setattr(sweep, "run_evolve", interrupted_at(4))
+    assert len(sweep_settings(problem, {"population": [10, 20, 30]}, chosen, seeds=[0, 1], jobs=None)) == 1
+    assert len(calls) == 4
+    calls.clear()
+    monkeypatch.setattr(sweep, "run_evolve", interrupted_at(2))
+    with pytest.raises(KeyboardInterrupt):
+        sweep_settings(problem, {"population": [10]}, chosen, seeds=[0, 1])

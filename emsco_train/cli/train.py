@@ -1,0 +1,206 @@
+"""`emsco-train`: search the designs of a table and write a run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from emsco_train.cli._parser import OneLineParser
+
+if TYPE_CHECKING:
+    from emsco_train.progress import Progress
+    from emsco_train.runs.request import TrainRequest
+    from emsco_train.runs.training import Trained
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    faults = _usage_faults(options)
+    if faults:
+        parser.error(faults[0])
+    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
+
+    ended: list[Trained] = []
+    status = run_command("emsco-train", lambda: ended.append(_train(parser, options)))
+    return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
+
+
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
+        prog="emsco-train",
+        description="Search for the stage designs that trade coverage, accuracy and cost best, and write them to a run folder. "
+        "Choose one of them with emsco-report, and deploy it with emsco-export.",
+        epilog="example: emsco-train --data mail.csv --label spam --costs costs.toml --threshold 0.9 --out runs/mail",
+    )
+    _add_data(parser.add_argument_group("data", "one table, or ready splits; CSV (UTF-8, a header row) or Parquet"))
+    _add_search(parser.add_argument_group("search"))
+    _add_genetic(parser.add_argument_group("genetic algorithm", "defaults are the paper's"))
+    _add_run(parser.add_argument_group("run"))
+    return parser
+
+
+def _add_data(group: Any) -> None:
+    group.add_argument("--data", metavar="TABLE", help="one table, to be divided into train, validation, test and certify rows")
+    for split in ("train", "validation", "test", "certify"):
+        group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, in place of --data")
+    group.add_argument("--label", default="label", metavar="COL", help="column of the true label (default: label)")
+    group.add_argument("--costs", metavar="FILE", help="what features cost: TOML, JSON, or one line of numbers (default: 1 each)")
+    group.add_argument(
+        "--kind", action="append", default=[], metavar="COL=KIND", help="what a column holds: numeric, boolean or categorical"
+    )
+    group.add_argument("--drop", action="append", default=[], metavar="COL", help="leave a column out")
+    group.add_argument(
+        "--unknown",
+        action="append",
+        default=[],
+        metavar="[COL=]WISH",
+        help="what a category that training never saw means: fail (the default) or ignore; for all columns, or for one",
+    )
+    group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
+    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split; no feature")
+    group.add_argument(
+        "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; no feature"
+    )
+
+
+def _add_search(group: Any) -> None:
+    group.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="P",
+        help="confidence needed to accept: 0.9, or one per label as ham=0.9,spam=0.99; may repeat for a sweep",
+    )
+    group.add_argument(
+        "--search",
+        choices=("auto", "evolve", "exhaustive"),
+        default="auto",
+        help="genetic, exact, or exact where that is affordable (the default)",
+    )
+    group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, at most 10)")
+    group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
+    group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
+    group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
+    group.add_argument("--min-coverage", type=float, metavar="C", help="search only designs that accept at least this share")
+    group.add_argument("--min-accuracy", type=float, metavar="A", help="search only designs with at least this accuracy")
+    group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
+    group.add_argument("--max-search-rows", type=int, metavar="N", help="search on a sample, measure what is found on all rows")
+    group.add_argument(
+        "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
+    )
+    group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")
+
+
+def _add_genetic(group: Any) -> None:
+    group.add_argument("--population", type=int, default=300, metavar="N", help="designs in a generation (300)")
+    group.add_argument("--generations", type=int, default=150, metavar="N", help="generations at most (150)")
+    group.add_argument("--patience", type=int, metavar="N", help="stop when the fittest has not changed for so long (never)")
+    group.add_argument("--mutation", type=float, metavar="M", help="chance of each gene to be redrawn (1 / features)")
+    group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance of a child to mix two parents (0.8)")
+    group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that pass unchanged (0.2)")
+    group.add_argument("--beta", type=float, default=2.0, metavar="B", help="bias against later stages, above 1 (2)")
+    group.add_argument("--growth", type=int, default=0, metavar="N", help="designs added when the elite fills a generation (0)")
+
+
+def _add_run(group: Any) -> None:
+    group.add_argument("--out", required=True, metavar="RUN", help="folder of the run")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and search: same seed, same run (0)")
+    group.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores); results do not depend on it")
+    group.add_argument("--time-limit", type=float, metavar="S", help="seconds for each threshold; the front so far is kept")
+    group.add_argument("--resume", action="store_true", help="go on with an unfinished run of the same data and settings")
+    group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
+
+
+def _usage_faults(options: argparse.Namespace) -> list[str]:
+    """Return what no data could make right."""
+    ready = [name for name in ("train", "validation", "test", "certify") if getattr(options, name) is not None]
+    faults = []
+    if options.data is None and not {"train", "validation"} <= set(ready):
+        faults.append("give --data TABLE, or at least --train and --validation")
+    if options.data is not None and ready:
+        faults.append(f"--data and --{ready[0]} were both given: one table, or ready splits")
+    if not options.threshold:
+        faults.append("give --threshold, such as 0.9")
+    return faults
+
+
+def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
+    # After the arguments: --help must answer at once.
+    from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
+    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
+    from emsco_train.errors import DesignError  # noqa: PLC0415
+    from emsco_train.progress import Progress  # noqa: PLC0415
+    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
+    from emsco_train.runs.training import train  # noqa: PLC0415
+
+    def watch(what: str) -> Progress:
+        return Progress(sys.stderr, what=what, time_limit=options.time_limit)
+
+    try:
+        request = _request(options)
+    except DesignError as error:
+        # No data could make these options right: wrong use.
+        parser.error(str(error))
+    with warnings_as_lines("emsco-train"):
+        prepared = prepare(request)
+        print("\n".join(data_lines(prepared)), flush=True)
+        print(f"\n{columns_table(prepared)}\n", flush=True)
+        trained = train(prepared, options.out, resume=options.resume, force=options.force, watch=watch)
+    print("\n".join(["", *front_lines(trained)]))
+    return trained
+
+
+def _request(options: argparse.Namespace) -> TrainRequest:
+    from emsco_train.cli._words import read_class_weight, read_pairs, read_shares, read_unknown  # noqa: PLC0415
+    from emsco_train.data.features import Kind  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.runs.request import TrainRequest, read_threshold  # noqa: PLC0415
+    from emsco_train.runs.source import Columns  # noqa: PLC0415
+    from emsco_train.settings import Constraints, Settings  # noqa: PLC0415
+
+    splits: dict[str | None, str] = {None: options.data} if options.data is not None else {}
+    splits |= {name: getattr(options, name) for name in ("train", "validation", "test", "certify") if getattr(options, name)}
+    kinds = read_pairs(options.kind, "--kind", get_args(Kind))
+    columns = Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds)
+    settings = Settings(
+        max_stages=options.max_stages,
+        population=options.population,
+        generations=options.generations,
+        patience=options.patience,
+        mutation=options.mutation,
+        crossover=options.crossover,
+        elite=options.elite,
+        beta=options.beta,
+        growth=options.growth,
+        allow_exclusion=options.allow_exclusion,
+        constraints=Constraints(max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy),
+        polish=options.polish,
+    )
+    return TrainRequest(
+        paths=splits,
+        columns=columns,
+        thresholds=tuple(read_threshold(text) for text in options.threshold),
+        costs=options.costs,
+        shares=read_shares(options.shares),
+        method=options.search,
+        settings=settings,
+        pinned=tuple(options.pin),
+        seed=options.seed,
+        jobs=options.jobs,
+        time_limit=options.time_limit,
+        max_search_rows=options.max_search_rows,
+        C=options.C,
+        class_weight=read_class_weight(options.class_weight),
+        unknown=read_unknown(options.unknown),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""A clinic: patients with measurements of cell nuclei, in a table to train on and in a database to ask in production.
+
+The measurements ship with scikit-learn. The costs are made up: a first look at a slide is cheap, repeating the measurement is
+dearer, and searching the whole slide for the worst nuclei is dear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emsco_runtime import Acquirers
+from emsco_train.costs.model import CostGroup, CostModel
+
+__all__ = ["Clinic", "open_clinic"]
+
+_UNIT = "EUR"
+# The three kinds of measurement: how the names of their features are told apart, and the database table that holds them.
+_KINDS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
+
+
+@dataclass(frozen=True, slots=True)
+class Clinic:
+    """Where everything lies.
+
+    Parameters
+    ----------
+    table
+        CSV file of all patients with their diagnosis.
+    costs
+        Costs file.
+    database
+        SQLite file with one table per kind of measurement.
+    features
+        Names of the measurements, by database table.
+    diagnoses
+        The true label of each patient, by row.
+    """
+
+    table: Path
+    costs: Path
+    database: Path
+    features: Mapping[str, tuple[str, ...]]
+    diagnoses: tuple[str, ...]
+
+    def acquirers(self, tell: Callable[[str], None]) -> Acquirers:
+        """Return acquirers that ask the database: one query per kind of measurement, when a stage first needs one of that kind.
+
+        Parameters
+        ----------
+        tell
+            Called with a line whenever the database is asked.
+        """
+        acquirers = Acquirers()
+        for source, names in self.features.items():
+            acquirers.features(*names)(_Query(self.database, source, names, tell))
+        return acquirers
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """Asks one table of the database for all measurements of a patient."""
+
+    database: Path
+    source: str
+    names: tuple[str, ...]
+    tell: Callable[[str], None]
+
+    def __call__(self, patient: int) -> Mapping[str, float]:
+        with contextlib.closing(sqlite3.connect(self.database)) as connection:
+            asked = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
+            row = connection.execute(asked, (patient,)).fetchone()
+        self.tell(f"asking {self.source.replace('_', ' ')} for {len(self.names)} measurements")
+        return dict(zip(self.names, row[1:], strict=True))
+
+
+def open_clinic(folder: Path) -> Clinic:
+    """Write the clinic's table, costs and database into a folder.
+
+    Parameters
+    ----------
+    folder
+        Where to; made if need be.
+    """
+    from sklearn.datasets import load_breast_cancer  # noqa: PLC0415 - slow to import, and the data are needed here only
+
+    data = load_breast_cancer()
+    names = [str(name) for name in data.feature_names]
+    rows: list[list[float]] = data.data.tolist()
+    diagnoses = tuple(str(data.target_names[position]) for position in data.target)
+    features = {source: tuple(name for name in names if mark in name) for source, mark in _KINDS.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    clinic = Clinic(folder / "patients.csv", folder / "costs.toml", folder / "clinic.sqlite", features, diagnoses)
+    _write_table(clinic.table, names, rows, diagnoses)
+    clinic.costs.write_text(_costs(names, features).to_toml(), encoding="utf-8")
+    _write_database(clinic.database, names, rows, features)
+    return clinic
+
+
+def _costs(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> CostModel:
+    groups = [
+        CostGroup("repeat the measurement", 5.0, features["repeated"]),
+        CostGroup("search the whole slide", 40.0, features["whole_slide"]),
+    ]
+    own = {name: 2.0 if name in features["whole_slide"] else 1.0 for name in names}
+    return CostModel.from_mapping(own, groups=groups, unit=_UNIT)
+
+
+def _write_table(path: Path, names: Sequence[str], rows: Sequence[Sequence[float]], diagnoses: Sequence[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, "diagnosis"])
+        writer.writerows([*map(repr, row), diagnosis] for row, diagnosis in zip(rows, diagnoses, strict=True))
+
+
+def _write_database(
+    path: Path, names: Sequence[str], rows: Sequence[Sequence[float]], features: Mapping[str, tuple[str, ...]]
+) -> None:
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for source, chosen in features.items():
+            columns = ", ".join(f'"{name}" REAL' for name in chosen)
+            connection.execute(f"CREATE TABLE {source} (patient INTEGER PRIMARY KEY, {columns})")
+            places = [names.index(name) for name in chosen]
+            marks = ", ".join("?" * (len(chosen) + 1))
+            connection.executemany(
+                f"INSERT INTO {source} VALUES ({marks})",  # noqa: S608 - the name is one of ours
+                [(patient, *(row[place] for place in places)) for patient, row in enumerate(rows)],
+            )

@@ -1,0 +1,204 @@
+"""Exact bounds and tests for a share that was counted on rows, and how many rows a promise takes.
+
+Everything here rests on the binomial distribution itself, not on an approximation to it: of `rows` independent rows, each is a
+hit with the same unknown chance.
+"""
+
+from __future__ import annotations
+
+import math
+
+from emsco_train._numbers import is_number
+from emsco_train.errors import DesignError
+
+__all__ = [
+    "chance_at_most",
+    "check_confidence",
+    "check_max_error",
+    "lower_bound",
+    "most_wrong",
+    "rows_needed",
+    "rows_without_error",
+    "upper_bound",
+]
+
+# How often the test of a design with half the wished error passes, at the number of rows that we advise.
+_ADVISED_CHANCE = 0.75
+
+
+def check_confidence(confidence: object) -> float:
+    """Return a confidence that a promise can have, from 0.5 to below 1, or raise `DesignError`."""
+    if not is_number(confidence) or not 0.5 <= confidence < 1:
+        raise DesignError(f"confidence is {confidence!r}: a number from 0.5 to below 1 is due, such as 0.95")
+    return float(confidence)
+
+
+def check_max_error(max_error: object) -> float:
+    """Return a largest error that can be asked for, above 0 and below 1, or raise `DesignError`."""
+    if not is_number(max_error) or not 0 < max_error < 1:
+        raise DesignError(f"max_error is {max_error!r}: a number above 0 and below 1 is due, such as 0.03")
+    return float(max_error)
+
+
+def upper_bound(hits: int, rows: int, confidence: float) -> float:
+    """Return the exact (Clopper-Pearson) upper bound on a share: the largest one that the count does not speak against.
+
+    Whatever the true share, a bound computed so is below it in at most 1 - confidence of all samples. Without rows it is 1.
+
+    Parameters
+    ----------
+    hits
+        How many rows were hits.
+    rows
+        Of how many.
+    confidence
+        How often the bound holds, at least.
+
+    Examples
+    --------
+    >>> round(upper_bound(0, 100, 0.95), 4), round(upper_bound(3, 100, 0.95), 4), upper_bound(0, 0, 0.95)
+    (0.0295, 0.0757, 1.0)
+    """
+    _check_counts(hits, rows)
+    if hits == rows:
+        return 1.0
+    from scipy.special import betaincinv  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+
+    return float(betaincinv(hits + 1, rows - hits, confidence))
+
+
+def lower_bound(hits: int, rows: int, confidence: float) -> float:
+    """Return the exact (Clopper-Pearson) lower bound on a share; 0 without rows.
+
+    Parameters
+    ----------
+    hits, rows, confidence
+        As in `upper_bound`.
+
+    Examples
+    --------
+    >>> round(lower_bound(97, 100, 0.95), 4), lower_bound(0, 100, 0.95)
+    (0.9243, 0.0)
+    """
+    _check_counts(hits, rows)
+    if hits == 0:
+        return 0.0
+    from scipy.special import betaincinv  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+
+    return float(betaincinv(hits, rows - hits + 1, 1.0 - confidence))
+
+
+def chance_at_most(hits: int, rows: int, share: float) -> float:
+    """Return the chance of so few hits, or fewer, if the true share is as given.
+
+    With the wrong rows among the accepted ones for hits, this is the exact p-value of "the error is above `share`": any error
+    above it makes so few wrong rows even less likely. No rows speak against nothing: 1.
+
+    Parameters
+    ----------
+    hits, rows
+        As in `upper_bound`.
+    share
+        The supposed true share, from 0 to 1.
+
+    Examples
+    --------
+    >>> round(chance_at_most(0, 59, 0.05), 4), round(chance_at_most(0, 58, 0.05), 4), chance_at_most(0, 0, 0.05)
+    (0.0485, 0.051, 1.0)
+    """
+    _check_counts(hits, rows)
+    if hits == rows:
+        return 1.0
+    from scipy.special import betainc  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+
+    return float(betainc(rows - hits, hits + 1, 1.0 - share))
+
+
+def most_wrong(rows: int, max_error: float, confidence: float) -> int:
+    """Return how many of the accepted rows may be wrong for the test of `max_error` to pass; -1 where it cannot pass at all.
+
+    Parameters
+    ----------
+    rows
+        How many rows are accepted.
+    max_error
+        The wished largest error.
+    confidence
+        The test's level is 1 - confidence.
+
+    Examples
+    --------
+    >>> most_wrong(58, 0.05, 0.95), most_wrong(59, 0.05, 0.95), most_wrong(1000, 0.05, 0.95)
+    (-1, 0, 38)
+    """
+    level = 1.0 - confidence
+    # The chance only grows with the number of wrong rows; with the expected number or more it is at least a half, which fails.
+    passing, failing = -1, min(rows, math.ceil(rows * max_error) + 1)
+    while failing - passing > 1:
+        middle = (passing + failing) // 2
+        if chance_at_most(middle, rows, max_error) <= level:
+            passing = middle
+        else:
+            failing = middle
+    return passing
+
+
+def rows_without_error(max_error: float, confidence: float) -> int:
+    """Return the least number of accepted rows with which the test can pass at all: when not one of them is wrong.
+
+    Examples
+    --------
+    >>> rows_without_error(0.05, 0.95), rows_without_error(0.015, 0.95)
+    (59, 199)
+    """
+    return _rows_for(0, max_error, confidence)
+
+
+def rows_needed(max_error: float, confidence: float) -> int:
+    """Return about how many accepted rows it takes to certify a design whose true error is half of `max_error`.
+
+    Exactly: the least number from which on the test passes with a chance of at least 3 in 4. ("From which on", since the chance
+    falls a little with every further row, until one more wrong row is allowed.)
+
+    Parameters
+    ----------
+    max_error
+        The wished largest error.
+    confidence
+        The wished confidence.
+
+    Examples
+    --------
+    >>> [rows_needed(error, 0.95) for error in (0.015, 0.03, 0.05)]
+    [1293, 645, 386]
+    """
+    wrong = 0
+    start = _rows_for(wrong, max_error, confidence)
+    while True:
+        after = _rows_for(wrong + 1, max_error, confidence)
+        # The last number that allows just so many wrong rows is the one with the least chance.
+        if chance_at_most(wrong, after - 1, max_error / 2) >= _ADVISED_CHANCE:
+            return start
+        wrong, start = wrong + 1, after
+
+
+def _rows_for(wrong: int, max_error: float, confidence: float) -> int:
+    """Return the least number of rows for which the test passes with so many wrong ones."""
+    level = 1.0 - confidence
+    # The chance only falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
+    failing = max(wrong, math.floor(wrong / max_error) - 1)
+    passing = 2 * failing + 2
+    while chance_at_most(wrong, passing, max_error) > level:
+        failing, passing = passing, 2 * passing
+    while passing - failing > 1:
+        middle = (failing + passing) // 2
+        if chance_at_most(wrong, middle, max_error) <= level:
+            passing = middle
+        else:
+            failing = middle
+    return passing
+
+
+def _check_counts(hits: int, rows: int) -> None:
+    if not 0 <= hits <= rows:
+        raise DesignError(f"{hits} of {rows} rows cannot be: the counts do not belong together")

@@ -1,0 +1,90 @@
+"""`Tally`: what a design did with rows whose labels are known, as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from emsco_runtime._arrays import Ints
+from emsco_runtime.manifest import Label
+from emsco_train.errors import DataError
+
+__all__ = ["Counts", "Tally"]
+
+Counts: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of decisions by label; all that a certificate needs to know of the rows.
+
+    Parameters
+    ----------
+    rows
+        How many rows there are.
+    labels
+        The labels in order; the four counts below have one entry for each.
+    accepted, accepted_wrong
+        Rows accepted as this label, and those of them that have another one.
+    true, true_wrong
+        Rows that have this label, and those of them that were accepted as another one.
+
+    Examples
+    --------
+    >>> tally = Tally.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
+    >>> tally.accepted, tally.accepted_wrong, tally.true, tally.true_wrong
+    ((2, 1), (1, 0), (2, 2), (0, 1))
+    """
+
+    rows: int
+    labels: tuple[Label, ...]
+    accepted: Counts
+    accepted_wrong: Counts
+    true: Counts
+    true_wrong: Counts
+
+    @classmethod
+    def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> Tally:
+        """Count the decisions on some rows.
+
+        Parameters
+        ----------
+        label
+            Position of each row's accepted label; -1 where there is none, as in `Evaluation.label`.
+        target
+            Position of each row's true label; -1 for one that training never saw, so that any label is wrong.
+        labels
+            The labels in order.
+        """
+        if len(label) != len(target) or not len(target):
+            raise DataError(f"there are {len(label)} decisions for {len(target)} rows: one for each of at least 1 row is due")
+        for name, positions in (("label", label), ("target", target)):
+            if not -1 <= int(positions.min()) <= int(positions.max()) < len(labels):
+                got = f"{positions.min()} to {positions.max()}"
+                raise DataError(f"{name} holds positions from {got}: -1 to {len(labels) - 1} are due for {len(labels)} labels")
+        wrong = (label >= 0) & (label != target)
+        return cls(
+            rows=len(target),
+            labels=tuple(labels),
+            accepted=_count(label, len(labels)),
+            accepted_wrong=_count(label[wrong], len(labels)),
+            true=_count(target, len(labels)),
+            true_wrong=_count(target[wrong], len(labels)),
+        )
+
+    @property
+    def all_accepted(self) -> int:
+        """Rows accepted, whatever the label."""
+        return sum(self.accepted)
+
+    @property
+    def all_wrong(self) -> int:
+        """Rows accepted with a wrong label."""
+        return sum(self.accepted_wrong)
+
+
+def _count(positions: Ints, labels: int) -> Counts:
+    return tuple(np.bincount(positions[positions >= 0], minlength=labels).tolist())

@@ -1,0 +1,33 @@
+"""Text into HTML: names and labels are the user's words, and none of them may become markup or end a script."""
+
+from __future__ import annotations
+
+import html
+import json
+
+__all__ = ["embedded_json", "escaped"]
+
+# HTML has no way to write these, not even as references; a reader would see nothing, or something else.
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 13), *range(14, 32), 127], "\N{REPLACEMENT CHARACTER}")
+
+
+def escaped(words: object) -> str:
+    """Return words as they may stand in an element or in a quoted attribute.
+
+    Examples
+    --------
+    >>> escaped('<b> & "c"')
+    '&lt;b&gt; &amp; &quot;c&quot;'
+    """
+    return html.escape(str(words).translate(_CONTROLS))
+
+
+def embedded_json(document: object) -> str:
+    r"""Return JSON that may stand in a script element: no tag or comment can begin in it.
+
+    Examples
+    --------
+    >>> embedded_json(["</script>"])
+    '["\\u003c/script>"]'
+    """
+    return json.dumps(document, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

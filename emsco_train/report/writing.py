@@ -1,0 +1,63 @@
+"""From a run's folder to the file of its page: complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from emsco_train.errors import DesignError
+from emsco_train.report.content import Content, read_content
+from emsco_train.report.page import report_page
+
+__all__ = ["write_report"]
+
+_NAME = "report.html"
+
+
+def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the page of a run and return where it lies.
+
+    Parameters
+    ----------
+    run
+        Folder of a finished run.
+    out
+        The file; ``report.html`` in the folder unless given. One that is there is replaced.
+
+    Raises
+    ------
+    DataError
+        If the run is unfinished, of another version or damaged.
+    DesignError
+        If the page cannot be written there.
+    """
+    content = read_content(run)
+    path = content.folder.path / _NAME if out is None else Path(out)
+    _check(path, content)
+    _write(path, report_page(content))
+    return path
+
+
+def _check(path: Path, content: Content) -> None:
+    if path.is_dir():
+        raise DesignError(f"{path} is a folder: name a file for the page")
+    if not path.parent.is_dir():
+        raise DesignError(f"{path.parent} is no folder: make it first, or name another file for the page")
+    own = [content.folder.path / name for name in ("run.json", *content.run.files)]
+    if path.exists() and any(file.exists() and path.samefile(file) for file in own):
+        raise DesignError(f"{path} is a file of the run itself: name another file for the page")
+
+
+def _write(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():
+        # A pipe or a device cannot be replaced, and must not be.
+        path.write_text(text, encoding="utf-8")
+        return
+    # A link stays a link: what it points to is replaced.
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

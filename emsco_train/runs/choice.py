@@ -1,0 +1,147 @@
+"""The choice of a design of a run: by id, by floors and caps, by a promise about its errors, or the fittest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from emsco_runtime.manifest import Certificate
+from emsco_train.bundling.design_export import fit_design, split_rows
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.designs.wish import Wish
+from emsco_train.errors import DesignError
+from emsco_train.guarantee.bounds import check_confidence, check_max_error
+from emsco_train.guarantee.candidates import Candidate
+from emsco_train.guarantee.certification import certify
+from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.guarantee.tally import Tally
+from emsco_train.runs.opening import OpenRun
+from emsco_train.stages.evaluation import evaluate
+
+__all__ = ["Choice", "DesignWish", "choose"]
+
+
+@dataclass(frozen=True, slots=True)
+class DesignWish:
+    """What is wanted of the design.
+
+    Parameters
+    ----------
+    wish
+        Floors and caps on validation figures.
+    design
+        An id, or its beginning; in place of any other wish.
+    max_error
+        Largest share of wrong labels among accepted items that is to be promised; None: the design is chosen by validation alone,
+        and gets the bound that the certify rows show.
+    confidence
+        Of the certificate.
+    """
+
+    wish: Wish = field(default_factory=Wish)
+    design: str | None = None
+    max_error: float | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse an id together with other wishes, and a promise that no rows could ever show."""
+        if self.design is not None and (self.wish != Wish() or self.max_error is not None):
+            raise DesignError("--design names the design: leave out floors, caps and --max-error")
+        check_confidence(self.confidence)
+        if self.max_error is not None:
+            check_max_error(self.max_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The design, why it, and what is promised.
+
+    Parameters
+    ----------
+    design
+        With its validation figures.
+    why
+        In words.
+    certificate
+        None where there are no certify rows.
+    is_default
+        Whether nothing was wished, and the fittest taken.
+    """
+
+    design: Design
+    why: str
+    certificate: Certificate | None
+    is_default: bool = False
+
+
+def choose(opened: OpenRun, wanted: DesignWish) -> Choice:
+    """Choose a design, and certify it where there are certify rows.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    wanted
+        What is wanted.
+
+    Raises
+    ------
+    SelectionError
+        If no design satisfies the wish.
+    CertificationError
+        If none can be promised to err as little as wished.
+    """
+    if wanted.max_error is not None:
+        return _promised(opened, wanted, wanted.max_error)
+    front, wish = opened.front, wanted.wish
+    if wanted.design is not None:
+        design, why = front.find(wanted.design), "it was named"
+    else:
+        design = wish.choose(tuple(front), front.full_cost)
+        why = _reason(wish)
+    rows = opened.problem.certify
+    certificate = None if rows is None else certify(_decided(opened.problem, design, rows), wanted.confidence)
+    return Choice(design, why, certificate, is_default=wanted.design is None and wish == Wish())
+
+
+def _promised(opened: OpenRun, wanted: DesignWish, max_error: float) -> Choice:
+    problem, rows = opened.problem, opened.problem.certify
+    if rows is None:
+        told = "the run has no certify rows, which a promise needs"
+        raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
+    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows)) for design in opened.front]
+    certified = choose_certified(
+        candidates,
+        rows=len(rows),
+        max_error=max_error,
+        confidence=wanted.confidence,
+        full_cost=opened.front.full_cost,
+        wish=wanted.wish,
+    )
+    choice = certified.certificate.choice
+    tested = "" if choice is None else f"{choice.passed} of {choice.tested} designs tested passed; "
+    aim = "cheapest" if wanted.wish.min_coverage is not None else "most covering"
+    why = f"{tested}this is the {aim} of them by validation"
+    return Choice(certified.design, why, certified.certificate)
+
+
+def _lazily(problem: Problem, design: Design, rows: Split) -> Callable[[], Tally]:
+    return lambda: _decided(problem, design, rows)
+
+
+def _decided(problem: Problem, design: Design, rows: Split) -> Tally:
+    """Count the decisions of a design on rows that nothing has seen before."""
+    model = fit_design(problem, design)
+    part = split_rows(problem, model, rows)
+    return Tally.of(evaluate(model, part.codes).label, part.target, problem.labels)
+
+
+def _reason(wish: Wish) -> str:
+    if wish == Wish():
+        return "the fittest of the front; no floor was given"
+    words = {"cost": "the cheapest", "accuracy": "the most accurate", "coverage": "the most covering", "fitness": "the fittest"}
+    parts = {"accuracy >= ": wish.min_accuracy, "coverage >= ": wish.min_coverage, "cost <= ": wish.max_cost}
+    told = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
+    return f"{words[wish.decider]} with {told} on validation"

@@ -1,0 +1,113 @@
+"""From a run to a bundle: choose, fit, verify every row, certify, write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from emsco_runtime.bundle import MANIFEST
+from emsco_train.bundling.design_export import export_from
+from emsco_train.bundling.publication import Export
+from emsco_train.designs.wish import Wish
+from emsco_train.errors import DesignError
+from emsco_train.runs.choice import Choice, DesignWish, choose
+from emsco_train.runs.figures import Measured, measure
+from emsco_train.runs.opening import OpenRun, open_run
+
+__all__ = ["RunExport", "export_opened", "export_run"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunExport:
+    """What an export of a run made.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    choice
+        Which design, and why.
+    export
+        The bundle, verified.
+    measured
+        The design on the rows of the expected figures.
+    """
+
+    opened: OpenRun
+    choice: Choice
+    export: Export
+    measured: Measured
+
+
+def export_run(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    min_accuracy: float | None = None,
+    min_coverage: float | None = None,
+    max_cost: float | None = None,
+    design: str | None = None,
+    max_error: float | None = None,
+    confidence: float = 0.95,
+    data: Mapping[str | None, str] | None = None,
+    name: str | None = None,
+    version: str = "1",
+    force: bool = False,
+) -> RunExport:
+    """Choose a design of a run and write its bundle, as `emsco-export` does.
+
+    Parameters
+    ----------
+    run
+        Folder of the run.
+    out
+        Folder of the bundle.
+    min_accuracy, min_coverage, max_cost
+        Floors and cap on validation figures; the cheapest design that satisfies them.
+    design
+        An id of the front, in place of other wishes.
+    max_error, confidence
+        Promise that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
+    data
+        Where the files are now, if they were moved.
+    name, version
+        Of the bundle; the name of the run's folder unless given.
+    force
+        Replace a bundle that is already there; it stays until the new one is complete.
+    """
+    wanted = DesignWish(Wish(min_accuracy, min_coverage, max_cost), design, max_error, confidence)
+    return export_opened(open_run(run, data), out, wanted, name=name, version=version, force=force)
+
+
+def export_opened(
+    opened: OpenRun, out: str | os.PathLike[str], wanted: DesignWish, *, name: str | None, version: str, force: bool
+) -> RunExport:
+    """Choose a design of an open run and write its bundle.
+
+    Parameters
+    ----------
+    opened
+        The run with its data.
+    out, name, version, force
+        As in `export_run`.
+    wanted
+        What is wanted of the design.
+    """
+    if not force and (Path(out) / MANIFEST).exists():
+        # Before the certify rows are looked at: they prove less each time.
+        raise DesignError(f"{out} already holds a bundle: choose another folder, or say --force to replace it")
+    choice = choose(opened, wanted)
+    made = export_from(
+        out,
+        opened.problem,
+        choice.design,
+        name=name or opened.folder.path.resolve().name,
+        version=version,
+        force=force,
+        choices={"design": choice.design.id, "search": dict(opened.run.search.settings), "method": opened.run.search.method},
+        certificate=choice.certificate,
+    )
+    held = opened.problem.validation if opened.problem.test is None else opened.problem.test
+    return RunExport(opened, choice, made, next(measure(opened.problem, held, [choice.design])))

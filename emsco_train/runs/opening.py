@@ -1,0 +1,119 @@
+"""Opening a finished run again: its front, and its problem rebuilt from the data, held to the fingerprint of the training."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emsco_train.costs.model import CostModel
+from emsco_train.data.features import FeatureOptions
+from emsco_train.data.problem import Problem
+from emsco_train.data.splits import Splits
+from emsco_train.designs.front import Front
+from emsco_train.errors import ConfidenceWarning, DataError, ThresholdWarning
+from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.run_file import RunFile
+from emsco_train.runs.source import Columns, Source, read_source
+from emsco_train.stage_model import ClassWeight
+
+__all__ = ["OpenRun", "open_run"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRun:
+    """A finished run with its data.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    run
+        Its record.
+    front
+        Designs of all thresholds.
+    problem
+        The problem, at the first threshold.
+    """
+
+    folder: RunFolder
+    run: RunFile
+    front: Front
+    problem: Problem
+
+
+def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None = None) -> OpenRun:
+    """Open a run and its data.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    data
+        Where the files are now, by split (None for one table), if not where they were.
+
+    Raises
+    ------
+    DataError
+        If the run is unfinished, of another version or damaged, or if the data are not those that it was trained on.
+    """
+    folder = RunFolder(path)
+    run = folder.read()
+    front = Front.from_json(folder.text("front.json"))
+    paths = {file.split: file.path for file in run.data.files}
+    strangers = [str(split) for split in data or {} if split not in paths]
+    if strangers:
+        told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
+        raise DataError(f"{folder.path} was trained on {told}: give --data for one table, or the same splits")
+    kinds = {column.name: column.kind for column in run.columns}
+    columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
+    source = read_source(paths | dict(data or {}), columns)
+    return OpenRun(folder, run, front, _problem(folder, run, source))
+
+
+def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
+    names = [row["split"] for row in csv.DictReader(io.StringIO(folder.text("splits.csv")))]
+    _check_rows(run, source)
+    with warnings.catch_warnings():
+        # Training has told these already.
+        warnings.simplefilter("ignore", ThresholdWarning)
+        warnings.simplefilter("ignore", ConfidenceWarning)
+        problem = Problem.of(
+            # In the order of the training, whatever it is now; columns that have come since are left out.
+            source.table.select([column.name for column in run.columns]),
+            source.labels,
+            costs=CostModel.from_file(folder.path / "costs.toml"),
+            threshold=dict(zip(run.labels, run.thresholds[0].thresholds, strict=True)),
+            features={
+                column.name: FeatureOptions(kind=column.kind, missing=column.missing, unknown=column.unknown)
+                for column in run.columns
+            },
+            splits=Splits.from_names(names),
+            class_weight=_class_weight(run),
+            C=run.C,
+            seed=run.search.seed,
+        )
+    if problem.data_digest() != run.data.fingerprint:
+        raise DataError(f"{_files(source)}: values have changed since the run was trained. {_REMEDY}")
+    return problem
+
+
+def _class_weight(run: RunFile) -> ClassWeight:
+    weights = run.class_weight
+    return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
+
+
+_REMEDY = "Give the data that it was trained on with --data, or train again"
+
+
+def _check_rows(run: RunFile, source: Source) -> None:
+    for then, now in zip(run.data.files, source.files, strict=True):
+        if then.rows != now.rows:
+            raise DataError(f"{now.path} has {now.rows} rows, it had {then.rows} when the run was trained. {_REMEDY}")
+
+
+def _files(source: Source) -> str:
+    return ", ".join(file.path for file in source.files)

@@ -1,0 +1,138 @@
+"""`RunFile`: run.json, which says how a run was made and holds all that an export needs beside the data.
+
+`version` rises with every change of its shape; an older or newer one is refused with the remedy, never guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from emsco_runtime.decision import Label
+from emsco_train.errors import DataError
+
+__all__ = ["ColumnEntry", "DataEntry", "FiguresEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
+
+_VERSION = 1
+
+
+class _Entry(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class FileEntry(_Entry):
+    """One table file, with the split that it is (null: a table that was divided)."""
+
+    path: str
+    split: str | None
+    rows: int
+    sha256: str
+
+
+class DataEntry(_Entry):
+    """The rows: files, which column means what, and a hash of all values after reading."""
+
+    files: tuple[FileEntry, ...]
+    label: str
+    group_column: str | None
+    time_column: str | None
+    drop: tuple[str, ...]
+    fingerprint: str
+
+
+class ColumnEntry(_Entry):
+    """One feature, as it was understood."""
+
+    name: str
+    kind: Literal["numeric", "boolean", "categorical"]
+    missing: Literal["forbid", "impute"]
+    unknown: Literal["fail", "ignore"]
+    categories: int
+    gaps: int
+
+
+class SearchEntry(_Entry):
+    """What was asked of the search."""
+
+    method: Literal["auto", "evolve", "exhaustive"]
+    settings: dict[str, JsonValue]
+    seed: int
+    max_search_rows: int | None
+    time_limit: float | None
+
+
+class FiguresEntry(_Entry):
+    """Counts on the rows of a split, and the mean cost of a row."""
+
+    split: str
+    rows: int
+    accepted: int
+    right: int
+    cost: float
+
+
+class ThresholdEntry(_Entry):
+    """One threshold of the run, how its search went, and what acquiring everything at once would do there."""
+
+    thresholds: tuple[float, ...]
+    method: str
+    stopped: str
+    designs: int
+    fits: int
+    elapsed_s: float
+    everything: tuple[FiguresEntry, ...]
+
+
+class RunFile(_Entry):
+    """The document.
+
+    The figures of the certify rows are nowhere in a run: they are looked at once, when a certificate is made.
+    """
+
+    format: Literal["emsco-run"] = "emsco-run"
+    version: Literal[1] = 1
+    created: str
+    versions: dict[str, str]
+    data: DataEntry
+    columns: tuple[ColumnEntry, ...]
+    labels: tuple[Label, ...]
+    C: Annotated[float, Field(gt=0)]
+    class_weight: Literal["balanced"] | dict[str, float] | None
+    search: SearchEntry
+    thresholds: tuple[ThresholdEntry, ...]
+    rows: dict[str, int]
+    files: dict[str, str]
+
+    def text(self) -> str:
+        """Return the JSON."""
+        return self.model_dump_json(indent=1) + "\n"
+
+    @classmethod
+    def read(cls, text: bytes, path: str) -> RunFile:
+        """Read the JSON; one error tells the place of the first fault.
+
+        Parameters
+        ----------
+        text
+            Content of the file.
+        path
+            Its name, for messages.
+        """
+        try:
+            head = _Head.model_validate_json(text)
+            if head.version != _VERSION:
+                told = f"this run has version {head.version}, this emsco reads version {_VERSION}"
+                raise DataError(f"{path}: {told}. Train again with emsco-train, or use the emsco that made it")
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the text"
+            raise DataError(f"{path}: {place}: {first['msg']}. Give a run that emsco-train wrote") from None
+
+
+class _Head(BaseModel):
+    """Enough to tell what the document is, before its shape is judged."""
+
+    format: Literal["emsco-run"]
+    version: int

@@ -1,0 +1,255 @@
+"""`Source`: table files as the user names them: one table, or ready splits; CSV or Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime._arrays import Array
+from emsco_runtime.cli._console import CommandError
+from emsco_runtime.cli._rows import csv_rows
+from emsco_train.data.features import Kind
+from emsco_train.data.splits import SPLITS, Splits
+from emsco_train.data.table import Table
+from emsco_train.errors import DataError, DesignError
+from emsco_train.runs.text_columns import read_column, read_labels, text_kind
+
+__all__ = ["Columns", "Source", "SourceFile", "read_source"]
+
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One table file.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    split
+        Which split its rows are; None: a table to be divided.
+    rows
+        How many it has.
+    sha256
+        Of its bytes.
+    """
+
+    path: str
+    split: str | None
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column means what.
+
+    Parameters
+    ----------
+    label
+        Column of the true label.
+    group, time
+        Columns that keep rows together, or order them; they are no features. None: no such column.
+    drop
+        Columns to leave out.
+    kinds
+        What columns hold, where the values do not tell.
+    """
+
+    label: str = "label"
+    group: str | None = None
+    time: str | None = None
+    drop: tuple[str, ...] = ()
+    kinds: Mapping[str, Kind] | None = None
+
+    def special(self) -> tuple[str, ...]:
+        """Return the columns that are no features."""
+        return tuple(name for name in (self.label, self.group, self.time, *self.drop) if name is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Rows of all files, one after the other.
+
+    Parameters
+    ----------
+    files
+        What was read.
+    table
+        The features' columns.
+    labels
+        The label of each row.
+    group, time
+        Values of those columns, or None.
+    """
+
+    files: tuple[SourceFile, ...]
+    table: Table
+    labels: list[Any]
+    group: Array | None
+    time: Array | None
+
+    def splits(self) -> Splits | None:
+        """Return the splits that the files are, or None for one table."""
+        if self.files[0].split is None:
+            return None
+        return Splits.from_names(np.repeat([file.split for file in self.files], [file.rows for file in self.files]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Raw:
+    """The columns of one file: lists of text from CSV, typed arrays from Parquet."""
+
+    path: str
+    columns: Mapping[str, list[str] | Array]
+    lines: list[str]
+
+
+def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Columns) -> Source:
+    """Read one table (split None), or the files of several splits.
+
+    Parameters
+    ----------
+    paths
+        Split name -> file.
+    columns
+        Which column means what.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, empty or unreadable, lacks a column, or holds a value that cannot be meant; with file and line.
+    """
+    order = [None] if None in paths else [name for name in SPLITS if name in paths]
+    raws = {split: _read(os.fspath(paths[split])) for split in order}
+    first = raws[order[0]]
+    for raw in raws.values():
+        _check_columns(raw, first, columns)
+    names = [name for name in first.columns if name not in columns.special()]
+    if not names:
+        raise DataError(f"{first.path}: there is no column beside {', '.join(columns.special())}: give at least one feature")
+    nameless = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
+    if nameless:
+        told = f"column {nameless[0]} of the header has no name (the index of a data frame?)"
+        raise DataError(f"{first.path}: {told}: name it, or leave it out with --drop ''")
+    parts = list(raws.values())
+    lines = [line for raw in parts for line in raw.lines]
+    features = {name: _feature(name, _joined(name, parts), (columns.kinds or {}).get(name), lines) for name in names}
+    files = tuple(_described(raw, split) for split, raw in raws.items())
+    labels = _labels(columns.label, _joined(columns.label, parts), lines)
+    if len(set(labels)) == 1:
+        told = f"column {columns.label!r} holds only the label {labels[0]!r}"
+        raise DataError(f"{first.path}: {told}: at least two different ones are needed to train")
+    return Source(
+        files,
+        Table.of(features),
+        labels,
+        _special(columns.group, parts),
+        _special(columns.time, parts),
+    )
+
+
+def _read(path: str) -> _Raw:
+    if not path or not Path(path).is_file():
+        told = "is a folder" if path and Path(path).is_dir() else "does not exist"
+        raise DataError(f"{path or 'the table'} {told}: give a CSV or Parquet file")
+    raw = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
+    if not raw.lines:
+        raise DataError(f"{path}: there are no rows below the header: give some")
+    return raw
+
+
+def _read_csv(path: str) -> _Raw:
+    try:
+        with csv_rows(path) as opened:
+            header, rows = opened.header, list(opened)
+    except CommandError as error:
+        raise DataError(str(error)) from None
+    columns: dict[str, list[str] | Array] = {name: [row.fields[at] for row in rows] for at, name in enumerate(header)}
+    return _Raw(path, columns, [f"{path} line {row.line}" for row in rows])
+
+
+def _read_parquet(path: str) -> _Raw:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra, needed here only
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file") from None
+    try:
+        names = pa.parquet.read_schema(path).names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
+        table = pa.parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}") from None
+    columns: dict[str, list[str] | Array] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        columns[name] = plain.to_numpy()
+    return _Raw(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
+
+
+def _check_columns(raw: _Raw, first: _Raw, columns: Columns) -> None:
+    asked = [*columns.special(), *(columns.kinds or {})]
+    absent = [name for name in asked if name not in raw.columns]
+    if absent:
+        what = "label column" if absent[0] == columns.label else "column"
+        raise DataError(f"{raw.path}: there is no {what} {absent[0]!r}; it has: {', '.join(raw.columns)}")
+    odd = sorted(set(raw.columns) ^ set(first.columns))
+    if odd:
+        raise DataError(f"{raw.path} and {first.path} differ in columns: {', '.join(odd)}. Give all splits the same ones")
+    mixed = isinstance(raw.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
+    if mixed:
+        raise DesignError(f"{raw.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
+
+
+def _joined(name: str, parts: Sequence[_Raw]) -> list[str] | Array:
+    columns = [raw.columns[name] for raw in parts]
+    if isinstance(columns[0], list):
+        return [value for column in columns for value in column]
+    return np.concatenate(columns)
+
+
+def _feature(name: str, values: list[str] | Array, kind: Kind | None, lines: Sequence[str]) -> Array:
+    if isinstance(values, list):
+        return read_column(name, values, kind or text_kind(values), lines)
+    return values
+
+
+def _labels(name: str, values: list[str] | Array, lines: Sequence[str]) -> list[Any]:
+    return read_labels(name, values, lines) if isinstance(values, list) else values.tolist()
+
+
+def _special(name: str | None, parts: Sequence[_Raw]) -> Array | None:
+    if name is None:
+        return None
+    values = _joined(name, parts)
+    if not isinstance(values, list):
+        return values
+    lines = [line for raw in parts for line in raw.lines]
+    empty = next((line for value, line in zip(values, lines, strict=True) if not value.strip()), None)
+    if empty is not None:
+        raise DataError(
+            f"{empty}: column {name!r} is empty, and the division needs a value in every row: fill it, or drop the row"
+        )
+    try:
+        # Numbers sort as numbers; other text (groups, dates) stays as it is.
+        return read_column(name, values, "numeric", lines)
+    except DataError:
+        return read_column(name, values, "categorical", lines)
+
+
+def _described(raw: _Raw, split: str | None) -> SourceFile:
+    with Path(raw.path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    # Absolute, so that the run can be exported from any folder.
+    return SourceFile(str(Path(raw.path).resolve()), split, len(raw.lines), digest)

@@ -1,0 +1,166 @@
+"""Training a run: search at every threshold, measure on the test rows, and write the folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from emsco_train.designs.front import Front
+from emsco_train.errors import DesignError
+from emsco_train.genetic.checkpoint import Checkpoints
+from emsco_train.progress import Progress
+from emsco_train.remeasure import measured_on_all
+from emsco_train.runs.calibration_file import calibration_text
+from emsco_train.runs.figures import Measured, measure
+from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.front_table import front_table
+from emsco_train.runs.preparation import Prepared
+from emsco_train.runs.record import Searched, everything_at_once, run_record, splits_table
+from emsco_train.runs.run_file import RunFile
+from emsco_train.searches import Outcome, run_search, worker_count
+from emsco_train.settings import Settings, pinned_positions
+from emsco_train.workbench import Workbench
+
+__all__ = ["Trained", "Watch", "train"]
+
+Watch = Callable[[str], Progress]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A finished run.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    run
+        Its record.
+    front
+        Designs of all thresholds, with their validation figures.
+    measured
+        The same designs, in the same order, on the test rows; on the validation rows where there are no test rows.
+    interrupted
+        Whether Ctrl-C ended a search early.
+    """
+
+    folder: RunFolder
+    run: RunFile
+    front: Front
+    measured: tuple[Measured, ...]
+    interrupted: bool
+
+
+def train(
+    prepared: Prepared, out: str | os.PathLike[str], *, resume: bool = False, force: bool = False, watch: Watch | None = None
+) -> Trained:
+    """Search at every threshold and write the folder.
+
+    Parameters
+    ----------
+    prepared
+        As `prepare` gives it.
+    out
+        The folder.
+    resume
+        Go on from the checkpoints of an unfinished run.
+    force
+        Replace a finished run; it stays until the new one is complete.
+    watch
+        Given the words for a threshold, returns what shows the progress of its search.
+    """
+    problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
+    settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
+    settings.resolved(len(problem.names))
+    folder = RunFolder(out)
+    folder.begin(resume=resume, force=force)
+    try:
+        searched = _search_all(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
+    except BaseException:
+        folder.abandon()
+        raise
+    designs = [design for done in searched for design in done.outcome.front]
+    front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
+    held = problem.validation if problem.test is None else problem.test
+    measured = tuple(measure(problem, held, tuple(front)))
+    files = {
+        "front.csv": front_table(measured, tested=problem.test is not None),
+        "front.json": front.to_json(),
+        "splits.csv": splits_table(problem, prepared.source.files),
+        "costs.toml": problem.costs.to_toml(),
+        "calibration.json": calibration_text(held.name, measured),
+    }
+    reasons = {done.outcome.stopped for done in searched}
+    interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
+    folder.finish(files, run_record(prepared, settings, searched), keep_work=interrupted or "time" in reasons)
+    return Trained(folder, folder.read(), front, measured, interrupted)
+
+
+def _search_all(
+    prepared: Prepared, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: Watch | None
+) -> list[Searched]:
+    """Search at each threshold; Ctrl-C ends the rest as well."""
+    request, problem = prepared.request, prepared.problem
+    part = problem if request.max_search_rows is None else problem.sampled(request.max_search_rows, request.seed)
+    bench = Workbench(part, request.thresholds, jobs=jobs)
+    whole = bench if part is problem else Workbench(problem, request.thresholds, jobs=jobs)
+    found: list[Searched] = []
+    for position, threshold in enumerate(request.thresholds):
+        started = time.monotonic()
+        progress = None if watch is None else watch(_words(threshold))
+        checkpoints = Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume)
+        try:
+            outcome = _search(prepared, settings, bench, position, progress, checkpoints, jobs)
+        except KeyboardInterrupt:
+            # An exact search has no part to keep, but those of the thresholds before it are whole.
+            if not found:
+                raise
+            break
+        if whole is not bench:
+            outcome = measured_on_all(outcome, whole, settings, position)
+        if progress is not None:
+            progress.ended(outcome)
+        found.append(Searched(outcome, time.monotonic() - started, everything_at_once(problem, threshold)))
+        if outcome.stopped == "interrupted":
+            break
+    if not any(len(done.outcome.front) for done in found):
+        folder.abandon(checkpoints=True)
+        raise DesignError("no design that was found satisfies the constraints of the search: loosen them, or search longer")
+    return found
+
+
+def _search(
+    prepared: Prepared,
+    settings: Settings,
+    bench: Workbench,
+    position: int,
+    progress: Progress | None,
+    checkpoints: Checkpoints,
+    jobs: int,
+) -> Outcome:
+    request = prepared.request
+    try:
+        return run_search(
+            bench.problem,
+            settings,
+            method=request.method,
+            seed=request.seed,
+            jobs=jobs,
+            on_generation=None if progress is None else progress.on_generation,
+            on_progress=None if progress is None else progress.on_progress,
+            checkpoints=checkpoints,
+            time_limit=request.time_limit,
+            workbench=bench,
+            threshold=position,
+        )
+    finally:
+        if progress is not None:
+            progress.close()
+
+
+def _words(threshold: object) -> str:
+    if isinstance(threshold, dict):
+        return "threshold " + ", ".join(f"{label} {number:g}" for label, number in threshold.items())
+    return f"threshold {threshold:g}"

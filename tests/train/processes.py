@@ -1,0 +1,123 @@
+"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
+
+Importing what training needs takes seconds, and there are many commands to run. A child has its own output, working folder,
+signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+_MODULES = {
+    "emsco-train": "emsco_train.cli.train",
+    "emsco-export": "emsco_train.cli.export",
+    "emsco-run": "emsco_runtime.cli.run",
+    "emsco-inspect": "emsco_runtime.cli.inspect",
+}
+# There is one server for all tests of a process, so it also loads what others ask for.
+_PRELOADED = ["tests.train.preloaded", "tests.train.test_long_runs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """A command that is under way.
+
+    Parameters
+    ----------
+    process
+        Its process.
+    folder
+        Where its output goes.
+    words
+        What was asked for.
+    """
+
+    process: BaseProcess
+    folder: tempfile.TemporaryDirectory[str]
+    words: list[str]
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Wait for something that the command does; it must not end before."""
+        while not happened():
+            assert self.process.is_alive(), self.end().stderr
+            time.sleep(0.005)
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def end(self) -> subprocess.CompletedProcess[str]:
+        """Wait for the end, and return the status and what was printed."""
+        self.process.join(300)
+        assert self.process.exitcode is not None, "the command does not end"
+        out, error = ((Path(self.folder.name) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
+        self.folder.cleanup()
+        return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
+
+
+def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> Running:
+    """Start a command in a child; `without` names a package that is not to be found there."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    folder = tempfile.TemporaryDirectory()
+    for name in ("stdout", "stderr"):
+        # At once: a child may be killed before it does anything.
+        (Path(folder.name) / name).touch()
+    words = [str(argument) for argument in arguments]
+    process = context.Process(target=_work, args=(command, words, folder.name, str(cwd or Path.cwd()), without))
+    process.start()
+    return Running(process, folder, [command, *words])
+
+
+def run(
+    command: str, *arguments: object, cwd: Path | None = None, without: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a child to its end."""
+    return start(command, *arguments, cwd=cwd, without=without).end()
+
+
+def done(command: str, *arguments: object, cwd: Path | None = None) -> str:
+    """Run a command that must succeed, and return what it prints."""
+    ended = run(command, *arguments, cwd=cwd)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def refused(status: int, command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> str:
+    """Run a command that must fail with one line that begins with its name; return the line."""
+    ended = run(command, *arguments, cwd=cwd, without=without)
+    assert ended.returncode == status, f"{ended.returncode}: {ended.stderr}"
+    lines = ended.stderr.splitlines()
+    assert len(lines) == 1, ended.stderr
+    assert lines[0].startswith(f"{command}: ")
+    assert "Traceback" not in ended.stderr
+    return lines[0]
+
+
+def _work(command: str, words: list[str], folder: str, cwd: str, without: str | None) -> None:
+    """Be the command, from its first line to its exit status."""
+    os.chdir(cwd)
+    if without is not None:
+        sys.modules[without] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
+    # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(Path(folder) / name, os.O_WRONLY)
+        os.dup2(file, number)
+        os.close(file)
+        setattr(sys, name, io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), encoding="utf-8"))
+    sys.exit(importlib.import_module(_MODULES[command]).main(words))

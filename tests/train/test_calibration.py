@@ -1,0 +1,142 @@
+"""Calibration: bins that add up, an error that equals a plain computation, and warnings that do not cry wolf."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from emsco_train.errors import DataError
+from emsco_train.guarantee.calibration import BINS, Reliability, calibrate, calibrate_stage
+from emsco_train.stages.evaluation import REJECTED, Evaluation
+
+ROWS = st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.75, 0.9, 0.99, 1.0]) | st.floats(0.5, 1.0), st.booleans()), min_size=1)
+
+
+def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return confidences and outcomes as columns."""
+    return np.array([confidence for confidence, _ in rows]), np.array([right for _, right in rows])
+
+
+def whole(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
+    """Return the warning for rows that are all accepted at stage 1."""
+    everyone = np.ones(len(right), dtype=bool)
+    return calibrate_stage(1, confidence=confidence, right=right, reached=everyone, accepted=everyone, level=level).warning
+
+
+@given(ROWS)
+def test_bins_part_the_rows(rows: list[tuple[float, bool]]) -> None:
+    """Every row is in one bin, bins do not overlap, rows of one confidence stay together, and there are at most ten."""
+    confidence, right = columns(rows)
+    made = Reliability.of(confidence, right)
+    assert 1 <= len(made.bins) <= BINS
+    assert (sum(part.rows for part in made.bins), sum(part.right for part in made.bins)) == (made.rows, made.right)
+    assert (made.rows, made.right) == (len(rows), right.sum())
+    for before, after in zip(made.bins, made.bins[1:], strict=False):
+        assert before.highest < after.lowest
+    for part in made.bins:
+        inside = (confidence >= part.lowest) & (confidence <= part.highest)
+        assert (inside.sum(), right[inside].sum()) == (part.rows, part.right)
+        assert part.lowest <= part.confidence <= part.highest
+        assert part.confidence == pytest.approx(confidence[inside].mean())
+
+
+@given(ROWS)
+def test_error_is_the_weighted_gap(rows: list[tuple[float, bool]]) -> None:
+    """The calibration error equals its textbook formula over the bins, and lies between 0 and 1."""
+    confidence, right = columns(rows)
+    made = Reliability.of(confidence, right)
+    assert made.error is not None
+    gaps = [abs(part.right / part.rows - part.confidence) * part.rows for part in made.bins]
+    assert made.error == pytest.approx(sum(gaps) / len(rows))
+    assert 0 <= made.error <= 1
+
+
+def test_bins_hold_equal_numbers() -> None:
+    """Where confidences differ, ten bins hold a tenth of the rows each, wherever the confidences crowd."""
+    confidence = 1 - np.random.default_rng(1).random(1000) ** 4 / 2
+    assert [part.rows for part in Reliability.of(confidence, confidence > 0.7).bins] == [100] * 10
+
+
+def test_no_rows_say_nothing() -> None:
+    """A stage that accepts nothing has no error, no mean and no warning."""
+    everyone, nobody = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
+    made = calibrate_stage(2, confidence=np.full(4, 0.7), right=nobody, reached=everyone, accepted=nobody)
+    assert made.accepted == Reliability(0, 0, None, None, ())
+    assert made.warning is None
+    assert made.reached.rows == made.all_rows.rows == 4
+
+
+def test_misleading_confidence_is_told() -> None:
+    """Right in 80 of 100 at a confidence of 0.95: the sentence has both figures and the stage."""
+    told = whole(np.full(100, 0.95), np.arange(100) < 80)
+    assert told == "stage 1: confidence misleads: 80.00 % of the 100 accepted rows are right, their mean confidence is 95.00 %"
+
+
+def test_few_rows_do_not_cry_wolf() -> None:
+    """The same shares on five rows are chance, and nothing is said; nor where confidence is too modest."""
+    assert whole(np.full(5, 0.95), np.arange(5) < 4) is None
+    assert whole(np.full(1000, 0.7), np.arange(1000) < 950) is None
+
+
+def test_certainty_that_errs_is_told() -> None:
+    """A confidence of 1, or a hair above by rounding, that is wrong once, is misleading; always right, it is not."""
+    for sure in (1.0, 1.0 + 2**-52):
+        assert whole(np.full(50, sure), np.arange(50) > 0) is not None
+        assert whole(np.full(50, sure), np.ones(50, dtype=bool)) is None
+
+
+@pytest.mark.parametrize("rows", [10, 60, 400])
+def test_honest_confidences_are_rarely_warned_of(rows: int) -> None:
+    """Outcomes drawn at the stated confidences are warned of no more often than the level allows; boastful ones often."""
+    rng = np.random.default_rng(rows)
+    repeats, level = 400, 0.05
+    confidence = rng.uniform(0.8, 1.0, size=(repeats, rows))
+    honest = rng.random((repeats, rows)) < confidence
+    alarms = sum(whole(*pair, level=level) is not None for pair in zip(confidence, honest, strict=True))
+    assert alarms <= stats.binom.ppf(1 - 1e-4, repeats, level)
+    boastful = rng.random((repeats // 8, rows)) < confidence[: repeats // 8] - 0.4
+    caught = sum(whole(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], boastful, strict=True))
+    assert caught >= 0.5 * repeats // 8
+
+
+def evaluation() -> tuple[Evaluation, np.ndarray]:
+    """Return four rows in two stages: two leave at once, one later, one never; and their labels."""
+    first = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
+    second = np.array([[0.95, 0.05], [0.1, 0.9], [0.15, 0.85], [0.55, 0.45]])
+    made = Evaluation(np.array([0, 1, 1, REJECTED]), np.array([1, 1, 2, 2]), np.array([1.0, 1.0, 3.0, 3.0]), (first, second))
+    return made, np.array([0, 0, 1, 1])
+
+
+def test_stages_of_an_evaluation() -> None:
+    """Each stage is judged on all rows, on those that reach it, and on those it accepts; ties go to the first label."""
+    first, second = calibrate(*evaluation())
+    assert (first.stage, second.stage) == (1, 2)
+    assert (first.all_rows.rows, first.reached.rows, first.accepted.rows) == (4, 4, 2)
+    assert (second.all_rows.rows, second.reached.rows, second.accepted.rows) == (4, 2, 1)
+    assert (first.accepted.right, second.accepted.right, first.all_rows.right, second.reached.right) == (1, 1, 1, 1)
+    assert first.accepted.confidence == pytest.approx(0.85)
+
+
+def test_plain_data() -> None:
+    """The records become JSON, bins and all, and nothing is lost."""
+    made = calibrate(*evaluation())[0]
+    document = json.loads(json.dumps(made.to_dict()))
+    assert document["stage"] == 1
+    assert document["accepted"]["error"] == made.accepted.error
+    assert len(document["all_rows"]["bins"]) == len(made.all_rows.bins)
+    assert set(document["all_rows"]["bins"][0]) == {"lowest", "highest", "rows", "right", "confidence"}
+
+
+@pytest.mark.parametrize("fault", ["short", "empty", "accepted elsewhere"])
+def test_columns_that_do_not_belong_together(fault: str) -> None:
+    """Columns of different length, no rows, and rows accepted that never got there are refused."""
+    size = 0 if fault == "empty" else 3
+    right = np.ones(2 if fault == "short" else size, dtype=bool)
+    reached = np.full(size, fault != "accepted elsewhere")
+    with pytest.raises(DataError, match=f"stage 1: {size} confidences"):
+        calibrate_stage(1, confidence=np.full(size, 0.9), right=right, reached=reached, accepted=np.ones(size, dtype=bool))

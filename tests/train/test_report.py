@@ -1,0 +1,748 @@
+"""The report of a run: a page that holds all designs, needs nothing else, and chooses as `Front.select` does."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import hashlib
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emsco_train.cli.report import main
+from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.designs.chromosome import compress
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.errors import DataError, DesignError, SelectionError
+from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
+from emsco_train.report import write_report
+from emsco_train.report.axes import Axis, round_step
+from emsco_train.report.cascade import wrapped
+from emsco_train.report.content import read_content
+from emsco_train.report.marks import COLOURS, SHAPES, Shades, shape_of
+from emsco_train.report.page import report_page
+from emsco_train.report.reliability import interval
+from emsco_train.report.wording import CostWords, time_words
+from emsco_train.runs.calibration_file import calibration_text
+from emsco_train.runs.figures import Figures, Measured
+from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.front_table import front_table
+from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+
+COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
+ROWS = 200
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=//x.example/y onerror=alert(2)>",
+    "a\"b'c & <!-- d",
+    "k\u0007\u0000ey",
+    "名前" * 60,
+    "a+b|c",
+]
+
+
+def make_run(
+    folder: Path,
+    *,
+    names: Sequence[str] = ("age", "weight", "blood", "scan"),
+    designs: int = 12,
+    thresholds: Sequence[Sequence[float]] = ((0.7, 0.7), (0.9, 0.9)),
+    labels: tuple[str | int, ...] = ("ill", "well"),
+    tested: bool = True,
+    stopped: str = "complete",
+    most_stages: int = 4,
+    certify: bool = True,
+    whole_accepted: int = 150,
+    seed: int = 0,
+) -> Path:
+    """Write a run with made-up designs, through the functions that write real ones."""
+    rng = np.random.default_rng(seed)
+    group = CostGroup("the <i>lab</i>", 2.5, tuple(names[-2:]))
+    costs = CostModel.from_mapping({name: float(place + 1) for place, name in enumerate(names)}, groups=[group], unit="€ & <b>")
+    full = costs.meter().cost(names)
+    genes = compress(rng.integers(-1 if len(names) > 3 else 0, most_stages, (designs, len(names))).astype(np.int8))
+    genes[genes.max(axis=1) < 0] = 0
+    made = {}
+    for place, row in enumerate(genes):
+        accepted = int(rng.integers(1, ROWS + 1))
+        right = int(rng.integers(accepted // 2, accepted + 1))
+        figures = {"coverage": accepted / ROWS, "accuracy": right / accepted, "cost": float(rng.uniform(1.0, full))}
+        design = Design.of(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
+        made[design.id] = design
+    front = Front(made.values(), full_cost=full, unit=costs.unit)
+    measured = [Measured(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
+    whole = (FiguresEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
+    whole += (FiguresEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if tested else ()
+    run = RunFile(
+        created="2026-01-02T03:04:05Z",
+        versions={"emsco": "1.2.3", "python": "3.11"},
+        data=DataEntry(
+            files=(FileEntry(path="data/<b>.csv", split=None, rows=4 * ROWS, sha256="0" * 64),),
+            label="label",
+            group_column=None,
+            time_column=None,
+            drop=(),
+            fingerprint="f" * 64,
+        ),
+        columns=tuple(
+            ColumnEntry(name=name, kind="categorical", missing="impute", unknown="fail", categories=3, gaps=1) for name in names
+        ),
+        labels=labels,
+        C=1.0,
+        class_weight=None,
+        search=SearchEntry(
+            method="auto",
+            settings={"pinned": [1], "polish": True, "constraints": {"max_cost": 3.0}},
+            seed=0,
+            max_search_rows=None,
+            time_limit=None,
+        ),
+        thresholds=tuple(
+            ThresholdEntry(
+                thresholds=tuple(level), method="evolve", stopped=stopped, designs=99, fits=9, elapsed_s=150.0, everything=whole
+            )
+            for level in thresholds
+        ),
+        rows={"train": ROWS, "validation": ROWS} | ({"test": ROWS} if tested else {}) | ({"certify": ROWS} if certify else {}),
+        files={},
+    )
+    files = {
+        "front.csv": front_table(measured, tested=tested),
+        "front.json": front.to_json(),
+        "costs.toml": costs.to_toml(),
+        "calibration.json": calibration_text("test" if tested else "validation", measured),
+    }
+    place = RunFolder(folder)
+    place.begin(resume=False, force=True)
+    place.finish(files, run)
+    return folder
+
+
+def _figures(rng: np.random.Generator, full: float) -> Figures:
+    accepted = int(rng.integers(0, ROWS + 1))
+    return Figures(ROWS, accepted, accepted // 2, full / 3)
+
+
+def _calibration(rng: np.random.Generator, stages: int, needed: float = 0.75) -> tuple[StageCalibration, ...]:
+    made = []
+    reached = np.ones(ROWS, dtype=bool)
+    for number in range(1, stages + 1):
+        confidence = rng.uniform(0.5, 1.0, ROWS)
+        accepted = reached & (confidence >= needed)
+        right = rng.random(ROWS) < 0.7
+        made.append(calibrate_stage(number, confidence=confidence, right=right, reached=reached, accepted=accepted))
+        reached = reached & ~accepted
+    return tuple(made)
+
+
+class Page(HTMLParser):
+    """Read a page strictly: every tag closed in order, ids once, references collected."""
+
+    VOID = frozenset({"meta", "input", "br", "img", "link", "hr", "wbr"})
+    LINKS = frozenset({"href", "src", "action", "data", "poster", "srcset", "xlink:href", "formaction", "background", "cite"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self.faults: list[str] = []
+        self.feed(text)
+        self.close()
+        self.faults += [f"{tag} is never closed" for tag in self.open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag, and expect its end unless it has none."""
+        self._note(tag, attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag that ends itself, as only those of SVG may."""
+        self._note(tag, attrs)
+        if "svg" not in self.open:
+            self.faults.append(f"<{tag}/> outside a picture")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Expect the end of the tag that was opened last."""
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        """Note text with the tag that it stands in."""
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if len(given) < len(attrs):
+            self.faults.append(f"{tag} has an attribute twice")
+        self.tags.append((tag, given))
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in self.LINKS]
+
+    def found(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
+        """Return the attributes of the tags of a kind that have these values."""
+        return [
+            given for name, given in self.tags if name == tag and all(given.get(key) == value for key, value in wanted.items())
+        ]
+
+
+def script_text(text: str, name: str) -> str:
+    """Return what an embedded data block holds."""
+    found = re.search(rf'<script type="[^"]*" id="{name}">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def views_of(text: str) -> list[str]:
+    """Return the views of all designs, unpacked as the page's script does it."""
+    parts = json.loads(gzip.decompress(base64.b64decode(script_text(text, "views"), validate=True)))
+    return list(map("".join, zip(*parts, strict=True)))
+
+
+def sound(text: str) -> Page:
+    """Read a page and expect it to be well formed and closed to the outside, with all its parts."""
+    page = Page(text)
+    assert page.faults == []
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links), page.links
+    assert not page.found("link")
+    assert not page.found("img")
+    assert not [given for _, given in page.tags if any(name.startswith("on") or name == "style" for name in given)]
+    assert page.tags[0][0] == "html"
+    assert text.startswith("<!DOCTYPE html>\n")
+    for number, view in enumerate(views_of(text)):
+        part = Page(view)
+        assert part.faults == [], number
+        assert part.links == ["#reliability"] * len(part.links)
+    return page
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of two thresholds."""
+    return make_run(tmp_path_factory.mktemp("runs") / "plain")
+
+
+@pytest.fixture(scope="module")
+def text(run: Path) -> str:
+    """Return its page."""
+    return report_page(read_content(run))
+
+
+def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
+    """Each row of front.csv has its row, its point and its view, with the figures of the file."""
+    page = sound(text)
+    with (run / "front.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 8
+    for place, row in enumerate(rows):
+        assert page.found("tr", id=f"design-{row['id']}")
+        (point,) = [given for given in page.found("a", href=f"#design-{row['id']}") if "point" in (given.get("class") or "")]
+        assert point["data-i"] == str(place)
+        line = re.search(rf'<tr id="design-{row["id"]}">.*?</tr>', text)
+        assert line
+        cells = [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", line[0])]
+        assert cells[0] == row["id"]
+        shares = [f"{100 * float(row[f'validation_{name}']):.2f}" for name in ("accuracy", "coverage")]
+        assert cells[2:4] == shares
+        assert cells[6] == f"{100 * float(row['test_coverage']):.2f}"
+        assert row["stages"] in cells
+        assert cells[-1] == row["excluded"]
+    for row, view in zip(rows, views_of(text), strict=True):
+        assert f"<code>{row['id']}</code>" in view
+
+
+def test_the_fittest_is_there_without_the_script(run: Path, text: str) -> None:
+    """The first view, the command and the ring of the fittest stand in the HTML, and it is the view that the script has."""
+    best = read_content(run).designs[0]
+    assert views_of(text)[0] in text
+    assert f"emsco-export {run} --out BUNDLE --design {best.design.id}" in text
+    assert 'id="ring"' in text
+    assert "<noscript>" in text
+
+
+def test_the_policy_lets_only_our_own_script_and_style_through(text: str) -> None:
+    """The policy forbids all, and the hashes that it allows are those of the one script and the one style of the page."""
+    (policy,) = Page(text).found("meta", **{"http-equiv": "Content-Security-Policy"})
+    allowed = policy["content"] or ""
+    assert allowed.startswith("default-src 'none';")
+    assert "unsafe" not in allowed
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    (style,) = re.findall("<style>(.*?)</style>", text, re.DOTALL)
+    for content in (script, style):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in allowed
+    assert "://" not in script + style
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_hostile_names_stay_words(tmp_path: Path) -> None:
+    """Markup in names of features, labels, groups, units, files and folders is shown, never obeyed; nothing opens a script."""
+    labels = ("</script><script>x</script>", 'ill"<b>')
+    folder = tmp_path / "a run's <b>folder</b>"[:18]
+    written = make_run(folder, names=HOSTILE, labels=labels, thresholds=[(0.7, 0.9), (0.8, 0.8)])
+    text = report_page(read_content(written))
+    page = sound(text)
+    kinds = {tag for tag, _ in page.tags}
+    for view in views_of(text):
+        kinds |= {tag for tag, _ in Page(view).tags}
+        assert "\x00" not in view
+    assert kinds.isdisjoint({"img", "i", "b"} - {"b"})
+    assert len(page.found("b")) == 3  # our own words in the legend
+    assert len(page.found("script")) == 3
+    assert "\x00" not in text
+    shown = "".join(data for _, data in page.texts)
+    assert "<script>alert(1)</script>" in shown
+    assert "</script><script>x</script> 0.7" in shown
+    assert "k\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}ey" in shown
+    assert json.loads(script_text(text, "data"))["unit"] == "€ & <b>"
+
+
+def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> None:
+    """The columns that the script chooses from are the front's numbers, to the last bit and in its order."""
+    data = json.loads(script_text(text, "data"))
+    front = Front.from_json((run / "front.json").read_text())
+    assert data["full_cost"] == front.full_cost
+    columns = data["designs"]
+    assert {len(column) for column in columns.values()} == {len(front)}
+    for name in ("id", "fitness", "ties"):
+        assert columns[name] == [getattr(design, name) for design in front]
+    for name in ("accuracy", "coverage", "cost"):
+        assert columns[f"validation_{name}"] == [getattr(design, name) for design in front]
+    keys = [given["data-key"] for given in Page(text).found("th") if "data-key" in given]
+    assert set(keys) <= set(columns)
+    assert len(keys) == 13
+
+
+def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
+    """Every feature, price, exit and warning of a design is in its view; the stages' prices add up to its full price."""
+    content = read_content(run)
+    meter = content.costs.meter()
+    warned = 0
+    for one, view in zip(content.designs, views_of(text), strict=True):
+        shown = "".join(data for _, data in Page(view).texts)
+        for stage, after in zip(one.stages, [*one.stages[1:], None], strict=True):
+            entry = stage.calibration
+            assert f"Stage {stage.number}" in shown
+            assert all(feature in shown for feature in stage.features)
+            assert f"adds {stage.adds:g} {content.front.unit}" in shown
+            assert f"{100 * entry.accepted.rows / ROWS:.2f} % accepted" in shown
+            left = entry.reached.rows - entry.accepted.rows
+            assert f"{100 * left / ROWS:.2f} % {'go on' if after else 'rejected'}" in shown
+            if entry.warning:
+                warned += 1
+                assert entry.warning.partition(": ")[2][1:] in shown
+        assert sum(stage.adds for stage in one.stages) == pytest.approx(one.stages[-1].total)
+        assert one.stages[-1].total == meter.cost([name for stage in one.design.stages for name in stage])
+        assert all(name in shown for name in one.design.excluded)
+    assert warned
+
+
+def test_without_test_rows(tmp_path: Path) -> None:
+    """The page says that all figures flatter, has no column of test figures, and counts exits on the validation rows."""
+    text = report_page(read_content(make_run(tmp_path / "run", tested=False)))
+    page = sound(text)
+    assert "no test rows" in text
+    assert "<strong>Test</strong>" not in text
+    assert [given["data-key"] for given in page.found("th") if (given.get("data-key") or "").startswith("test")] == []
+    assert "Shares are of the 200 validation rows" in text
+    assert "test_cost" not in json.loads(script_text(text, "data"))["designs"]
+
+
+def test_one_design_of_one_feature(tmp_path: Path) -> None:
+    """The smallest run has its page too: one point, one stage, axes with room around it."""
+    made = make_run(tmp_path / "run", names=["x", "y"], designs=1, thresholds=[(0.9, 0.9)], most_stages=1, stopped="time")
+    text = report_page(read_content(made))
+    page = sound(text)
+    assert len([given for given in page.found("a") if "point" in (given.get("class") or "")]) == 1
+    assert "1 design." in text
+    assert "ran out of time" in text
+    assert "left out</th>" not in text
+
+
+def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Path, text: str) -> None:
+    """No certificate is spoken of; everything at once has no accuracy, and so no mark in the picture."""
+    other = report_page(read_content(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
+    sound(other)
+    assert "carry no certificate" in other
+    assert "carry no certificate" not in text
+    assert (text.count('<g class="whole">'), other.count('<g class="whole">')) == (3, 1)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
+def test_seconds_are_told_in_a_unit_that_fits(seconds: float, told: str) -> None:
+    """A search of milliseconds and one of hours are both told in two or three digits."""
+    assert time_words(seconds) == told
+
+
+def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
+    """Shapes begin anew after the last, and every reference to one is defined."""
+    levels = [(number / 100, number / 100) for number in range(60, 60 + len(SHAPES) + 2)]
+    sound(report_page(read_content(make_run(tmp_path / "run", designs=30, thresholds=levels))))
+    assert shape_of(len(SHAPES)) == 0
+
+
+def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
+    """It has no accuracy: it lies at the bottom of the picture, and does not stretch the axis down to 0.
+
+    Here the first stage accepts all test rows, so that no row gets to the others: the views say so.
+    """
+    written = make_run(tmp_path / "run")
+    content = read_content(written)
+    nothing = Design.of((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
+    front = Front([*content.front, nothing], full_cost=content.front.full_cost, unit=content.front.unit)
+    rng = np.random.default_rng(3)
+    empty = Figures(ROWS, 0, 0, 0.5)
+    measured = [Measured(design, empty, _calibration(rng, len(design.stages), needed=0.0)) for design in front]
+    files = {
+        "front.csv": front_table(measured, tested=True),
+        "front.json": front.to_json(),
+        "costs.toml": (written / "costs.toml").read_text(),
+        "calibration.json": calibration_text("test", measured),
+    }
+    place = RunFolder(written)
+    place.begin(resume=False, force=True)
+    place.finish(files, content.run)
+    text = report_page(read_content(written))
+    sound(text)
+    assert "accuracy n/a" in text
+    assert ">0 %</text>" not in text
+    later = sum(len(design.stages) - 1 for design in front)
+    assert sum(view.count("No row gets here.") for view in views_of(text)) == later > 0
+
+
+def _large(folder: Path, designs: int) -> int:
+    """Write the page of many designs of 60 features, expect it to be sound, and return its size."""
+    names = [f"word_frequency_{number}" for number in range(60)]
+    path = write_report(make_run(folder, names=names, designs=designs, most_stages=6))
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.faults == []
+    assert sum(tag == "tr" and (given.get("id") or "").startswith("design-") for tag, given in page.tags) == designs
+    return path.stat().st_size
+
+
+def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A design of 60 features takes about 2.5 kB of the page; stages too long for the table are cut there, not in its view."""
+    assert _large(tmp_path / "whole", 60) < 60 * 4_200 + 60_000
+    monkeypatch.setattr("emsco_train.report.design_table._LETTERS", 60 * 300)
+    assert _large(tmp_path / "cut", 60) < 60 * 3_200 + 60_000
+    text = (tmp_path / "cut" / "report.html").read_text(encoding="utf-8")
+    assert "\N{HORIZONTAL ELLIPSIS}</div></td>" in text
+    assert all(f"word_frequency_{number}" in views_of(text)[7] for number in range(60))
+
+
+@pytest.mark.proof
+@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="a long proof: run it with make proofs")
+def test_a_large_front_makes_a_page_of_a_few_megabytes(tmp_path: Path) -> None:
+    """Two thousand designs of 60 features stay near 5 MB, and the page is sound."""
+    assert _large(tmp_path / "run", 2000) < 5_250_000
+
+
+def test_the_same_run_gives_the_same_page(run: Path, text: str) -> None:
+    """Nothing of the moment or of the process is in the page."""
+    assert report_page(read_content(run)) == text
+
+
+def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Path) -> None:
+    """Equal ids are one design: one row, one point."""
+    content = read_content(run)
+    front = Front([*content.front, *content.front], full_cost=content.front.full_cost, unit=content.front.unit)
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    record = RunFile.read((copy / "run.json").read_bytes(), "run.json")
+    files = {name: (copy / name).read_text() for name in record.files} | {"front.json": front.to_json()}
+    place = RunFolder(copy)
+    place.begin(resume=False, force=True)
+    place.finish(files, record)
+    again = read_content(copy)
+    assert [one.design.id for one in again.designs] == [one.design.id for one in content.designs]
+    sound(report_page(again))
+
+
+# The command.
+
+
+def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process."""
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+def test_the_command_writes_and_tells_where(run: Path, tmp_path: Path, text: str) -> None:
+    """By default the page lies in the run's folder; the command in it names the folder as the user did."""
+    copy = tmp_path / "my run"
+    shutil.copytree(run, copy)
+    done = command("my run", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("written  'my run/report.html'\n")
+    page = (copy / "report.html").read_text(encoding="utf-8")
+    assert "emsco-export &#x27;my run&#x27; --out BUNDLE" in page
+    assert not list(copy.glob(".report*"))
+    other = tmp_path / "page.html"
+    done = command(run, "--out", other)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert other.read_text(encoding="utf-8") == text
+    assert other.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No folder, no run, an unfinished or damaged one, a bad place for the page: status 1, one line, nothing written."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "begun" / ".work").mkdir(parents=True)
+    damaged = tmp_path / "damaged"
+    shutil.copytree(run, damaged)
+    (damaged / "front.csv").write_text("id\n")
+    cases = [
+        ((tmp_path / "none",), "does not exist"),
+        ((tmp_path / "empty",), "no run.json"),
+        ((tmp_path / "begun",), "unfinished"),
+        ((damaged,), "front.csv is missing or is not the file"),
+        ((run, "--out", tmp_path), "is a folder"),
+        ((run, "--out", tmp_path / "no" / "page.html"), "is no folder"),
+        ((run, "--out", run / "front.json"), "a file of the run itself"),
+    ]
+    for arguments, told in cases:
+        assert main(list(map(str, arguments))) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("emsco-report: ")
+        assert len(said.splitlines()) == 1
+        assert told in said
+    done = command(damaged)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert not list(tmp_path.glob("**/*.html"))
+
+
+def test_wrong_use_and_help() -> None:
+    """Wrong arguments: status 2 with the usage. Help answers without loading what only the work needs."""
+    done = command()
+    assert done.returncode == 2
+    assert "usage: emsco-report" in done.stderr
+    with pytest.raises(SystemExit, match="2"):
+        main(["a", "b"])
+    probe = "import sys; from emsco_train.cli.report import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    probe += "print([name for name in ('onnxruntime', 'sklearn', 'onnx', 'numba', 'emsco_train.report') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
+    assert "RUN/report.html" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk is full, the page from before stays as it was, and no part is left behind."""
+    page = tmp_path / "page.html"
+    page.write_text("old")
+
+    def full(self: Path, *_: Any, **__: Any) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(run, page)
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    assert page.read_text() == "old"
+
+
+def test_links_and_devices_as_places_for_the_page(run: Path, tmp_path: Path, text: str) -> None:
+    """A link stays one and its target is replaced; a device is written to, not replaced."""
+    (tmp_path / "target.html").write_text("old")
+    link = tmp_path / "link.html"
+    link.symlink_to("target.html")
+    write_report(run, link)
+    assert link.is_symlink()
+    assert (tmp_path / "target.html").read_text(encoding="utf-8") == text
+    done = command(run, "--out", "/dev/stdout")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("calibration.json", lambda old: old.replace('"version": 1', '"version": 2'), "calibration.json: version"),
+        ("calibration.json", lambda old: old.replace('"designs": {"', '"designs": {"x'), "do not belong together"),
+        ("front.json", lambda old: re.sub(r'"designs": \[.*\]', '"designs": []', old, flags=re.DOTALL), "holds no design"),
+    ],
+)
+def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any, told: str) -> None:
+    """Files with right hashes but of another shape or of other designs: an error that names the place and the remedy."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    record = RunFile.read((copy / "run.json").read_bytes(), "run.json")
+    files = {own: (copy / own).read_text() for own in record.files}
+    files[name] = change(files[name])
+    place = RunFolder(copy)
+    place.begin(resume=False, force=True)
+    place.finish(files, record)
+    with pytest.raises(DataError, match=told):
+        read_content(copy)
+    with pytest.raises(DesignError, match="is a folder"):
+        write_report(run, tmp_path)
+
+
+# What the script does.
+
+NODE = shutil.which("node")
+SCRIPT = Path(__file__).parents[2] / "emsco_train" / "report" / "page.js"
+
+
+def in_node(program: str, given: object) -> Any:
+    """Run a program with the page's script as `page` and data as `given`; return what it gives back."""
+    if NODE is None:
+        pytest.skip("node is not installed: the page's script cannot be run outside a browser")
+    text = f"const page = require({json.dumps(str(SCRIPT))}); const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
+    text += f"const answer = (() => {{ {program} }})(); process.stdout.write(JSON.stringify(answer));"
+    done = subprocess.run([NODE, "-e", text], input=json.dumps(given), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
+    """For many wishes, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
+    # Few distinct figures, so that there are equals to tell apart.
+    rng = np.random.default_rng(8)
+    names = ["a", "b", "c", "d", "e"]
+    genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
+    shares = rng.integers(5, 11, (len(genes), 3)) / 10
+    designs = [
+        Design.of(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
+        for row, (coverage, accuracy, cost) in zip(genes, shares, strict=True)
+    ]
+    front = Front(designs, full_cost=12.0)
+    columns = {"id": [design.id for design in front], "fitness": [design.fitness for design in front]}
+    columns |= {f"validation_{name}": [getattr(design, name) for design in front] for name in ("accuracy", "coverage", "cost")}
+    options = [[None, *np.round(rng.uniform(0.4, 1.0, 3), 3), 0.7, 0.8, 0.9, 1.0] for _ in range(2)]
+    options.append([None, 0.0, 4.9, 5.0, 7.0, 7.5, 20.0])
+    wishes = [
+        {"accuracy": accuracy, "coverage": coverage, "cost": cost}
+        for accuracy in options[0]
+        for coverage in options[1]
+        for cost in options[2]
+    ]
+    program = "return given.wishes.map((wish) => page.choose(given.data, wish));"
+    answers = in_node(program, {"data": {"designs": columns, "full_cost": front.full_cost}, "wishes": wishes})
+    missed = 0
+    for wish, answer in zip(wishes, answers, strict=True):
+        limits = {"min_accuracy": wish["accuracy"], "min_coverage": wish["coverage"], "max_cost": wish["cost"]}
+        if not any(answer["fits"]):
+            missed += 1
+            assert answer["best"] == -1
+            with pytest.raises(SelectionError) as caught:
+                front.select(**limits)
+            assert columns["id"][answer["nearest"]] == caught.value.nearest, wish
+        else:
+            assert columns["id"][answer["best"]] == front.select(**limits).id, wish
+            assert answer["fits"][answer["best"]]
+    assert 20 < missed < len(wishes) - 20
+
+
+def test_the_script_reads_wishes_and_writes_commands() -> None:
+    """Percent become the shares that the command takes, to the digit; what is no number is no wish; floors become options."""
+    typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3"]
+    program = (
+        "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
+    )
+    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333]
+    program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
+    data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
+    assert in_node(program, data) == [
+        "emsco-export 'a b' --out BUNDLE --design y",
+        "emsco-export 'a b' --out BUNDLE --min-accuracy 0.973 --max-cost 12.5",
+    ]
+
+
+def test_the_script_sorts_both_ways_and_keeps_equals_in_order() -> None:
+    """Rising and falling; designs with equal figures stay in the order of the front."""
+    program = "return [page.sorted(given, 'ties', false), page.sorted(given, 'ties', true)];"
+    assert in_node(program, {"designs": {"ties": [2, 1, 2, 3]}}) == [[1, 0, 2, 3], [3, 0, 2, 1]]
+
+
+# The small parts.
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 10))
+def test_axes_hold_what_they_show(low: float, width: float, most: int) -> None:
+    """Round ticks, rising, around both ends, not many more than asked for; places run from start to end."""
+    high = low + max(width, abs(low) * 1e-6)
+    axis = Axis.around(low, high, start=10.0, end=110.0, most=most)
+    slack = (axis.ticks[-1] - axis.ticks[0]) * 1e-6
+    assert axis.ticks[0] <= low + slack
+    assert axis.ticks[-1] >= high - slack
+    assert list(axis.ticks) == sorted(set(axis.ticks))
+    assert 2 <= len(axis.ticks) <= most + 2
+    assert (axis.at(axis.ticks[0]), axis.at(axis.ticks[-1])) == (10.0, 110.0)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1.0, 40.0, -3.0])
+def test_an_axis_around_one_number(number: float) -> None:
+    """One number alone gets an axis with room on both sides."""
+    axis = Axis.around(number, number, start=0.0, end=100.0, most=5)
+    assert axis.ticks[0] < number < axis.ticks[-1]
+
+
+@given(st.floats(1e-12, 1e12))
+def test_steps_are_round(least: float) -> None:
+    """The step is 1, 2 or 5 times a power of ten, and the smallest that is large enough."""
+    step = round_step(least)
+    assert f"{step:.3e}"[0] in "125"
+    assert f"{step:.6e}"[1:8] == ".000000"
+    assert least * (1 - 1e-8) <= step <= 2.51 * least
+
+
+@given(st.lists(st.integers(0, 1000).map(lambda part: part / 1000), min_size=1))
+def test_shades_hold_every_share(shares: list[float]) -> None:
+    """Each share falls into a range, ranges are few, and more coverage never has a lower colour."""
+    shades = Shades.over(shares)
+    assert 1 <= shades.count <= COLOURS
+    colours = [shades.colour_of(share) for share in sorted(shares)]
+    assert colours == sorted(colours)
+    assert 0 <= colours[0] <= colours[-1] < COLOURS
+    ends = [float(end) for place in (0, shades.count - 1) for end in shades.words(place).removesuffix(" %").split("\N{EN DASH}")]
+    assert ends[0] <= 100 * min(shares) + 1e-6
+    assert ends[-1] >= 100 * max(shares) - 1e-6
+
+
+@given(st.integers(1, 500), st.data())
+def test_intervals_hold_the_share(rows: int, data: st.DataObject) -> None:
+    """The interval lies within 0 and 1 and holds the share that was seen."""
+    right = data.draw(st.integers(0, rows))
+    low, high = interval(right, rows)
+    assert 0 <= low <= right / rows + 1e-12
+    assert right / rows - 1e-12 <= high <= 1
+
+
+@given(st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=12))
+def test_wrapped_names_fit_their_lines(names: list[str]) -> None:
+    """No line is longer than asked for, and short names are all there, in order."""
+    lines = wrapped(names, 20)
+    assert all(0 < len(line) <= 20 for line in lines)
+    assert wrapped(["one", "two", "three"], 9) == ["one · two", "three"]
+
+
+def test_costs_line_up_whatever_their_size() -> None:
+    """Prices of all sizes get five digits by the full price, and tiny ones are not rounded to 0."""
+    assert CostWords(0.003, "s").bare(0.0012) == "0.0012000"
+    assert CostWords(123456.0, "s").of(1234.5) == "1,234 s"

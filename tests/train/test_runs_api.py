@@ -1,0 +1,108 @@
+"""Runs from Python: what the commands do, without the commands."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emsco_runtime import Cascade
+from emsco_train import Problem, Settings, run_search
+from emsco_train.cli._tables import floors
+from emsco_train.cli._warnings import warnings_as_lines
+from emsco_train.errors import DesignError, SelectionError
+from emsco_train.remeasure import measured_on_all
+from emsco_train.runs.exporting import export_run
+from emsco_train.runs.preparation import prepare
+from emsco_train.runs.request import TrainRequest
+from emsco_train.runs.source import Columns
+from emsco_train.runs.training import train
+from emsco_train.settings import Constraints
+from emsco_train.workbench import Workbench
+from tests.train.run_tables import write_wide
+
+
+def test_train_and_export(tmp_path: Path) -> None:
+    """A request is prepared, trained and exported; the parts name the same design and the same figures."""
+    data = write_wide(tmp_path / "t.csv", 200, 3)
+    trained = train(prepare(TrainRequest({None: str(data)}, Columns(), (0.8,))), tmp_path / "run")
+    assert not trained.interrupted
+    assert [one.design for one in trained.measured] == list(trained.front)
+    made = export_run(tmp_path / "run", tmp_path / "bundle", name="mail", version="3")
+    assert made.choice.design == trained.front[0]
+    assert made.measured == trained.measured[0]
+    assert Cascade.load(tmp_path / "bundle").manifest == made.export.bundle.manifest
+    with pytest.raises(DesignError, match="already holds a bundle"):
+        export_run(tmp_path / "run", tmp_path / "bundle")
+    with pytest.raises(SelectionError):
+        export_run(tmp_path / "run", tmp_path / "other", min_accuracy=1.0, min_coverage=1.0)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no threshold": ({"thresholds": ()}, "there is no threshold"),
+    "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': a number above 0"),
+    "both": ({"paths": {None: "a.csv", "train": "b.csv"}}, "one table and ready splits were both given"),
+    "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give --data, or at least --train and --validation"),
+    "no jobs": ({"jobs": 0}, "jobs is 0"),
+    "seed": ({"seed": 1.5}, "seed is 1.5"),
+    "time": ({"time_limit": float("nan")}, "time_limit is nan"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_requests_that_no_data_could_satisfy(name: str) -> None:
+    """Refused before any file is opened."""
+    changes, told = WRONG[name]
+    given: dict[str, Any] = {"paths": {None: "a.csv"}, "columns": Columns(), "thresholds": (0.8,)} | changes
+    with pytest.raises(DesignError, match=told):
+        TrainRequest(**given)
+
+
+def wide_problem(rows: int = 300) -> Problem:
+    """Return a problem of four features with noise."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(rows, 4))
+    return Problem.of(values, values @ [2.0, 1.0, 0.5, 0.2] + rng.normal(size=rows) > 0, costs=[4, 2, 1, 1], threshold=0.8)
+
+
+def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
+    """What the search on all rows says of the designs that were found on a sample; a front of nothing stays one."""
+    problem = wide_problem()
+    part = problem.sampled(40)
+    found = run_search(part, Settings(max_stages=3))
+    remade = measured_on_all(found, Workbench(problem), Settings(max_stages=3))
+    whole = {design.id: design for design in run_search(problem, Settings(max_stages=3)).front}
+    assert {design.id for design in remade.front} <= {design.id for design in found.front}
+    assert any(design.id in whole for design in remade.front)
+    for design in remade.front:
+        if design.id in whole:
+            assert (design.coverage, design.accuracy, design.cost) == (
+                whole[design.id].coverage,
+                whole[design.id].accuracy,
+                whole[design.id].cost,
+            )
+    strict = Settings(max_stages=3, constraints=Constraints(min_accuracy=1.0, max_cost=0.5))
+    assert len(measured_on_all(found, Workbench(problem), strict).front) == 0
+    nothing = run_search(part, strict)
+    assert measured_on_all(nothing, Workbench(problem), strict) is nothing
+
+
+def test_floors_are_in_reach() -> None:
+    """Round floors, ascending, none above the best accuracy that covers at least half of what any design does."""
+    seen: Any = [SimpleNamespace(accuracy=0.5, coverage=1.0), SimpleNamespace(accuracy=1.0, coverage=0.1)]
+    assert floors(seen) == [0.5]
+    nobody: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
+    assert floors(nobody) == [0.0]
+
+
+def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same words from two places are told once, on standard error, in one line; deprecations are not the user's."""
+    with warnings_as_lines("emsco-train"):
+        warnings.warn("look\n  out", UserWarning, stacklevel=1)
+        warnings.warn("look out", UserWarning, stacklevel=1)
+        warnings.warn("old name", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "emsco-train: warning: look out\n"
