@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,3 +80,8 @@ def _shaped(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator)
 
     frame = pd.DataFrame(columns | texts)
     return frame.astype({"colour": "category", "shape": "string", "count": "Int64", "flag": "boolean"})
+
+
+# There is one server of forks for all tests, and whoever needs it first starts it. So it is told here, before any test runs, what
+# to have ready: without that, each of the many commands that tests start would spend seconds on imports.
+multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.train.preloaded", "tests.train.test_long_runs"])

@@ -1,4 +1,4 @@
-"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
+"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing (conftest).
 
 Importing what training needs takes seconds, and there are many commands to run. A child has its own output, working folder,
 signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
@@ -27,8 +27,6 @@ _MODULES = {
     "emsco-run": "emsco_runtime.cli.run",
     "emsco-inspect": "emsco_runtime.cli.inspect",
 }
-# There is one server for all tests of a process, so it also loads what others ask for.
-_PRELOADED = ["tests.train.preloaded", "tests.train.test_long_runs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +70,6 @@ class Running:
 def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> Running:
     """Start a command in a child; `without` names a package that is not to be found there."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
     folder = tempfile.TemporaryDirectory()
     for name in ("stdout", "stderr"):
         # At once: a child may be killed before it does anything.

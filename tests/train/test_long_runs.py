@@ -114,8 +114,6 @@ class Run:
 
     def _start(self) -> tuple[BaseProcess, Connection]:
         context = multiprocessing.get_context(self.method)
-        if self.method == "forkserver":
-            context.set_forkserver_preload(["tests.train.test_long_runs"])
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=search, args=(self.seed, self.settings, self.folder, theirs))
         process.start()
