@@ -49,6 +49,7 @@ wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run t
 
 bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/observers.py
 	$(BIN)/python benchmarks/logistic.py
 	$(BIN)/python benchmarks/exhaustive.py
 	$(BIN)/python benchmarks/search.py
