@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
-    from emsco_train.runs.choice import DesignWish
+    from emsco_train.bundling.choice import DesignWish
     from emsco_train.runs.exporting import RunExport
 
 __all__ = ["main"]
@@ -72,9 +72,9 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
 
 
 def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
+    from emsco_train.bundling.choice import DesignWish  # noqa: PLC0415
     from emsco_train.designs.wish import Wish  # noqa: PLC0415 - after the arguments
     from emsco_train.errors import DesignError  # noqa: PLC0415
-    from emsco_train.runs.choice import DesignWish  # noqa: PLC0415
 
     try:
         wish = Wish(options.min_accuracy, options.min_coverage, options.max_cost)

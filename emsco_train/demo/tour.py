@@ -12,11 +12,11 @@ from emsco_runtime.cli._console import number, table
 from emsco_runtime.cli.inspect import certificate_lines
 from emsco_runtime.decision import Decision
 from emsco_runtime.summary import percent
+from emsco_train.bundling.choice import DesignWish
 from emsco_train.demo.clinic import Clinic, open_clinic
 from emsco_train.designs.wish import Wish
 from emsco_train.progress import Progress
 from emsco_train.report import write_report
-from emsco_train.runs.choice import DesignWish
 from emsco_train.runs.exporting import RunExport, export_opened
 from emsco_train.runs.opening import open_run
 from emsco_train.runs.preparation import prepare

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from emsco_runtime._arrays import Array, Floats
 from emsco_runtime._columns import ColumnDecisions
 from emsco_runtime.decision import Decision
+from emsco_train.bundling.choice import DesignWish, certificate_of, choose
 from emsco_train.bundling.design_export import check_design, export_from, in_memory
 from emsco_train.bundling.publication import Export
 from emsco_train.costs.model import Costs
@@ -23,7 +24,7 @@ from emsco_train.data.splits import Shares
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
-from emsco_train.errors import DataError
+from emsco_train.errors import DataError, DesignError
 from emsco_train.estimator.cascade import probabilities
 from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
 from emsco_train.estimator.search import plan_of, search_by_plan
@@ -285,9 +286,11 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         name: str = "cascade",
         version: str = "1",
         split: str = "test",
+        max_error: float | None = None,
+        confidence: float = 0.95,
         force: bool = False,
     ) -> Export:
-        """Write the bundle of a design, verified row by row.
+        """Write the bundle of a design, verified row by row, and certified where there are certify rows.
 
         Parameters
         ----------
@@ -299,10 +302,23 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             As in `export_design`.
         split
             Split of the expected figures; where there is no test split, "test" means the validation rows.
+        max_error
+            Choose, among the designs of the front that are shown to err so little, the one with most coverage; in place of a
+            design. See docs/guarantee.md.
+        confidence
+            Of the certificate.
         """
         check_is_fitted(self)
-        chosen = self.design_ if design is None else check_design(design, self.problem_.names, self.problem_.thresholds)
-        return export_from(path, self.problem_, chosen, name=name, version=version, split=split, force=force)
+        problem = self.problem_
+        if max_error is not None:
+            if design is not None:
+                raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
+            choice = choose(problem, self.front_, DesignWish(max_error=max_error, confidence=confidence))
+            chosen, certificate = choice.design, choice.certificate
+        else:
+            chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
+            certificate = certificate_of(problem, chosen, confidence)
+        return export_from(path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that gaps, text and categories are welcome."""

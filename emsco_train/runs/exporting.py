@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime.bundle import MANIFEST
+from emsco_train.bundling.choice import Choice, DesignWish, choose
 from emsco_train.bundling.design_export import export_from
 from emsco_train.bundling.publication import Export
 from emsco_train.designs.wish import Wish
 from emsco_train.errors import DesignError
-from emsco_train.runs.choice import Choice, DesignWish, choose
 from emsco_train.runs.figures import Measured, measure
 from emsco_train.runs.opening import OpenRun, open_run
 
@@ -98,7 +98,7 @@ def export_opened(
     if not force and (Path(out) / MANIFEST).exists():
         # Before the certify rows are looked at: they prove less each time.
         raise DesignError(f"{out} already holds a bundle: choose another folder, or say --force to replace it")
-    choice = choose(opened, wanted)
+    choice = choose(opened.problem, opened.front, wanted)
     made = export_from(
         out,
         opened.problem,

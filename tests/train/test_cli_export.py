@@ -155,7 +155,7 @@ def test_without_certify_rows(tmp_path: Path) -> None:
     assert manifest.certificate is None
     assert "certificate  none" in shown
     told = refused(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "the run has no certify rows, which a promise needs: train with a certify share, or with --certify FILE" in told
+    assert "there are no certify rows, which a promise needs: train with a certify share, or with --certify FILE" in told
 
 
 # The data

@@ -460,3 +460,19 @@ def test_labels_and_weights_that_cannot_be() -> None:
         fit(X, y, (y == 1).astype(float))
     with pytest.raises(DataError, match="sample_weight has shape"):
         fit(X, y, [1.0])
+
+
+def test_an_export_is_certified(tmp_path: Path) -> None:
+    """With certify rows the bundle carries a bound; with max_error the design is chosen for it; both at once are refused."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 3))
+    truth = rows @ [3.0, 1.0, 1.0] + 0.3 * rng.normal(size=1500) > 0
+    model = EmscoClassifier(threshold=0.9, random_state=0).fit(rows, truth)
+    fixed = model.export(tmp_path / "fixed", confidence=0.9).bundle.manifest.certificate
+    assert (fixed.method, fixed.confidence, fixed.rows) == ("clopper-pearson", 0.9, 300)
+    chosen = model.export(tmp_path / "chosen", max_error=0.1).bundle.manifest.certificate
+    assert (chosen.method, chosen.max_error) == ("fixed-sequence", 0.1)
+    with pytest.raises(DesignError, match="design and max_error were both given"):
+        model.export(tmp_path / "both", model.design_, max_error=0.1)
+    bare = EmscoClassifier(threshold=0.9, random_state=0, shares=Shares(0.5, 0.25, 0.25, 0.0)).fit(rows, truth)
+    assert bare.export(tmp_path / "bare").bundle.manifest.certificate is None

@@ -1,4 +1,4 @@
-"""The choice of a design of a run: by id, by floors and caps, by a promise about its errors, or the fittest."""
+"""The choice of a design of a front: by id, by floors and caps, by a promise about its errors, or the fittest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from emsco_train.bundling.design_export import fit_design, split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
 from emsco_train.designs.wish import Wish
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.bounds import check_confidence, check_max_error
@@ -17,10 +18,9 @@ from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.certification import certify
 from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.tally import Tally
-from emsco_train.runs.opening import OpenRun
 from emsco_train.stages.evaluation import evaluate
 
-__all__ = ["Choice", "DesignWish", "choose"]
+__all__ = ["Choice", "DesignWish", "certificate_of", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,15 @@ class Choice:
     is_default: bool = False
 
 
-def choose(opened: OpenRun, wanted: DesignWish) -> Choice:
+def choose(problem: Problem, front: Front, wanted: DesignWish) -> Choice:
     """Choose a design, and certify it where there are certify rows.
 
     Parameters
     ----------
-    opened
-        The run.
+    problem
+        Whose certify rows, if there are any, nothing has seen before.
+    front
+        Designs of the problem, at any thresholds.
     wanted
         What is wanted.
 
@@ -94,30 +96,42 @@ def choose(opened: OpenRun, wanted: DesignWish) -> Choice:
         If none can be promised to err as little as wished.
     """
     if wanted.max_error is not None:
-        return _promised(opened, wanted, wanted.max_error)
-    front, wish = opened.front, wanted.wish
+        return _promised(problem, front, wanted, wanted.max_error)
+    wish = wanted.wish
     if wanted.design is not None:
         design, why = front.find(wanted.design), "it was named"
     else:
         design = wish.choose(tuple(front), front.full_cost)
         why = _reason(wish)
-    rows = opened.problem.certify
-    certificate = None if rows is None else certify(_decided(opened.problem, design, rows), wanted.confidence)
+    certificate = certificate_of(problem, design, wanted.confidence)
     return Choice(design, why, certificate, is_default=wanted.design is None and wish == Wish())
 
 
-def _promised(opened: OpenRun, wanted: DesignWish, max_error: float) -> Choice:
-    problem, rows = opened.problem, opened.problem.certify
+def certificate_of(problem: Problem, design: Design, confidence: float) -> Certificate | None:
+    """Certify a design that was chosen without the certify rows; None where there are none.
+
+    Parameters
+    ----------
+    problem, design
+        The problem and one of its designs.
+    confidence
+        Of the certificate.
+    """
+    return None if problem.certify is None else certify(_decided(problem, design, problem.certify), confidence)
+
+
+def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: float) -> Choice:
+    rows = problem.certify
     if rows is None:
-        told = "the run has no certify rows, which a promise needs"
+        told = "there are no certify rows, which a promise needs"
         raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
-    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows)) for design in opened.front]
+    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows)) for design in front]
     certified = choose_certified(
         candidates,
         rows=len(rows),
         max_error=max_error,
         confidence=wanted.confidence,
-        full_cost=opened.front.full_cost,
+        full_cost=front.full_cost,
         wish=wanted.wish,
     )
     choice = certified.certificate.choice
