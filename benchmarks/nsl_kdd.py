@@ -26,7 +26,7 @@ from emsco_train.remeasure import measured_on_all
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 ROWS = 125_973
-FEW_GENERATIONS, ALL_GENERATIONS = 10, 150
+FEW_GENERATIONS, ALL_GENERATIONS = 4, 150
 SEARCH_ROWS = 1_000
 THRESHOLD = 0.95
 TEXT = ("protocol_type", "service", "flag")
