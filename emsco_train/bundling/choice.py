@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emsco_runtime.manifest import Certificate
-from emsco_train.bundling.design_export import fit_design, split_rows
+from emsco_train.bundling.design_export import cascade_fitter, split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
@@ -18,6 +18,7 @@ from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.certification import certify
 from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.tally import Tally
+from emsco_train.stages.cascade_model import CascadeFitter
 from emsco_train.stages.evaluation import evaluate
 
 __all__ = ["Choice", "DesignWish", "certificate_of", "choose"]
@@ -117,7 +118,9 @@ def certificate_of(problem: Problem, design: Design, confidence: float) -> Certi
     confidence
         Of the certificate.
     """
-    return None if problem.certify is None else certify(_decided(problem, design, problem.certify), confidence)
+    if problem.certify is None:
+        return None
+    return certify(_decided(problem, design, problem.certify, cascade_fitter(problem)), confidence)
 
 
 def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: float) -> Choice:
@@ -125,7 +128,8 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
     if rows is None:
         told = "there are no certify rows, which a promise needs"
         raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
-    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows)) for design in front]
+    fitter = cascade_fitter(problem)
+    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows, fitter)) for design in front]
     certified = choose_certified(
         candidates,
         rows=len(rows),
@@ -141,13 +145,13 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
     return Choice(certified.design, why, certified.certificate)
 
 
-def _lazily(problem: Problem, design: Design, rows: Split) -> Callable[[], Tally]:
-    return lambda: _decided(problem, design, rows)
+def _lazily(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Callable[[], Tally]:
+    return lambda: _decided(problem, design, rows, fitter)
 
 
-def _decided(problem: Problem, design: Design, rows: Split) -> Tally:
+def _decided(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Tally:
     """Count the decisions of a design on rows that nothing has seen before."""
-    model = fit_design(problem, design)
+    model = fitter.fit(design.stages, design.thresholds)
     part = split_rows(problem, model, rows)
     return Tally.of(evaluate(model, part.codes).label, part.target, problem.labels)
 

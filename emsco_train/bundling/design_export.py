@@ -45,7 +45,7 @@ def check_design(design: object, names: Sequence[str], thresholds: Sequence[floa
     return design
 
 
-def fit_design(problem: Problem, design: Design, fitter: CascadeFitter | None = None) -> CascadeModel:
+def fit_design(problem: Problem, design: Design) -> CascadeModel:
     """Fit a design on the train rows: the models that the search scored, to the last bit.
 
     Parameters
@@ -54,14 +54,12 @@ def fit_design(problem: Problem, design: Design, fitter: CascadeFitter | None = 
         Rows, prices and what to fit.
     design
         One of its designs.
-    fitter
-        As `cascade_fitter` gives it, where several designs are fitted.
     """
-    return (fitter or cascade_fitter(problem)).fit(design.stages, design.thresholds)
+    return cascade_fitter(problem).fit(design.stages, design.thresholds)
 
 
 def cascade_fitter(problem: Problem) -> CascadeFitter:
-    """Return what fits the designs of a problem."""
+    """Return what fits the designs of a problem; where several are fitted, one serves them all."""
     return CascadeFitter(
         problem.features,
         problem.train.codes,
@@ -83,7 +81,7 @@ def in_memory(problem: Problem, design: Design) -> Cascade:
     """
     model = fit_design(problem, design)
     heading = Heading("cascade", "1", timestamp(), problem.settings.seed)
-    train, held = (split_rows(problem, model, split) for split in (problem.train, _held_out(problem, "test")))
+    train, held = (split_rows(problem, model, split) for split in (problem.train, problem.held_out))
     manifest = draft_manifest(heading, model, problem.costs, train, held, _choices(problem))
     return Cascade(seal(manifest, [stage.graph for stage in model.stages]))
 
@@ -136,10 +134,10 @@ def split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRow
 
 
 def _held_out(problem: Problem, name: str) -> Split:
-    """Return the split of this name; without a test split, the validation rows stand in for it."""
+    """Return the split of this name; "test" means the held-out rows, whatever they are."""
+    if name == "test":
+        return problem.held_out
     known = {split.name: split for split in problem.splits() if split.name != "train"}
-    if name == "test" and name not in known:
-        name = "validation"
     if name not in known:
         raise DesignError(f"split is {name!r}: one of {', '.join(known)} is due, which hold rows")
     return known[name]

@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature, Group, Manifest, Model, Stage
+from emsco_train._faults import first_fault
 from emsco_train.bundling.golden import make_golden
 from emsco_train.costs.model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
@@ -122,9 +123,8 @@ def draft_manifest(
         )
     except ValidationError as error:
         # Names are the user's words; what the format cannot hold is told in one line.
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DesignError(f"{place} is {first['input']!r}, which a bundle cannot hold: {first['msg']}. Change it") from None
+        fault = first_fault(error)
+        raise DesignError(f"{fault.place} is {fault.got!r}, which a bundle cannot hold: {fault.said}. Change it") from None
 
 
 def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from emsco_runtime._arrays import Array, Floats, Mask
 from emsco_runtime._encoding import ValueFault, category_name, encode_column, encoder, is_gap
 from emsco_runtime.manifest import Feature, RawValue
+from emsco_train._faults import first_fault
 from emsco_train.costs.model import CostModel
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
@@ -156,9 +157,8 @@ def _feature(
         return Feature(name=name, kind=kind, categories=categories, cost=cost, group=group, missing=missing, unknown=unknown)
     except ValidationError as error:
         # Names and categories are the user's words; what the format cannot hold is told in one line.
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(f"column {name!r}: {place} is {first['input']!r}, which a bundle cannot hold: {first['msg']}") from None
+        fault = first_fault(error)
+        raise DataError(f"column {name!r}: {fault.place} is {fault.got!r}, which a bundle cannot hold: {fault.said}") from None
 
 
 def _gaps(values: Array) -> Mask:

@@ -206,6 +206,11 @@ class Problem:
         free = any(self.meter.cost([name]) == 0 for name in self.names)
         return _FREE_OFFSET * self.full_cost if free else 0.0
 
+    @property
+    def held_out(self) -> Split:
+        """The rows that figures are reported on: the test rows, or, where there are none, the validation rows."""
+        return self.validation if self.test is None else self.test
+
     def splits(self) -> tuple[Split, ...]:
         """Return the splits there are, in the order of `SPLITS`."""
         return tuple(split for split in (self.train, self.validation, self.test, self.certify) if split is not None)

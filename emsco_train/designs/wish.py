@@ -64,13 +64,17 @@ class Wish:
         full_cost
             Cost of acquiring every feature: puts distances in cost beside those in accuracy and coverage.
         """
-        fit = [design for design in designs if not any(self._short(design))]
+        fit = [design for design in designs if self.meets(design)]
         if fit:
             return max(fit, key=lambda design: _merit(design, self.decider))
         if not designs:
             raise SelectionError("the front is empty: no design satisfied the constraints of the search. Loosen them")
         nearest = min(designs, key=lambda design: self._distance(design, full_cost))
         raise SelectionError(self._told(nearest, designs), nearest.id)
+
+    def meets(self, design: Design) -> bool:
+        """Return whether a design satisfies every floor and the cap."""
+        return not any(self._short(design))
 
     def _short(self, design: Design) -> tuple[float, float, float]:
         """Return by how much a design misses each part of the wish; 0 where it does not."""

@@ -17,6 +17,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
+from emsco_train._faults import first_fault
 from emsco_train.errors import TrainError
 from emsco_train.settings import is_integer
 
@@ -127,9 +128,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         return Checkpoint.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise CheckpointError(f"{path}: no checkpoint of ours, {place}: {first['msg']}. Remove it and begin anew") from error
+        fault = first_fault(error, "the document")
+        raise CheckpointError(f"{path}: no checkpoint of ours, {fault.place}: {fault.said}. Remove it and begin anew") from error
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:

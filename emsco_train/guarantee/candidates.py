@@ -102,7 +102,7 @@ def line_up(
     aim = replace(wish, by=_decider(wish))
     # Raises, with the nearest design, where none satisfies the wish.
     aim.choose([candidate.design for candidate in candidates], full_cost)
-    wished = [candidate for candidate in candidates if _satisfies(candidate.design, wish)]
+    wished = [candidate for candidate in candidates if wish.meets(candidate.design)]
     least = rows_without_error(promise.max_error, promise.confidence)
     able = [candidate for candidate in wished if not _errs(candidate, promise) and candidate.expected_accepted(rows) >= least]
     if not able:
@@ -147,14 +147,6 @@ def _decider(wish: Wish) -> By:
     if wish.by is not None:
         return wish.by
     return "coverage" if wish.min_coverage is None else "cost"
-
-
-def _satisfies(design: Design, wish: Wish) -> bool:
-    return (
-        (wish.min_accuracy is None or design.accuracy >= wish.min_accuracy)
-        and (wish.min_coverage is None or design.coverage >= wish.min_coverage)
-        and (wish.max_cost is None or design.cost <= wish.max_cost)
-    )
 
 
 def _most_wished(candidates: Sequence[Candidate], aim: Wish, full_cost: float) -> Candidate:

@@ -22,7 +22,7 @@ from emsco_train.logistic.passes import Rows
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.logistic.sets import expand, fit_sets, score_sets
 
-__all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "fit_logistic", "softmax", "top_labels"]
+__all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
 
 # The last step moved no log-odds by more than this, so no probability by more than a quarter of it; the steps shrink at least by
 # half, and one more, whose slope is at hand, is added at the end.
@@ -232,24 +232,6 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
 
     _share_out(work, len(batch), workers)
     return TopLabels(label, confidence)
-
-
-def fit_logistic(encoded: Floats, target: Ints, labels: int, *, weights: Floats | None = None, C: float = 1.0) -> LogisticModel:  # noqa: N803
-    """Fit one model on all columns, to convergence: a tighter tolerance would move no probability by 1e-9.
-
-    Parameters
-    ----------
-    encoded, target, labels, weights, C
-        As in `LogisticProblem`.
-
-    Examples
-    --------
-    >>> model = fit_logistic(np.array([[-1.0], [1.0], [2.0]]), np.array([0, 1, 1]), 2)
-    >>> model.probabilities(np.array([[0.0]])).round(3)
-    array([[0.428, 0.572]])
-    """
-    problem = LogisticProblem(encoded, target, labels, weights=weights, C=C)
-    return problem.fit(np.ones((1, encoded.shape[1]), dtype=np.bool_)).model(0)
 
 
 def softmax(logits: Floats) -> Floats:

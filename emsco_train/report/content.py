@@ -13,7 +13,7 @@ from emsco_train.costs.model import CostModel
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError
-from emsco_train.report.calibration import Calibration, StageEntry
+from emsco_train.runs.calibration_file import Calibration, StageEntry
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import FiguresEntry, RunFile, ThresholdEntry
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from emsco_runtime.summary import percent
-from emsco_train.report.calibration import Reliability
 from emsco_train.report.cascade import cascade
 from emsco_train.report.content import Content, DesignContent, StageContent
 from emsco_train.report.markup import escaped
 from emsco_train.report.reliability import reliability_diagram
 from emsco_train.report.wording import CostWords, accuracy_words, counted, coverage_words, threshold_words
+from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["DesignView", "design_view"]
 
@@ -133,7 +133,7 @@ def _stage(content: Content, one: DesignContent, stage: StageContent) -> str:
     return f"<figure><figcaption>Stage {stage.number}</figcaption>{told}<dl>{facts}</dl>{warned}</figure>"
 
 
-def _facts(reached: Reliability, accepted: Reliability) -> Iterator[tuple[str, str]]:
+def _facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
     if reached.error is not None:
         yield "ECE, rows that get here", f"{reached.error:.3f}"
     if accepted.error is not None and accepted.confidence is not None:

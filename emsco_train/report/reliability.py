@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from emsco_train.report.axes import Axis, place
-from emsco_train.report.calibration import Reliability
+from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["interval", "reliability_diagram", "reliability_frame"]
 
@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 230.0, 12.0, 156.0
 _NORMAL = 1.959963984540054
 
 
-def reliability_diagram(reliability: Reliability, thresholds: Sequence[float], labels: int) -> str:
+def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[float], labels: int) -> str:
     """Return the picture: a dot per bin with its 95 % interval, the line of honest confidence, the thresholds.
 
     Parameters

@@ -1,59 +1,111 @@
-"""calibration.json: for each design and stage, how far its confidence can be trusted."""
+"""`Calibration`: calibration.json, which says for each design and stage how far its confidence can be trusted."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import ClassVar, Literal, TypeAlias
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from emsco_train._faults import first_fault
+from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
 from emsco_train.runs.figures import Measured
 
-__all__ = ["calibration_text"]
+__all__ = ["Bin", "Calibration", "ReliabilityEntry", "StageEntry"]
 
 # More digits than rows could ever justify; full ones would double the file.
 _DIGITS = 6
 
-
-def calibration_text(split: str, measured: Sequence[Measured]) -> str:
-    """Return the text of the file.
-
-    Parameters
-    ----------
-    split
-        Name of the rows that everything was counted on.
-    measured
-        The designs.
-    """
-    document = {
-        "format": "emsco-calibration",
-        "version": 1,
-        "split": split,
-        "bins": ["lowest", "highest", "rows", "right", "confidence"],
-        "designs": {one.design.id: [_stage(stage) for stage in one.calibration] for one in measured},
-    }
-    return json.dumps(document, allow_nan=False) + "\n"
+# What its five numbers are, in the words of the file.
+Bin: TypeAlias = tuple[float, float, int, int, float]
+_BIN = ("lowest", "highest", "rows", "right", "confidence")
 
 
-def _stage(stage: StageCalibration) -> dict[str, object]:
-    return {
-        "stage": stage.stage,
-        "reached": _reliability(stage.reached),
-        "accepted": _reliability(stage.accepted),
-        "warning": stage.warning,
-    }
+class _Entry(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def _reliability(given: Reliability) -> dict[str, object]:
-    bins = [
-        [_rounded(part.lowest), _rounded(part.highest), part.rows, part.right, _rounded(part.confidence)] for part in given.bins
-    ]
-    return {
-        "rows": given.rows,
-        "right": given.right,
-        "confidence": _rounded(given.confidence),
-        "error": _rounded(given.error),
-        "bins": bins,
-    }
+class ReliabilityEntry(_Entry):
+    """Confidence against what came true, over some rows; confidence and error are null without rows."""
+
+    rows: int
+    right: int
+    confidence: float | None
+    error: float | None
+    bins: tuple[Bin, ...]
+
+    @classmethod
+    def of(cls, given: Reliability) -> ReliabilityEntry:
+        """Return what the file keeps of it."""
+        bins = tuple(
+            (round(part.lowest, _DIGITS), round(part.highest, _DIGITS), part.rows, part.right, round(part.confidence, _DIGITS))
+            for part in given.bins
+        )
+        return cls(
+            rows=given.rows, right=given.right, confidence=_rounded(given.confidence), error=_rounded(given.error), bins=bins
+        )
+
+
+class StageEntry(_Entry):
+    """One stage: the rows that reach it, those that it accepts, and a warning where its confidence misleads."""
+
+    stage: int
+    reached: ReliabilityEntry
+    accepted: ReliabilityEntry
+    warning: str | None
+
+    @classmethod
+    def of(cls, given: StageCalibration) -> StageEntry:
+        """Return what the file keeps of a stage."""
+        reached, accepted = ReliabilityEntry.of(given.reached), ReliabilityEntry.of(given.accepted)
+        return cls(stage=given.stage, reached=reached, accepted=accepted, warning=given.warning)
+
+
+class Calibration(_Entry):
+    """The document: the rows that all was counted on, and the stages of each design by its id."""
+
+    format: Literal["emsco-calibration"] = "emsco-calibration"
+    version: Literal[1] = 1
+    split: str
+    bins: tuple[str, ...] = _BIN
+    designs: dict[str, tuple[StageEntry, ...]]
+
+    @classmethod
+    def of(cls, split: str, measured: Sequence[Measured]) -> Calibration:
+        """Return the document of some designs.
+
+        Parameters
+        ----------
+        split
+            Name of the rows that everything was counted on.
+        measured
+            The designs.
+        """
+        designs = {one.design.id: tuple(StageEntry.of(stage) for stage in one.calibration) for one in measured}
+        return cls(split=split, designs=designs)
+
+    def text(self) -> str:
+        """Return the JSON."""
+        return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
+
+    @classmethod
+    def read(cls, text: str, path: str) -> Calibration:
+        """Read the JSON; one error tells the place of the first fault.
+
+        Parameters
+        ----------
+        text
+            Content of the file.
+        path
+            Its name, for messages.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            fault = first_fault(error)
+            raise DataError(f"{path}: {fault.place}: {fault.said}. Train again with emsco-train --force") from None
 
 
 def _rounded(number: float | None) -> float | None:

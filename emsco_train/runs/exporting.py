@@ -13,7 +13,7 @@ from emsco_train.bundling.design_export import export_from
 from emsco_train.bundling.publication import Export
 from emsco_train.designs.wish import Wish
 from emsco_train.errors import DesignError
-from emsco_train.runs.figures import Measured, measure
+from emsco_train.runs.figures import Measured, measured_on
 from emsco_train.runs.opening import OpenRun, open_run
 
 __all__ = ["RunExport", "export_opened", "export_run"]
@@ -109,5 +109,5 @@ def export_opened(
         choices={"design": choice.design.id, "search": dict(opened.run.search.settings), "method": opened.run.search.method},
         certificate=choice.certificate,
     )
-    held = opened.problem.validation if opened.problem.test is None else opened.problem.test
-    return RunExport(opened, choice, made, next(measure(opened.problem, held, [choice.design])))
+    measured = measured_on(opened.problem, opened.problem.held_out, choice.design, made.model)
+    return RunExport(opened, choice, made, measured)

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from emsco_runtime.manifest import Expected
-from emsco_train.bundling.design_export import cascade_fitter, split_rows
+from emsco_train.bundling.design_export import split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.guarantee.calibration import StageCalibration, calibrate
 from emsco_train.runs.run_file import FiguresEntry
+from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.stages.evaluation import evaluate
 
-__all__ = ["Figures", "Measured", "measure"]
+__all__ = ["Figures", "Measured", "measure", "measured_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +81,35 @@ class Measured:
     calibration: tuple[StageCalibration, ...]
 
 
-def measure(problem: Problem, split: Split, designs: Sequence[Design]) -> Iterator[Measured]:
+def measure(problem: Problem, split: Split, designs: Sequence[Design], fitter: CascadeFitter) -> Iterator[Measured]:
     """Fit designs and walk the rows of a split through them, as an export verifies it against the runtime.
 
     Parameters
     ----------
     problem
-        Whose train rows fit the models.
+        Whose rows they are.
     split
         The rows to measure on.
     designs
         Designs of this problem, at any thresholds.
+    fitter
+        As `cascade_fitter` gives it.
     """
-    fitter = cascade_fitter(problem)
     for design in designs:
-        model = fitter.fit(design.stages, design.thresholds)
-        rows = split_rows(problem, model, split)
-        evaluation = evaluate(model, rows.codes)
-        expected = evaluation.expected(rows.target, split.name)
-        yield Measured(design, Figures.of_expected(expected), calibrate(evaluation, rows.target))
+        yield measured_on(problem, split, design, fitter.fit(design.stages, design.thresholds))
+
+
+def measured_on(problem: Problem, split: Split, design: Design, model: CascadeModel) -> Measured:
+    """Walk the rows of a split through a design that is fitted already.
+
+    Parameters
+    ----------
+    problem, split, design
+        As in `measure`.
+    model
+        The fitted design.
+    """
+    rows = split_rows(problem, model, split)
+    evaluation = evaluate(model, rows.codes)
+    figures = Figures.of_expected(evaluation.expected(rows.target, split.name))
+    return Measured(design, figures, calibrate(evaluation, rows.target))

@@ -14,29 +14,29 @@ import numpy as np
 from emsco_train.bundling.draft import timestamp
 from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import versions
-from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.data.thresholds import resolve_thresholds
 from emsco_train.designs.design import Design
-from emsco_train.runs.figures import measure
+from emsco_train.runs.figures import measured_on
 from emsco_train.runs.preparation import Prepared
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 from emsco_train.runs.source import SourceFile
 from emsco_train.searches import Outcome
 from emsco_train.settings import Settings
+from emsco_train.stages.cascade_model import CascadeFitter
 
-__all__ = ["Searched", "column_entries", "everything_at_once", "run_record", "splits_table"]
+__all__ = ["Searched", "column_entries", "run_record", "splits_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Searched:
-    """The search of one threshold, the seconds that it took, and what acquiring everything at once does on each split."""
+    """The search of one threshold, and the seconds that it took."""
 
     outcome: Outcome
     elapsed_s: float
-    everything: tuple[FiguresEntry, ...]
 
 
-def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Searched]) -> RunFile:
+def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Searched], fitter: CascadeFitter) -> RunFile:
     """Return the record, without the hashes of the other files.
 
     Parameters
@@ -47,6 +47,8 @@ def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Search
         Of the search, as used.
     searched
         One per threshold; fewer if the run was cut short.
+    fitter
+        Fits the yardstick, all features at once.
     """
     request, problem, source = prepared.request, prepared.problem, prepared.source
     levels = [resolve_thresholds(threshold, problem.labels) for threshold in request.thresholds]
@@ -73,27 +75,21 @@ def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Search
             max_search_rows=request.max_search_rows,
             time_limit=request.time_limit,
         ),
-        thresholds=tuple(_threshold(level, done) for level, done in zip(levels, searched, strict=False)),
+        thresholds=tuple(
+            _threshold(level, done, _everything_at_once(problem, level, fitter))
+            for level, done in zip(levels, searched, strict=False)
+        ),
         rows={split.name: len(split) for split in problem.splits()},
         files={},
     )
 
 
-def everything_at_once(problem: Problem, threshold: Threshold) -> tuple[FiguresEntry, ...]:
-    """Return what one stage with all features does on the validation rows, and on the test rows where there are some.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    threshold
-        Confidence needed to accept.
-    """
-    levels = resolve_thresholds(threshold, problem.labels)
+def _everything_at_once(problem: Problem, levels: tuple[float, ...], fitter: CascadeFitter) -> tuple[FiguresEntry, ...]:
+    """Return what one stage with all features does on the validation rows, and on the test rows where there are some."""
     whole = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
+    model = fitter.fit(whole.stages, levels)
     splits = [split for split in (problem.validation, problem.test) if split is not None]
-    found = [next(measure(problem, split, [whole])).figures for split in splits]
-    return tuple(FiguresEntry(split=split.name, **asdict(figures)) for split, figures in zip(splits, found, strict=True))
+    return tuple(FiguresEntry(split=split.name, **asdict(measured_on(problem, split, whole, model).figures)) for split in splits)
 
 
 def splits_table(problem: Problem, files: Sequence[SourceFile]) -> str:
@@ -134,7 +130,7 @@ def column_entries(problem: Problem) -> tuple[ColumnEntry, ...]:
     )
 
 
-def _threshold(level: tuple[float, ...], done: Searched) -> ThresholdEntry:
+def _threshold(level: tuple[float, ...], done: Searched, everything: tuple[FiguresEntry, ...]) -> ThresholdEntry:
     outcome = done.outcome
     return ThresholdEntry(
         thresholds=level,
@@ -143,7 +139,7 @@ def _threshold(level: tuple[float, ...], done: Searched) -> ThresholdEntry:
         designs=outcome.designs,
         fits=outcome.fits,
         elapsed_s=round(done.elapsed_s, 3),
-        everything=done.everything,
+        everything=everything,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from emsco_runtime.decision import Label
+from emsco_train._faults import first_fault
 from emsco_train.errors import DataError
 
 __all__ = ["ColumnEntry", "DataEntry", "FiguresEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
@@ -126,9 +127,8 @@ class RunFile(_Entry):
                 raise DataError(f"{path}: {told}. Train again with emsco-train, or use the emsco that made it")
             return cls.model_validate_json(text)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the text"
-            raise DataError(f"{path}: {place}: {first['msg']}. Give a run that emsco-train wrote") from None
+            fault = first_fault(error)
+            raise DataError(f"{path}: {fault.place}: {fault.said}. Give a run that emsco-train wrote") from None
 
 
 class _Head(BaseModel):

@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from emsco_train.bundling.design_export import cascade_fitter
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.genetic.checkpoint import Checkpoints
 from emsco_train.progress import Progress
 from emsco_train.remeasure import measured_on_all
-from emsco_train.runs.calibration_file import calibration_text
+from emsco_train.runs.calibration_file import Calibration
 from emsco_train.runs.figures import Measured, measure
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_table import front_table
 from emsco_train.runs.preparation import Prepared
-from emsco_train.runs.record import Searched, everything_at_once, run_record, splits_table
+from emsco_train.runs.record import Searched, run_record, splits_table
 from emsco_train.runs.run_file import RunFile
 from emsco_train.searches import Outcome, run_search, worker_count
 from emsco_train.settings import Settings, pinned_positions
@@ -83,18 +84,18 @@ def train(
         raise
     designs = [design for done in searched for design in done.outcome.front]
     front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
-    held = problem.validation if problem.test is None else problem.test
-    measured = tuple(measure(problem, held, tuple(front)))
+    fitter = cascade_fitter(problem)
+    measured = tuple(measure(problem, problem.held_out, tuple(front), fitter))
     files = {
         "front.csv": front_table(measured, tested=problem.test is not None),
         "front.json": front.to_json(),
         "splits.csv": splits_table(problem, prepared.source.files),
         "costs.toml": problem.costs.to_toml(),
-        "calibration.json": calibration_text(held.name, measured),
+        "calibration.json": Calibration.of(problem.held_out.name, measured).text(),
     }
     reasons = {done.outcome.stopped for done in searched}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
-    folder.finish(files, run_record(prepared, settings, searched), keep_work=interrupted or "time" in reasons)
+    folder.finish(files, run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
     return Trained(folder, folder.read(), front, measured, interrupted)
 
 
@@ -122,7 +123,7 @@ def _search_all(
             outcome = measured_on_all(outcome, whole, settings, position)
         if progress is not None:
             progress.ended(outcome)
-        found.append(Searched(outcome, time.monotonic() - started, everything_at_once(problem, threshold)))
+        found.append(Searched(outcome, time.monotonic() - started))
         if outcome.stopped == "interrupted":
             break
     if not any(len(done.outcome.front) for done in found):

@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, fit_logistic, top_labels
+from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, top_labels
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.stage_model import row_weights
+from tests.train.single_fit import fit_logistic
 
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
 

@@ -38,7 +38,7 @@ from emsco_train.report.marks import COLOURS, SHAPES, Shades, shape_of
 from emsco_train.report.page import report_page
 from emsco_train.report.reliability import interval
 from emsco_train.report.wording import CostWords, time_words
-from emsco_train.runs.calibration_file import calibration_text
+from emsco_train.runs.calibration_file import Calibration
 from emsco_train.runs.figures import Figures, Measured
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_table import front_table
@@ -125,7 +125,7 @@ def make_run(
         "front.csv": front_table(measured, tested=tested),
         "front.json": front.to_json(),
         "costs.toml": costs.to_toml(),
-        "calibration.json": calibration_text("test" if tested else "validation", measured),
+        "calibration.json": Calibration.of("test" if tested else "validation", measured).text(),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -417,7 +417,7 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
         "front.csv": front_table(measured, tested=True),
         "front.json": front.to_json(),
         "costs.toml": (written / "costs.toml").read_text(),
-        "calibration.json": calibration_text("test", measured),
+        "calibration.json": Calibration.of("test", measured).text(),
     }
     place = RunFolder(written)
     place.begin(resume=False, force=True)
