@@ -15,9 +15,11 @@ from emsco_runtime._arrays import Floats
 __all__ = ["corrected", "dot", "factored", "pack", "remember", "solve"]
 
 _FIRST_RIDGE = 1e-12
+# Sums may be regrouped: that is what lets loops run on several numbers at once.
+_SUMS = {"contract", "nsz", "reassoc"}
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(nogil=True, error_model="numpy", fastmath=_SUMS)
 def dot(a: Floats, b: Floats, count: int) -> float:  # pragma: no cover - compiled
     """Return the inner product of the first `count` elements."""
     total = 0.0
@@ -47,15 +49,57 @@ def pack(
             out[one * width + i, one * width + i] += penalty
 
 
+@njit(nogil=True, error_model="numpy", fastmath=_SUMS)
+def _tile(factor: Floats, i: int, j: int, out: Floats) -> None:  # pragma: no cover - compiled
+    """Fill `out` [4, 2] with the inner products of rows i to i + 3 with rows j and j + 1, up to column j.
+
+    Each number read serves several products: more than twice as quick as one product at a time.
+    """
+    a0, a1, a2, a3, c0, c1 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3], factor[j], factor[j + 1]
+    s00, s01, s10, s11, s20, s21, s30, s31 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(j):
+        p, q = c0[k], c1[k]
+        s00 += a0[k] * p
+        s01 += a0[k] * q
+        s10 += a1[k] * p
+        s11 += a1[k] * q
+        s20 += a2[k] * p
+        s21 += a2[k] * q
+        s30 += a3[k] * p
+        s31 += a3[k] * q
+    out[0, 0], out[0, 1], out[1, 0], out[1, 1] = s00, s01, s10, s11
+    out[2, 0], out[2, 1], out[3, 0], out[3, 1] = s20, s21, s30, s31
+
+
+@njit(nogil=True, error_model="numpy")
+def _factor_row(matrix: Floats, i: int, first: int, ridge: float, factor: Floats) -> bool:  # pragma: no cover - compiled
+    """Fill row i from column `first` on; return whether the matrix is positive so far."""
+    for j in range(first, i):
+        factor[i, j] = (matrix[i, j] - dot(factor[i], factor[j], j)) / factor[j, j]
+    square = matrix[i, i] * (1.0 + ridge) - dot(factor[i], factor[i], i)
+    if not square > 1e-15 * matrix[i, i]:
+        return False
+    factor[i, i] = math.sqrt(square)
+    return True
+
+
 @njit(nogil=True, error_model="numpy")
 def _factor(matrix: Floats, ridge: float, factor: Floats) -> bool:  # pragma: no cover - compiled
-    for i in range(len(matrix)):
-        for j in range(i):
-            factor[i, j] = (matrix[i, j] - dot(factor[i], factor[j], j)) / factor[j, j]
-        square = matrix[i, i] * (1.0 + ridge) - dot(factor[i], factor[i], i)
-        if not square > 1e-15 * matrix[i, i]:
+    sums = np.empty((4, 2))
+    fours = len(matrix) - len(matrix) % 4
+    for i in range(0, fours, 4):
+        for j in range(0, i, 2):
+            _tile(factor, i, j, sums)
+            for k in range(4):
+                factor[i + k, j] = (matrix[i + k, j] - sums[k, 0]) / factor[j, j]
+                rest = matrix[i + k, j + 1] - sums[k, 1] - factor[i + k, j] * factor[j + 1, j]
+                factor[i + k, j + 1] = rest / factor[j + 1, j + 1]
+        for k in range(i, i + 4):
+            if not _factor_row(matrix, k, i, ridge, factor):
+                return False
+    for i in range(fours, len(matrix)):  # noqa: SIM110 - compiled code has no generators
+        if not _factor_row(matrix, i, 0, ridge, factor):
             return False
-        factor[i, i] = math.sqrt(square)
     return True
 
 
