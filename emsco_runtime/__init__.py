@@ -12,8 +12,11 @@ The way of an item, one module each::
     _rule        accept or go on;  meter: what it costs
     decision     what happened, with its bill
     cascade      the face of it all
-    observers    who is told of each decision: logs, audit, metrics, tracing, drift
+    observers    who is told of each decision: logs, audit, metrics, tracing, drift;  drift_metrics: drift as metrics
     reload       a cascade whose bundle is replaced while it works;  shadow: a second bundle, compared
+
+What an extra brings is imported by its own name: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
+`emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), `emsco_runtime.tracing.DecisionTracer` (extra ``otel``).
 
 Nothing here imports `emsco_train`. Importing this package is quick: a name is loaded when it is first used, so that the commands
 answer `--help` at once, and onnxruntime is loaded by the first cascade.
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from emsco_runtime._columns import ColumnDecisions
     from emsco_runtime.acquirers import Acquirers
+    from emsco_runtime.audit import AuditWriter
     from emsco_runtime.breaker import CircuitBreaker
     from emsco_runtime.bundle import Bundle, read_bundle
     from emsco_runtime.cache import AcquirerCache
@@ -34,8 +38,10 @@ if TYPE_CHECKING:
     from emsco_runtime.decision import Decision, Failure, StageRecord
     from emsco_runtime.drift import DriftMonitor
     from emsco_runtime.errors import AcquisitionError, BindError, BundleError, BundleVersionError, EmscoError, InputError
+    from emsco_runtime.logs import DecisionLogger
     from emsco_runtime.manifest import Manifest
     from emsco_runtime.meter import Meter
+    from emsco_runtime.observers import AcquirerCall, Observer
     from emsco_runtime.pool import AcquirerPool
     from emsco_runtime.publish import write_bundle
     from emsco_runtime.reload import ReloadingCascade
@@ -45,9 +51,11 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AcquirerCache",
+    "AcquirerCall",
     "AcquirerPool",
     "Acquirers",
     "AcquisitionError",
+    "AuditWriter",
     "BindError",
     "Bundle",
     "BundleError",
@@ -56,12 +64,14 @@ __all__ = [
     "CircuitBreaker",
     "ColumnDecisions",
     "Decision",
+    "DecisionLogger",
     "DriftMonitor",
     "EmscoError",
     "Failure",
     "InputError",
     "Manifest",
     "Meter",
+    "Observer",
     "ReloadingCascade",
     "Shadow",
     "StageRecord",
@@ -71,9 +81,11 @@ __all__ = [
 
 _HOMES = {
     "AcquirerCache": "emsco_runtime.cache",
+    "AcquirerCall": "emsco_runtime.observers",
     "AcquirerPool": "emsco_runtime.pool",
     "Acquirers": "emsco_runtime.acquirers",
     "AcquisitionError": "emsco_runtime.errors",
+    "AuditWriter": "emsco_runtime.audit",
     "BindError": "emsco_runtime.errors",
     "Bundle": "emsco_runtime.bundle",
     "BundleError": "emsco_runtime.errors",
@@ -82,12 +94,14 @@ _HOMES = {
     "CircuitBreaker": "emsco_runtime.breaker",
     "ColumnDecisions": "emsco_runtime._columns",
     "Decision": "emsco_runtime.decision",
+    "DecisionLogger": "emsco_runtime.logs",
     "DriftMonitor": "emsco_runtime.drift",
     "EmscoError": "emsco_runtime.errors",
     "Failure": "emsco_runtime.decision",
     "InputError": "emsco_runtime.errors",
     "Manifest": "emsco_runtime.manifest",
     "Meter": "emsco_runtime.meter",
+    "Observer": "emsco_runtime.observers",
     "ReloadingCascade": "emsco_runtime.reload",
     "Shadow": "emsco_runtime.shadow",
     "StageRecord": "emsco_runtime.decision",

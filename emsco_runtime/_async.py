@@ -17,15 +17,14 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from emsco_runtime._calling import UNGUARDED, call_here, plain
-from emsco_runtime._encoding import ValueFault
-from emsco_runtime._guard import Cached
+from emsco_runtime._calling import UNGUARDED, call_here, open_call, plain, refused
+from emsco_runtime._guard import Opened
 from emsco_runtime._plan import Acquire, Call
-from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
+from emsco_runtime._walk import NOT_DONE, Expired, Failed, NotDone, Walk
 from emsco_runtime.pool import AcquirerPool, PoolFull
 
 if TYPE_CHECKING:
@@ -71,8 +70,13 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: AsyncLimit
             if not isinstance(request, Acquire):
                 reply = scorer.score(request.stage, request.values)
             elif unhurried and len(request.calls) == 1 and _is_bare(request.calls[0], limits):
-                # The common case, without a task of its own.
-                reply = [await _bare(request.calls[0], item)]
+                # The common case, without a task or a coroutine of its own.
+                call = request.calls[0]
+                try:
+                    outcome = call.function(item)
+                    reply = [await outcome if call.is_async else plain(outcome)]
+                except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is none
+                    reply = [Failed(error)]
             else:
                 reply = await _acquire(request.calls, item, limits)
     except StopIteration as stop:
@@ -85,35 +89,88 @@ def _is_bare(call: Call, limits: AsyncLimits) -> bool:
 
 async def _bare(call: Call, item: Any) -> Any:
     try:
-        outcome = call.function(item)
-        return await outcome if call.is_async else plain(outcome)
-    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is none
+        return await call.function(item)
+    except Exception as error:  # noqa: BLE001 - as above
         return Failed(error)
 
 
 async def _acquire(calls: Sequence[Call], item: Any, limits: AsyncLimits) -> Any:
-    outcomes: list[Any] = [NOT_DONE] * len(calls)
-    tasks: dict[asyncio.Task[Any], int] = {}
+    loop = asyncio.get_running_loop()
     turns = asyncio.Semaphore(limits.concurrency) if len(calls) > limits.concurrency else None
+    board = _Board(calls, loop.create_future())
+    here: list[int] = []
     try:
         for place, call in enumerate(calls):
-            if _is_task(call, limits):
-                tasks[asyncio.ensure_future(_in_turn(call, item, limits, turns))] = place
-        if not _call_plain(calls, item, limits, outcomes):
-            return outcomes
-        pending: set[asyncio.Task[Any]] = set(tasks)
-        while pending:
-            left = limits.deadline - time.perf_counter()
-            if left <= 0:
-                return Expired(outcomes)
-            done, pending = await asyncio.wait(
-                pending, timeout=None if left == math.inf else left, return_when=asyncio.FIRST_COMPLETED
-            )
-            if _collect(done, tasks, calls, outcomes):
-                return outcomes
-        return outcomes
+            if not _is_task(call, limits):
+                here.append(place)
+            elif turns is None and call.guard is None and call.is_async:
+                board.watch(loop.create_task(_bare(call, item)), place)
+            else:
+                board.watch(loop.create_task(_in_turn(call, item, limits, turns)), place)
+        if not _call_here(calls, here, item, board.outcomes) or not board.left:
+            return board.outcomes
+        return await _settled(board, loop, limits.deadline)
     finally:
-        await _cancel(tasks)
+        if board.left:
+            await _cancel(board.tasks)
+
+
+class _Board:
+    """Where the tasks of a stage put down their outcomes; wakes whoever waits when all are there, or one ends the item.
+
+    An outcome costs the same however many tasks there are, unlike with `asyncio.wait` for the first that completes.
+    """
+
+    __slots__ = ("_calls", "left", "outcomes", "tasks", "waiter")
+
+    def __init__(self, calls: Sequence[Call], waiter: asyncio.Future[asyncio.Task[Any] | NotDone | None]) -> None:
+        self._calls = calls
+        self.left = 0
+        self.outcomes: list[Any] = [NOT_DONE] * len(calls)
+        self.tasks: dict[asyncio.Task[Any], int] = {}
+        self.waiter = waiter
+
+    def watch(self, task: asyncio.Task[Any], place: int) -> None:
+        """Wait for this task too."""
+        self.tasks[task] = place
+        self.left += 1
+        task.add_done_callback(self._came)
+
+    def expire(self) -> None:
+        """Wake whoever waits, since the deadline has come."""
+        if not self.waiter.done():
+            self.waiter.set_result(NOT_DONE)
+
+    def _came(self, task: asyncio.Task[Any]) -> None:
+        self.left -= 1
+        # Asked in any case: asyncio complains of errors that nobody looked at.
+        broken = task.cancelled() or task.exception() is not None
+        if self.waiter.done():
+            return
+        if broken:
+            self.waiter.set_result(task)
+            return
+        place = self.tasks[task]
+        outcome = self.outcomes[place] = task.result()
+        if not self.left or (isinstance(outcome, Failed) and self._calls[place].policy != "default"):
+            self.waiter.set_result(None)
+
+
+async def _settled(board: _Board, loop: asyncio.AbstractEventLoop, deadline: float) -> Any:
+    """Wait for the outcomes of a stage, until the deadline at most."""
+    left = deadline - time.perf_counter()
+    if left <= 0:
+        return Expired(board.outcomes)
+    alarm = None if left == math.inf else loop.call_later(left, board.expire)
+    try:
+        woken = await board.waiter
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+    if isinstance(woken, asyncio.Task):
+        # Cancelled by itself, or broken by what is no failure of a feature: it passes through.
+        woken.result()
+    return Expired(board.outcomes) if woken is NOT_DONE else board.outcomes
 
 
 def _is_task(call: Call, limits: AsyncLimits) -> bool:
@@ -122,26 +179,13 @@ def _is_task(call: Call, limits: AsyncLimits) -> bool:
     return call.guard is not None and call.guard.timeout_s is not None
 
 
-def _call_plain(calls: Sequence[Call], item: Any, limits: AsyncLimits, outcomes: list[Any]) -> bool:
-    """Make the plain calls, here and in order; False if one failed that ends the item."""
-    for place, call in enumerate(calls):
-        if not _is_task(call, limits):
-            outcomes[place] = call_here(call, item)
-            if isinstance(outcomes[place], Failed) and call.policy != "default":
-                return False
+def _call_here(calls: Sequence[Call], places: Iterable[int], item: Any, outcomes: list[Any]) -> bool:
+    """Make plain calls in this thread and in order; False if one failed that ends the item."""
+    for place in places:
+        outcome = outcomes[place] = call_here(calls[place], item)
+        if isinstance(outcome, Failed) and calls[place].policy != "default":
+            return False
     return True
-
-
-def _collect(
-    done: set[asyncio.Task[Any]], tasks: Mapping[asyncio.Task[Any], int], calls: Sequence[Call], outcomes: list[Any]
-) -> bool:
-    """Note what came; True if one failed that ends the item."""
-    ended = False
-    for task in done:
-        place = tasks[task]
-        outcomes[place] = task.result()
-        ended = ended or (isinstance(outcomes[place], Failed) and calls[place].policy != "default")
-    return ended
 
 
 async def _in_turn(call: Call, item: Any, limits: AsyncLimits, turns: asyncio.Semaphore | None) -> Any:
@@ -153,27 +197,23 @@ async def _in_turn(call: Call, item: Any, limits: AsyncLimits, turns: asyncio.Se
 
 async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
     """Make one call through its guard."""
-    guard = call.guard or UNGUARDED
-    try:
-        opened = guard.open(item)
-    except Exception as error:  # noqa: BLE001 - a failure like any other
-        return Failed(error)
-    if isinstance(opened, Cached):
+    opened = open_call(call, item)
+    if not isinstance(opened, Opened):
         return opened
+    guard = call.guard or UNGUARDED
     try:
         outcome = await _answer(call, item, guard.timeout_s, limits)
     except PoolFull as error:
-        guard.left()
-        return Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
+        return refused(call, opened, error)
     except _Late:
-        guard.broke()
+        guard.broke(opened)
         return Failed(guard.late())
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-        guard.broke()
+        guard.broke(opened)
         return Failed(error)
     except BaseException:
         # Cancelled, for the most part.
-        guard.left()
+        guard.left(opened)
         raise
     guard.took(opened, outcome)
     return outcome

@@ -56,29 +56,28 @@ def _acquire(request: Acquire, item: Any) -> list[Any]:
     return outcomes
 
 
-def drive_many(plan: Plan, scorer: Scorer, items: Sequence[Any], walks: list[Walk], limits: Limits) -> list[Decision]:
-    """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage."""
-    lockstep = _Lockstep(walks)
+def drive_many(
+    plan: Plan, scorer: Scorer, items: Sequence[Any], walks: Sequence[Walk], limits: Limits, decisions: dict[int, Decision]
+) -> None:
+    """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage.
+
+    The decisions are put in as they come, by item: those that had come are not lost when another item raises.
+    """
+    lockstep = _Lockstep(walks, decisions)
     while lockstep.requests:
         # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
         lockstep.answer(_acquire_many(lockstep.asking(Acquire), items, limits))
         lockstep.answer(_score_many(plan, scorer, lockstep.asking(Score)))
-    return lockstep.decisions
 
 
 class _Lockstep:
     """Walks under way: what each asks for next, and the decisions of those that ended."""
 
-    def __init__(self, walks: list[Walk]) -> None:
+    def __init__(self, walks: Sequence[Walk], decisions: dict[int, Decision]) -> None:
         self._walks = walks
-        self._decisions: dict[int, Decision] = {}
+        self._decisions = decisions
         self.requests: dict[int, Request] = {}
         self.answer(dict.fromkeys(range(len(walks))))
-
-    @property
-    def decisions(self) -> list[Decision]:
-        """Return the decisions in the order of the items."""
-        return [self._decisions[index] for index in range(len(self._walks))]
 
     def asking(self, kind: type[Acquire | Score]) -> dict[int, Any]:
         """Return the open requests of one kind, by item."""

@@ -15,7 +15,7 @@ from emsco_runtime.cache import AcquirerCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from emsco_runtime.breaker import CircuitBreaker
+    from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
 
 __all__ = ["Cached", "Guard", "Opened"]
 
@@ -38,9 +38,18 @@ class Cached:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A call about to be made, with the key that its value will be kept under; None: not kept."""
+    """A call about to be made.
+
+    Parameters
+    ----------
+    key
+        What its value will be kept under; None: not kept.
+    entered
+        The breaker's token; None: there is no breaker.
+    """
 
     key: Hashable | None
+    entered: BreakerPhase | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +86,27 @@ class Guard:
             found = AcquirerCache.MISS if key is None else self.cache.get(key)
             if found is not AcquirerCache.MISS and self.sound(found):
                 return Cached(found, self.cache.charge == "free")
-        if self.breaker is not None and not self.breaker.enter():
+        entered = None if self.breaker is None else self.breaker.enter()
+        if self.breaker is not None and entered is None:
             raise ValueFault("breaker_open", "its source failed too often in a row and is left alone for a while")
-        return Opened(key)
+        return Opened(key, entered)
 
     def took(self, opened: Opened, outcome: Any) -> None:
         """End a call that returned."""
-        if self.breaker is not None:
-            self.breaker.succeeded()
+        if self.breaker is not None and opened.entered is not None:
+            self.breaker.succeeded(opened.entered)
         if self.cache is not None and opened.key is not None and self.sound(outcome):
             self.cache.put(opened.key, outcome)
 
-    def broke(self) -> None:
+    def broke(self, opened: Opened) -> None:
         """End a call that raised, or took too long."""
-        if self.breaker is not None:
-            self.breaker.failed()
+        if self.breaker is not None and opened.entered is not None:
+            self.breaker.failed(opened.entered)
 
-    def left(self) -> None:
+    def left(self, opened: Opened) -> None:
         """End a call that nobody waits for any more, through no fault of its source."""
-        if self.breaker is not None:
-            self.breaker.left()
+        if self.breaker is not None and opened.entered is not None:
+            self.breaker.left(opened.entered)
 
     def late(self) -> ValueFault:
         """Return the fault of a call that took too long."""

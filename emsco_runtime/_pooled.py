@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from emsco_runtime._calling import UNGUARDED, call_here, plain
-from emsco_runtime._encoding import ValueFault
-from emsco_runtime._guard import Cached, Opened
+from emsco_runtime._calling import UNGUARDED, call_here, open_call, plain, refused
+from emsco_runtime._guard import Opened
 from emsco_runtime._plan import Acquire, Call
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
 from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
@@ -78,9 +77,9 @@ class _Begun:
 
     def abandon(self, pool: AcquirerPool) -> None:
         """Stop waiting for it, unless it has ended."""
-        if self.job is not None and self.outcome is NOT_DONE:
+        if self.job is not None and self.opened is not None and self.outcome is NOT_DONE:
             pool.abandon(self.job)
-            (self.call.guard or UNGUARDED).left()
+            (self.call.guard or UNGUARDED).left(self.opened)
             self.job = None
 
 
@@ -145,18 +144,13 @@ def _acquire_together(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
 def _begin(call: Call, item: Any, limits: Limits) -> _Begun:
     if time.perf_counter() >= limits.deadline:
         return _Begun(call)
-    guard = call.guard or UNGUARDED
-    try:
-        opened = guard.open(item)
-    except Exception as error:  # noqa: BLE001 - a failure like any other
-        return _Begun(call, Failed(error))
-    if isinstance(opened, Cached):
+    opened = open_call(call, item)
+    if not isinstance(opened, Opened):
         return _Begun(call, opened)
     try:
         return _Begun(call, NOT_DONE, opened, limits.pool.submit(call.function, item))
     except PoolFull as error:
-        guard.left()
-        return _Begun(call, Failed(ValueFault("refused", f"the pool takes no more calls: {error}")))
+        return _Begun(call, refused(call, opened, error))
 
 
 def _outcome(begun: _Begun, limits: Limits) -> Any:
@@ -167,13 +161,13 @@ def _outcome(begun: _Begun, limits: Limits) -> Any:
     ended = _wait(begun.job, guard.timeout_s, limits.deadline)
     if ended == "timeout":
         limits.pool.abandon(begun.job)
-        guard.broke()
+        guard.broke(begun.opened)
         begun.outcome = Failed(guard.late())
     elif ended == "done":
         try:
             begun.outcome = plain(begun.job.result())
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-            guard.broke()
+            guard.broke(begun.opened)
             begun.outcome = Failed(error)
         else:
             guard.took(begun.opened, begun.outcome)

@@ -8,6 +8,7 @@ within `score`, without an acquirer call or a yield in between, because async ta
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -132,9 +133,21 @@ class Scorer:
         return sessions
 
 
-def _session(model: ScorerModel) -> Any:
+def _onnxruntime() -> Any:
+    """Import onnxruntime, with its telemetry off unless the user has set the variable.
+
+    From 1.29 on it would report sessions and models to its vendor, from a thread that it starts as it is imported; a forked child
+    that ends then hangs or aborts, since it waits for that thread and has none. Only the environment can prevent it: once
+    imported, it is too late.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # noqa: PLC0415 - heavy, and importing emsco_runtime must not load it
 
+    return onnxruntime
+
+
+def _session(model: ScorerModel) -> Any:
+    onnxruntime = _onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1

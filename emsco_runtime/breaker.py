@@ -3,7 +3,11 @@
 Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
 source is not asked. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
 fails another pause begins. Exceptions and time-outs count as failures; a value that a feature does not allow does not, since the
-source has answered. Calls that were under way when it opened do not make the pause longer; one of them that succeeds closes it.
+source has answered.
+
+A call belongs to the phase in which it was begun, and only tells something while that phase lasts. So a call that was under way
+when the breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides.
+Give the acquirer a time-out as well: while a probe hangs, no other goes through.
 
 A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.
 """
@@ -13,14 +17,34 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from emsco_runtime._arguments import check_count, check_seconds
 from emsco_runtime._process import forks
 
-__all__ = ["BreakerState", "CircuitBreaker"]
+__all__ = ["BreakerPhase", "BreakerState", "CircuitBreaker"]
 
 BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
+
+
+@dataclass(slots=True, eq=False)
+class BreakerPhase:
+    """What a breaker does from one change to the next; the one in which a call was begun is the token of that call.
+
+    Parameters
+    ----------
+    opened_at
+        When it opened; None while it is closed.
+    probing
+        A probe is under way.
+    in_a_row
+        Failures in a row so far, while it is closed.
+    """
+
+    opened_at: float | None = None
+    probing: bool = False
+    in_a_row: int = 0
 
 
 class CircuitBreaker:
@@ -40,14 +64,14 @@ class CircuitBreaker:
     >>> now = 0.0
     >>> breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=lambda: now)
     >>> for _ in range(2):
-    ...     if breaker.enter():
-    ...         breaker.failed()
+    ...     call = breaker.enter()
+    ...     breaker.failed(call)
     >>> breaker.state, breaker.enter()
-    ('open', False)
+    ('open', None)
     >>> now = 10.0
-    >>> breaker.enter(), breaker.enter()                 # one probe, and no second one meanwhile
-    (True, False)
-    >>> breaker.succeeded()
+    >>> probe = breaker.enter()
+    >>> breaker.enter()                                  # no second probe meanwhile
+    >>> breaker.succeeded(probe)
     >>> breaker.state
     'closed'
     """
@@ -63,9 +87,7 @@ class CircuitBreaker:
         """Begin closed: each process finds out by itself."""
         self._most, self._pause_s, self._clock = self._settings
         self._lock = threading.Lock()
-        self._in_a_row = 0
-        self._opened_at: float | None = None
-        self._probing = False
+        self._phase = BreakerPhase()
 
     def __getstate__(self) -> tuple[int, float, Callable[[], float]]:
         """Return the settings: another process finds out by itself."""
@@ -79,43 +101,54 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """Return what the next call would meet."""
-        with self._lock:
-            if self._opened_at is None:
-                return "closed"
-            return "half-open" if self._clock() - self._opened_at >= self._pause_s else "open"
+        """Return what the next call would meet; "half-open" too while a probe is under way, which others do not pass."""
+        opened_at = self._phase.opened_at
+        if opened_at is None:
+            return "closed"
+        return "half-open" if self._clock() - opened_at >= self._pause_s else "open"
 
-    def enter(self) -> bool:
-        """Return whether a call may go through; one that may must end in `succeeded`, `failed` or `left`."""
-        # Read without the lock: a closed breaker is the common case, and a call that slips through as it opens does no harm.
-        if self._opened_at is None:
-            return True
+    def enter(self) -> BreakerPhase | None:
+        """Return the token of a call that may go through, and that must end in one of the three below; None: it may not."""
+        # Read without the lock: a closed breaker is the common case, and one call more as it opens does no harm.
+        phase = self._phase
+        if phase.opened_at is None:
+            return phase
         with self._lock:
-            if self._opened_at is None:
-                return True
-            if self._probing or self._clock() - self._opened_at < self._pause_s:
-                return False
-            self._probing = True
-            return True
+            phase = self._phase
+            if phase.opened_at is None:
+                return phase
+            if phase.probing or self._clock() - phase.opened_at < self._pause_s:
+                return None
+            self._phase = BreakerPhase(phase.opened_at, probing=True)
+            return self._phase
 
-    def succeeded(self) -> None:
-        """Note that the source answered."""
-        if self._in_a_row == 0 and self._opened_at is None:
+    def succeeded(self, call: BreakerPhase) -> None:
+        """Note that the source answered.
+
+        Parameters
+        ----------
+        call
+            What `enter` returned; a call of an earlier phase tells nothing, here and below.
+        """
+        if call.in_a_row == 0 and not call.probing:
             return
         with self._lock:
-            self._in_a_row = 0
-            self._opened_at = None
-            self._probing = False
+            call.in_a_row = 0
+            if call is self._phase and call.probing:
+                self._phase = BreakerPhase()
 
-    def failed(self) -> None:
+    def failed(self, call: BreakerPhase) -> None:
         """Note that the source raised, or did not answer in time."""
         with self._lock:
-            self._in_a_row += 1
-            if self._probing or (self._opened_at is None and self._in_a_row >= self._most):
-                self._opened_at = self._clock()
-                self._probing = False
+            if call is not self._phase:
+                return
+            call.in_a_row += 1
+            if call.probing or call.in_a_row >= self._most:
+                self._phase = BreakerPhase(self._clock())
 
-    def left(self) -> None:
+    def left(self, call: BreakerPhase) -> None:
         """Note that a call was given up for reasons of the caller's own: it tells nothing about the source."""
         with self._lock:
-            self._probing = False
+            if call is self._phase and call.probing:
+                # The pause is over already, so that the next call is the probe.
+                self._phase = BreakerPhase(call.opened_at)

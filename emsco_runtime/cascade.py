@@ -8,6 +8,7 @@ import numbers
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from emsco_runtime._arguments import check_count, is_count
@@ -167,6 +168,7 @@ class Cascade:
             shared = _Shared(Observers(self._state.observers), self._state.pool or AcquirerPool())
         self._observers, self._pool = shared
         self._side_by_side = self._state.pool is not None
+        self._async_limits = AsyncLimits(math.inf, self._state.concurrency, self._pool, self._side_by_side)
         self._plan = timed(bind(bundle.manifest, entries, on_failure), self._observers)
         self._plan_many = timed(bind(bundle.manifest, entries, on_failure, many=True), self._observers)
         # The same policies, with values read from a mapping: for rows of a table.
@@ -203,6 +205,11 @@ class Cascade:
     def manifest(self) -> Manifest:
         """Return the bundle's manifest."""
         return self._state.bundle.manifest
+
+    @property
+    def observer_failures(self) -> int:
+        """Return how often an observer raised, in this process and with all bundles; each minute's first is logged too."""
+        return self._observers.failures
 
     def decide(
         self,
@@ -275,7 +282,9 @@ class Cascade:
         return await self._decide_async(item, given, limit, deadline_s)
 
     async def _decide_async(self, item: Any, given: Mapping[str, object], limit: float, deadline_s: float | None) -> Decision:
-        bounds = AsyncLimits(_deadline(deadline_s), self._state.concurrency, self._pool, self._side_by_side)
+        bounds = self._async_limits
+        if deadline_s is not None:
+            bounds = replace(bounds, deadline=_deadline(deadline_s))
         steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline)
         try:
             decision = await drive_async(steps, self._scorer, item, bounds)
@@ -356,7 +365,7 @@ class Cascade:
         Raises
         ------
         AcquisitionError
-            As in `decide`, with the position of the item as `index`.
+            As in `decide`, with the position of the item as `index`. Observers are told of the decisions that were made before.
         """
         listed = list(items)
         limit = math.inf if budget is None else _checked_budget(budget)
@@ -368,23 +377,35 @@ class Cascade:
             steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline)
             walks.append(steps)
             hearings.append(hearing)
+        decisions: dict[int, Decision] = {}
         try:
-            decisions = drive_many(self._plan_many, self._scorer, listed, walks, limits)
-        except AcquisitionError as error:
-            self._observers.tell_error(error, self._plan.bundle)
+            drive_many(self._plan_many, self._scorer, listed, walks, limits, decisions)
+        except BaseException as error:
+            # An audit or a count must not lack what was decided, whatever ended the rest.
+            self._tell_many(decisions, hearings)
+            if isinstance(error, AcquisitionError):
+                self._observers.tell_error(error, self._plan.bundle)
             raise
+        return self._tell_many(decisions, hearings)
+
+    def _tell_many(self, decisions: Mapping[int, Decision], hearings: Sequence[Hearing | None]) -> list[Decision]:
+        """Tell of the decisions that were made, in the order of the items, and return them."""
+        ordered = sorted(decisions.items())
         if self._observers:
-            for decision in decisions:
+            for _, decision in ordered:
                 self._observers.tell(decision)
-        for hearing, decision in zip(hearings, decisions, strict=True):
+        for index, decision in ordered:
+            hearing = hearings[index]
             if hearing is not None:
                 hearing.tell(decision)
-        return decisions
+        return [decision for _, decision in ordered]
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
-        """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer is called.
+        """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer is called, no observer is told.
 
-        Failures follow the policies of the features' acquirers, and every row ends as `decide` would end it.
+        Failures follow the policies of the features' acquirers, and every row ends as `decide` would end it. It is meant for rows
+        that are at hand already, such as those of an evaluation, which must not count as traffic in metrics or drift; where they
+        are traffic, `decide_many` tells observers.
 
         Parameters
         ----------

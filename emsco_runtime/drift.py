@@ -36,7 +36,17 @@ from emsco_runtime.decision import Decision, Label
 from emsco_runtime.errors import InputError
 from emsco_runtime.manifest import Manifest
 
-__all__ = ["DriftMonitor", "DriftState", "DriftStatus", "ExpectedConfidence", "FigureStatus", "Finding", "Outside"]
+__all__ = [
+    "DriftMonitor",
+    "DriftReading",
+    "DriftState",
+    "DriftStatus",
+    "ExpectedConfidence",
+    "FigureReading",
+    "FigureStatus",
+    "Finding",
+    "Outside",
+]
 
 DriftState: TypeAlias = Literal["ok", "warning", "alarm"]
 
@@ -178,6 +188,42 @@ class DriftStatus:
             if figure.state != "ok" and figure.finding is not None
         ]
         return "; ".join([f"drift: {self.state} after {self.items} items", *moved])
+
+
+class FigureReading(NamedTuple):
+    """One figure in short.
+
+    Parameters
+    ----------
+    name, expected, live
+        As in `FigureStatus`.
+    level
+        The state as a number: 0 ok, 1 warning, 2 alarm.
+    """
+
+    name: str
+    level: int
+    expected: float
+    live: float | None
+
+
+class DriftReading(NamedTuple):
+    """What a metric shows of a monitor: quick to get, unlike a `DriftStatus`, since the limits are left out.
+
+    Parameters
+    ----------
+    level
+        The worst of the figures' levels.
+    items, labelled
+        As in `DriftStatus`.
+    figures
+        One entry per figure.
+    """
+
+    level: int
+    items: int
+    labelled: int
+    figures: tuple[FigureReading, ...]
 
 
 class _Settings(NamedTuple):
@@ -343,6 +389,11 @@ class DriftMonitor:
             self._clear()
 
     @property
+    def manifest(self) -> Manifest:
+        """Return the manifest that decisions are compared with."""
+        return self._settings.manifest
+
+    @property
     def state(self) -> DriftState:
         """Return the state alone; it costs nothing, whereas `status` takes some hundredths of a second."""
         return self._state
@@ -353,6 +404,21 @@ class DriftMonitor:
         with self._lock:
             picture = self._picture()
         return self._status(picture)
+
+    @property
+    def reading(self) -> DriftReading:
+        """Return the states and means in short, in some microseconds."""
+        with self._lock:
+            picture = self._picture()
+        findings = iter(picture.findings)
+        figures = tuple(
+            FigureReading(
+                figure.name, _LEVELS[self._state_of(next(findings))], figure.in_unit(figure.expected), _live(figure, totals)
+            )
+            for watched, totals in zip(self._watched, picture.totals, strict=True)
+            for figure in watched
+        )
+        return DriftReading(_LEVELS[picture.state], *picture.items, figures)
 
     def _count(self, decision: Decision) -> None:
         if decision.bundle != self._id:
@@ -452,15 +518,13 @@ class DriftMonitor:
     def _figure_status(self, figure: Figure, totals: Sequence[float], items: int, finding: Finding | None) -> FigureStatus:
         least, most = (value / items for value in figure.range_of(totals, items)) if items else (0.0, 1.0)
         low, high = self._limits(figure, items)
-        known = total(figure.weights.known, totals)
-        live = figure.in_unit(total(figure.weights.sure, totals) / known) if known else None
         return FigureStatus(
             figure.name,
             self._state_of(finding),
             figure.in_unit(figure.expected),
             figure.rows,
             items,
-            live,
+            _live(figure, totals),
             figure.in_unit(least),
             figure.in_unit(most),
             figure.in_unit(low),
@@ -476,6 +540,12 @@ class DriftMonitor:
         highest = figure.rise.least_total(target, items)
         lowest = None if figure.fall is None else figure.fall.least_total(target, items)
         return 0.0 if lowest is None else 1.0 - lowest / items, 1.0 if highest is None else highest / items
+
+
+def _live(figure: Figure, totals: Sequence[float]) -> float | None:
+    """Return the mean over the items whose value is known."""
+    known = total(figure.weights.known, totals)
+    return figure.in_unit(total(figure.weights.sure, totals) / known) if known else None
 
 
 def _p_value(finding: Finding | None) -> float:

@@ -1,6 +1,6 @@
 """Observers: called with each finished `Decision`; they cannot change it, and cannot break it.
 
-An observer is anything that can be called with a decision. It may have further methods, each of them optional:
+An `Observer` is anything that can be called with a decision. It may have further methods, each of them optional:
 
 ==================================  ======================================================================================
 ``on_bind(manifest)``               a cascade that will tell it is ready; again for every bundle that is loaded
@@ -10,10 +10,13 @@ An observer is anything that can be called with a decision. It may have further 
 ==================================  ======================================================================================
 
 One that raises is counted, and logged at most once a minute. Acquirers are timed only where an observer has ``on_call``; whoever
-has none pays nothing. Supplied are `emsco_runtime.logs`, `emsco_runtime.audit`, `emsco_runtime.metrics` (extra ``metrics``) and
-`emsco_runtime.tracing` (extra ``otel``).
+has none pays nothing. Supplied are `emsco_runtime.DecisionLogger`, `emsco_runtime.AuditWriter`, `emsco_runtime.DriftMonitor`,
+`emsco_runtime.metrics.Metrics` and `emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), and
+`emsco_runtime.tracing.DecisionTracer` (extra ``otel``).
 
-`Cascade.decide_columns` makes no `Decision` and tells nobody.
+`Cascade.decide_many` tells when it ends, in the order of the items; if an item raises, of the decisions that were made before,
+then of the error. `Cascade.decide_columns` makes no `Decision` and tells nobody, errors included: rows of a table that is
+evaluated are no traffic.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from emsco_runtime._process import forks
 
@@ -33,11 +36,27 @@ if TYPE_CHECKING:
 
 __all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers"]
 
-Observer: TypeAlias = "Callable[[Decision], object]"
 CallOutcome: TypeAlias = "Literal['ok', 'cancelled'] | FailureKind"
 
 _log = logging.getLogger("emsco_runtime.observers")
 _LOG_EVERY_S = 60.0
+
+
+class Observer(Protocol):
+    """What can be called with each finished decision: a function, or an object that may have the further methods listed above.
+
+    Examples
+    --------
+    >>> from emsco_runtime import Cascade
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> told = []
+    >>> _ = Cascade(sample_bundle(), observers=[told.append]).decide({"size": 2.0})
+    >>> [decision.label for decision in told]
+    ['spam']
+    """
+
+    def __call__(self, decision: Decision, /) -> object:
+        """Take note of a decision; what is returned is ignored."""
 
 
 class AcquirerCall(NamedTuple):

@@ -3,11 +3,15 @@
 A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: nobody waits for it, its result is
 thrown away, and a fresh thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with
 the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
+
+A call sees the context variables of whoever handed it in, so that tracing and logging know whose call it is; what it sets itself
+stays with it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 import time
 from collections import deque
@@ -49,6 +53,8 @@ class PoolCall(Future[Any]):
         super().__init__()
         self.function = function
         self.item = item
+        # A copy for each call: one context cannot be entered by two threads at the same time.
+        self.context = contextvars.copy_context()
         self.started: float | None = None
         self.abandoned = False
 
@@ -56,7 +62,7 @@ class PoolCall(Future[Any]):
         """Make the call; what it raises is its result."""
         self.started = time.perf_counter()
         try:
-            result = self.function(self.item)
+            result = self.context.run(self.function, self.item)
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits; nobody else is there to see it
             self.set_exception(error)
         else:

@@ -117,7 +117,7 @@ def strange_options(line: str) -> list[str]:
     """Return the options in a line of code that its command does not have; without a command, that none has."""
     command = re.search(r"\b(emsco-[a-z]+)\b", line)
     named = re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", line)
-    if not named or re.search(r"\bpip\b", line):
+    if not named or re.search(r"\b(pip|gunicorn|uvicorn)\b", line):
         return []
     known = options().get(command[1]) if command else frozenset().union(*options().values())
     return named if known is None else [option for option in named if option not in known]
@@ -135,6 +135,7 @@ def test_strange_options_are_found() -> None:
     assert strange_options("--polish") == []
     assert strange_options("--deadline") == ["--deadline"]
     assert strange_options("emsco-nothing --out") == ["--out"]
+    assert strange_options("gunicorn --preload") == []
 
 
 class _Interrupting(Progress):

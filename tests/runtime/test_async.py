@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
 from emsco_runtime import _async as async_module
 from emsco_runtime import pool as pool_module
+from emsco_runtime._walk import NOT_DONE, Expired
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.pool import AcquirerPool
@@ -277,6 +280,37 @@ def test_a_deadline_between_two_answers() -> None:
 
     decision = run(main())
     assert (decision.reason, decision.trace[0].acquired) == ("deadline", ("a",))
+
+
+def test_no_call_is_begun_after_the_deadline() -> None:
+    """The deadline comes between the walk's look at the clock and the first call: nobody is called, all is left open."""
+    begun: list[str] = []
+
+    async def source(item: Any) -> float:
+        begun.append(item)
+        return 0.1
+
+    acquirers = Acquirers()
+    acquirers.feature("a")(source)
+    acquirers.feature("b")(source)
+    cascade = Cascade(make_bundle([["a", "b"]]), acquirers)
+    past = replace(cascade._async_limits, deadline=time.perf_counter() - 1.0)
+    reply = asyncio.run(async_module._acquire(cascade._plan.stages[0].acquire.calls, "item", past))
+    assert isinstance(reply, Expired)
+    assert list(reply.outcomes) == [NOT_DONE] * 2
+    assert begun == []
+
+
+def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
+    """The alarm goes off when all answers are there, and nobody has looked at them yet: the answers count."""
+
+    async def play() -> Any:
+        board = async_module._Board((), asyncio.get_running_loop().create_future())
+        board.waiter.set_result(None)
+        board.expire()
+        return await async_module._settled(board, asyncio.get_running_loop(), time.perf_counter() + 600.0)
+
+    assert asyncio.run(play()) == []
 
 
 def test_a_coroutine_that_ignores_its_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

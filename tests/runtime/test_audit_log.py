@@ -333,7 +333,7 @@ def test_a_full_disk_spoils_one_line_only(tmp_path: Path, caplog: pytest.LogCapt
     whole, half, *rest = path.read_text().splitlines()
     assert [json.loads(line)["decision"]["label"] for line in (whole, *rest)] == ["spam"] * 3
     assert len(half) == 20
-    assert cascade._observers.failures == 2
+    assert cascade.observer_failures == 2
     assert "20 of" in caplog.text
 
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from emsco_runtime import AcquisitionError, Cascade, InputError
 from emsco_runtime._process import _Forks
-from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
@@ -33,7 +33,10 @@ class Clock:
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    """Any order of calls, answers, failures and time: the breaker does what a plain re-telling of its rules does."""
+    """Any order of calls, answers, failures and time: the breaker does what a plain re-telling of its rules does.
+
+    The model numbers its phases; a call remembers the number of the phase in which it was begun.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,48 +44,66 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker = CircuitBreaker(failures=3, pause_s=10.0, clock=self.clock)
         self.row = 0
         self.opened: float | None = None
-        self.probing = False
-        self.under_way = 0
+        self.phase = 0
+        self.probe: int | None = None
+        self.under_way: list[tuple[int, Any]] = []
 
     @property
     def due(self) -> bool:
         """Whether the pause is over."""
         return self.opened is not None and self.clock.now - self.opened >= 10.0
 
+    def change(self, opened: float | None) -> None:
+        """Begin another phase."""
+        self.phase, self.opened, self.probe, self.row = self.phase + 1, opened, None, 0
+
     @rule()
     def call(self) -> None:
         """Call: closed, it goes through; open, it does not; half-open, one does, and no second one meanwhile."""
-        allowed = self.opened is None or (self.due and not self.probing)
-        assert self.breaker.enter() is allowed
+        allowed = self.opened is None or (self.due and self.probe is None)
+        entered = self.breaker.enter()
+        assert (entered is not None) is allowed
+        if self.opened is not None and allowed:
+            self.phase += 1
+            self.probe = self.phase
         if allowed:
-            self.under_way += 1
-            self.probing = self.probing or self.opened is not None
+            self.under_way.append((self.phase, entered))
+
+    def end(self, data: st.DataObject) -> tuple[bool, Any]:
+        """Take a call that is under way, any of them; return whether its phase still lasts."""
+        phase, entered = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        return phase == self.phase, entered
 
     @precondition(lambda self: self.under_way)
-    @rule()
-    def answer(self) -> None:
-        """Whichever call succeeds closes it."""
-        self.under_way -= 1
-        self.breaker.succeeded()
-        self.row, self.opened, self.probing = 0, None, False
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        """Succeed: the row begins anew, and the probe closes the breaker; a call of an earlier phase does nothing."""
+        counts, entered = self.end(data)
+        self.breaker.succeeded(entered)
+        if counts:
+            self.row = 0
+            if self.probe is not None:
+                self.change(None)
 
     @precondition(lambda self: self.under_way)
-    @rule()
-    def fail(self) -> None:
-        """Fail: the third time in a row opens it, and once during the probe begins another pause."""
-        self.under_way -= 1
-        self.breaker.failed()
-        self.row += 1
-        if self.probing or (self.opened is None and self.row >= 3):
-            self.opened, self.probing = self.clock.now, False
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        """Fail: the third time in a row opens it, and the probe begins another pause."""
+        counts, entered = self.end(data)
+        self.breaker.failed(entered)
+        if counts:
+            self.row += 1
+            if self.probe is not None or self.row >= 3:
+                self.change(self.clock.now)
 
     @precondition(lambda self: self.under_way)
-    @rule()
-    def leave(self) -> None:
-        """Give up a call: that tells nothing, and the next one may probe."""
-        self.under_way -= 1
-        self.breaker.left()
-        self.probing = False
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        """Give up a call: that tells nothing, and after a probe the next one may probe."""
+        counts, entered = self.end(data)
+        self.breaker.left(entered)
+        if counts and self.probe is not None:
+            self.change(self.opened)
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 9.0, 10.0, 30.0]))
     def wait(self, seconds: float) -> None:
@@ -97,6 +118,41 @@ class BreakerMachine(RuleBasedStateMachine):
 
 TestBreakerMachine = BreakerMachine.TestCase
 TestBreakerMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def fail(breaker: CircuitBreaker) -> None:
+    """Let one call through, and let it fail."""
+    call = breaker.enter()
+    assert call is not None
+    breaker.failed(call)
+
+
+@pytest.mark.parametrize("straggler", ["succeeded", "failed", "left"])
+@pytest.mark.parametrize("probed", [False, True])
+def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, probed: bool) -> None:
+    """It ends while the breaker is open, or while a probe is under way: nothing closes, no pause begins, no second probe."""
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
+    early = breaker.enter()
+    fail(breaker)
+    clock.now = 10.0
+    probe = breaker.enter() if probed else None
+    getattr(breaker, straggler)(early)
+    assert breaker.state == "half-open"
+    assert (breaker.enter() is None) is probed
+    if probe is not None:
+        breaker.succeeded(probe)
+        assert breaker.state == "closed"
+
+
+def test_one_success_does_not_hide_the_failures_of_its_neighbours() -> None:
+    """Calls side by side: after one of them has answered, three more failures in a row of the same round still open it."""
+    breaker = CircuitBreaker(failures=3)
+    calls = [breaker.enter() for _ in range(5)]
+    for call, end in zip(calls, ["failed", "succeeded", "failed", "failed", "failed"], strict=True):
+        assert breaker.state == "closed"
+        getattr(breaker, end)(call)
+    assert breaker.state == "open"
 
 
 @pytest.mark.parametrize(
@@ -204,10 +260,10 @@ def test_an_interrupted_probe_lets_another_one_through(way: str) -> None:
 def test_a_pickled_breaker_begins_closed() -> None:
     """Settings travel, the state does not: another process finds out by itself."""
     breaker = CircuitBreaker(failures=1, pause_s=5.0)
-    breaker.failed()
+    fail(breaker)
     copy = pickle.loads(pickle.dumps(breaker))
     assert (breaker.state, copy.state) == ("open", "closed")
-    copy.failed()
+    fail(copy)
     assert copy.state == "open"
 
 
@@ -215,14 +271,14 @@ def test_two_threads_at_a_half_open_breaker() -> None:
     """Of many threads that come at once, one is let through."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=1.0, clock=clock)
-    breaker.failed()
+    fail(breaker)
     clock.now = 1.0
     start = threading.Barrier(8)
     let_in = []
 
     def come() -> None:
         start.wait()
-        let_in.append(breaker.enter())
+        let_in.append(breaker.enter() is not None)
 
     threads = [threading.Thread(target=come) for _ in range(8)]
     for thread in threads:
@@ -235,7 +291,7 @@ def test_two_threads_at_a_half_open_breaker() -> None:
 def test_a_breaker_that_another_thread_closes_meanwhile() -> None:
     """The look without the lock may be out of date: the one under the lock counts."""
     breaker = CircuitBreaker(failures=1)
-    breaker.failed()
+    fail(breaker)
     lock = breaker._lock
 
     class Closing:
@@ -244,24 +300,24 @@ def test_a_breaker_that_another_thread_closes_meanwhile() -> None:
         def __enter__(self) -> None:
             """Close the breaker, then take the lock."""
             lock.acquire()
-            breaker._opened_at = None
+            breaker._phase = BreakerPhase()
 
         def __exit__(self, *_: object) -> None:
             """Give the lock back."""
             lock.release()
 
     breaker._lock = Closing()  # type: ignore[assignment]
-    assert breaker.enter()
+    assert breaker.enter() is breaker._phase
 
 
 def test_a_forked_child_begins_closed_and_unlocked() -> None:
     """A lock held in the parent at the time of the fork, and a state of the parent's, are not the child's."""
     breaker = CircuitBreaker(failures=1)
-    breaker.failed()
+    fail(breaker)
     with breaker._lock:
         child = os.fork()
         if child == 0:
-            os._exit(0 if breaker.state == "closed" and breaker.enter() else 1)
+            os._exit(0 if breaker.state == "closed" and breaker.enter() is not None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert breaker.state == "open"
 

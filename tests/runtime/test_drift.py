@@ -26,8 +26,7 @@ from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, F
 from emsco_runtime.manifest import Manifest, StageExits
 from emsco_runtime.summary import summarise_costs
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
-
-log = logging.getLogger(__name__)
+from tests.runtime.reporting import report
 
 SAMPLE = sample_bundle().manifest
 STAGES = len(SAMPLE.stages)
@@ -126,10 +125,10 @@ def test_few_false_alarms() -> None:
 @pytest.mark.proof
 @PROOFS
 @pytest.mark.parametrize("rows", [500, 2000])
-def test_few_false_alarms_long(rows: int) -> None:
+def test_few_false_alarms_long(rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     """The same in 2,000 streams of 10,000 items."""
     alarms, warnings = false_alarms(2000, 10_000, rows, seed=rows)
-    log.info("%d rows: alarms in %.2f %%, warnings in %.2f %% of healthy streams", rows, 100 * alarms, 100 * warnings)
+    report(capsys, f"drift, {rows} rows: alarms in {alarms:.2%}, warnings in {warnings:.2%} of healthy streams")
     assert alarms <= 0.01
     assert warnings <= 0.1
 
@@ -144,12 +143,13 @@ def test_a_shift_of_five_points_is_found() -> None:
 @pytest.mark.proof
 @PROOFS
 @pytest.mark.parametrize(("rows", "median", "share"), [(500, math.inf, 0.15), (2000, 2000, 0.95), (20_000, 1500, 1.0)])
-def test_a_shift_of_five_points_is_found_long(rows: int, median: float, share: float) -> None:
+def test_a_shift_of_five_points_is_found_long(rows: int, median: float, share: float, capsys: pytest.CaptureFixture[str]) -> None:
     """The same in 400 streams of 20,000 items; 500 rows are too few to tell five points reliably, however long the stream."""
     found = delays(400, 20_000, rows, seed=rows + 1)
     reached = sum(map(math.isfinite, found)) / len(found)
-    log.info("%d rows: found in %.1f %% of streams, in the median after %s items", rows, 100 * reached, statistics.median(found))
-    assert statistics.median(found) <= median
+    delay = statistics.median(found)
+    report(capsys, f"drift, {rows} rows: five points found in {reached:.1%} of streams, in the median after {delay} items")
+    assert delay <= median
     assert reached >= share
 
 

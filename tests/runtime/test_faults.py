@@ -11,16 +11,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision
+from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Bundle, Cascade, CircuitBreaker, Decision
 from emsco_runtime._encoding import ValueFault, encoder
 from emsco_runtime._guard import Cached
 from emsco_runtime._plan import Acquire, bind
 from emsco_runtime._rule import accept
 from emsco_runtime._scorer import Scorer
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime.testing import make_bundle
 from tests.runtime.strategies import bundles, items, prices
+from tests.runtime.test_breaker import Clock, fail
 
 POLICIES = ["raise", "reject", "default"]
+POOL = AcquirerPool(4)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Source:
     fate: str
 
 
+ASKED = ("answers", "raises", "lacks a key")
 FATES = ["answers"] * 4 + ["raises", "is late", "is cached, free", "is cached, charged", "lacks a key"]
 
 
@@ -68,8 +72,14 @@ def retold(
     known: Mapping[str, Any],
     budget: float,
     patience: int,
+    *,
+    guarded: bool = False,
 ) -> Told:
-    """Tell the contract again, plainly; at the call of number `patience` the deadline comes."""
+    """Tell the contract again, plainly; at the call of number `patience` the deadline comes.
+
+    Behind real guards only those sources are asked that neither a cache nor a breaker stands before, and a cache has kept nothing
+    that a feature does not allow.
+    """
     manifest, told, scorer = bundle.manifest, Told(), Scorer.of(bundle)
     encoders = {feature.name: encoder(feature) for feature in manifest.features}
     fallbacks = {feature.name: feature.fallback for feature in manifest.features}
@@ -81,6 +91,14 @@ def retold(
     free: set[str] = set()
     before: list[str] = []
     values: list[float] = []
+
+    def allowed(name: str) -> bool:
+        try:
+            encoders[name](item[name])
+        except ValueFault:
+            return False
+        return True
+
     for number, stage in enumerate(manifest.stages, start=1):
 
         def price(names: Sequence[str]) -> list[str]:
@@ -97,22 +115,28 @@ def retold(
             if len(told.calls) == patience:
                 expired = True
                 break
-            told.calls.append(source.names)
+            fate = source.fate
+            if guarded and fate.startswith("is cached") and not all(allowed(name) for name in source.names):
+                fate = "answers"
+            if not guarded or fate in ASKED:
+                told.calls.append(source.names)
             for position, name in enumerate(source.names):
-                if source.fate == "raises":
+                if fate == "raises":
                     got[name] = "exception"
-                elif source.fate == "is late":
+                elif fate == "is left alone":
+                    got[name] = "breaker_open"
+                elif fate == "is late":
                     got[name] = "timeout"
-                elif source.fate == "lacks a key" and len(source.names) > 1 and position == 0:
+                elif fate == "lacks a key" and len(source.names) > 1 and position == 0:
                     got[name] = "missing_key"
                 else:
                     got[name] = (item[name],)
-            if source.fate.startswith("is cached"):
+            if fate.startswith("is cached"):
                 cached.update(source.names)
-            if source.fate == "is cached, free":
+            if fate == "is cached, free":
                 free.update(source.names)
             # A bad value is only seen when the stage is validated; a call that failed ends the item at once.
-            ended = source.fate in ("raises", "is late") and source.policy != "default"
+            ended = fate in ("raises", "is late", "is left alone") and source.policy != "default"
         told.cost = meter.cost(price([*before, *stage.acquire]))
         fatal: tuple[str, str] | None = None
         obtained: list[str] = []
@@ -191,8 +215,10 @@ def answer(source: Source, item: Mapping[str, Any]) -> Any:
     return {name: item[name] for name in source.names[left_out:]}
 
 
-def registry(serving: Sequence[Source], calls: list[tuple[str, ...]], asynchronous: set[int]) -> Acquirers:
-    """Return acquirers that do what their fate says, and write down their calls."""
+def registry(
+    serving: Sequence[Source], calls: list[tuple[str, ...]], asynchronous: set[int], cached: Mapping[str, Any] | None = None
+) -> Acquirers:
+    """Return acquirers that do what their fate says, and write down their calls; caches hold what there is of this item."""
     acquirers = Acquirers()
     for position, source in enumerate(serving):
 
@@ -206,8 +232,21 @@ def registry(serving: Sequence[Source], calls: list[tuple[str, ...]], asynchrono
             return answer(source, item)
 
         register = acquirers.feature if len(source.names) == 1 else acquirers.features
-        register(*source.names, on_failure=source.policy)(awaited if position in asynchronous else plain)  # type: ignore[arg-type]
+        breaker = CircuitBreaker(failures=1) if source.fate == "is left alone" else None
+        if breaker is not None:
+            fail(breaker)
+        options: dict[str, Any] = {"on_failure": source.policy, "breaker": breaker, "cache": filled(source, cached)}
+        register(*source.names, **options)(awaited if position in asynchronous else plain)
     return acquirers
+
+
+def filled(source: Source, item: Mapping[str, Any] | None) -> AcquirerCache | None:
+    """Return a cache that has what the source would answer, where that is its fate."""
+    if item is None or not source.fate.startswith("is cached"):
+        return None
+    cache = AcquirerCache(key=lambda _: "all", ttl_s=600.0, charge="free" if source.fate.endswith("free") else "full")
+    cache.put("all", answer(source, item))
+    return cache
 
 
 def drive(cascade_plan: Any, scorer: Scorer, serving: Sequence[Source], item: Any, steps: Any, patience: int) -> Any:
@@ -321,3 +360,93 @@ def test_coroutines_under_random_faults(data: st.DataObject) -> None:
         compare(told, found)
     elif isinstance(found, Decision):
         assert (found.reason, found.label, found.stages) == (told.reason, told.label, told.stages)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> None:
+    """Real caches and open breakers, plain acquirers, one by one and side by side in threads: all as the contract says."""
+    bundle = data.draw(bundles(mixed=True))
+    names = [feature.name for feature in bundle.manifest.features]
+    fates = ["answers", "answers", "raises", "lacks a key", "is cached, free", "is cached, charged", "is left alone"]
+    serving = data.draw(sources(names, fates))
+    item = data.draw(items(bundle, faults=True))
+    good = data.draw(items(bundle))
+    known = {name: good[name] for name in data.draw(st.sets(st.sampled_from(names), max_size=2))}
+    budget = data.draw(st.sampled_from([math.inf]) | prices)
+    told = retold(bundle, serving, item, known, budget, 10**6, guarded=True)
+    for pool, way in (
+        (None, lambda cascade: cascade.decide(item, budget=budget, known=known)),
+        (None, lambda cascade: cascade.decide_many([item], budget=budget, known=[known])[0]),
+        (None, lambda cascade: asyncio.run(cascade.decide_async(item, budget=budget, known=known))),
+        (POOL, lambda cascade: cascade.decide(item, budget=budget, known=known)),
+        (POOL, lambda cascade: cascade.decide_many([item], budget=budget, known=[known])[0]),
+    ):
+        # A list of its own: in threads, a call that nobody waits for may be noted late.
+        calls: list[tuple[str, ...]] = []
+        cascade = Cascade(bundle, registry(serving, calls, set(), item), pool=pool)
+        try:
+            found: Decision | AcquisitionError = way(cascade)
+        except AcquisitionError as error:
+            found = error
+        compare(told, found)
+        if pool is None:
+            assert calls == told.calls
+        else:
+            begun = list(calls)
+            assert len(begun) == len(set(begun))
+            assert set(told.calls) <= set(begun)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_run_of_items_past_a_breaker(data: st.DataObject) -> None:
+    """Item after item in random ways, with failures and time in between: asked, or left alone, as a plain re-telling says."""
+    clock, asked, fates = Clock(), list[int](), list[str]()
+    breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=clock)
+    bundle = make_bundle([["a", "b"], ["c"]], costs={"a": 1.0, "b": 2.0, "c": 4.0}, threshold=1.0)
+    policy = data.draw(st.sampled_from(["reject", "default"]))
+
+    def guarded(number: int) -> float | None:
+        asked.append(number)
+        if fates[number] == "raises":
+            raise OSError("down")
+        return None if fates[number] == "gives None" else 0.1
+
+    async def awaited(number: int) -> float | None:
+        return guarded(number)
+
+    cascades = []
+    for function in (guarded, awaited):
+        acquirers = Acquirers()
+        acquirers.feature("a")(lambda item: 0.1)
+        acquirers.feature("b", breaker=breaker, on_failure=policy)(function)
+        acquirers.feature("c")(lambda item: 0.1)
+        cascades.append(Cascade(bundle, acquirers, pool=POOL if data.draw(st.booleans()) else None))
+    plain, coroutines = cascades
+    ways = (
+        plain.decide,
+        lambda item: plain.decide_many([item])[0],
+        lambda item: asyncio.run(plain.decide_async(item)),
+        lambda item: asyncio.run(coroutines.decide_async(item)),
+    )
+    row, opened = 0, -math.inf
+    is_open = False
+    for number in range(data.draw(st.integers(1, 25))):
+        clock.now += data.draw(st.sampled_from([0.0, 0.0, 1.0, 9.0, 10.0, 30.0]))
+        fates.append(data.draw(st.sampled_from(["raises", "raises", "answers", "gives None"])))
+        decision = data.draw(st.sampled_from(ways))(number)
+        left_alone = is_open and clock.now - opened < 10.0
+        assert (number in asked) is not left_alone
+        kind = {"raises": "exception", "answers": None, "gives None": "missing"}[fates[number]]
+        if left_alone:
+            kind = "breaker_open"
+        elif fates[number] == "raises":
+            row += 1
+            if is_open or row >= 2:
+                is_open, opened, row = True, clock.now, 0
+        else:
+            is_open, row = False, 0
+        assert [failure.kind for failure in decision.errors] == ([] if kind is None else [kind])
+        assert decision.cost == (3.0 if kind is not None and policy == "reject" else 7.0)
+        assert decision.degraded is (kind is not None and policy == "default")

@@ -62,7 +62,11 @@ def test_nothing_is_registered_by_importing() -> None:
 
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
-    [("metrics", "prometheus_client", "emsco[metrics]"), ("tracing", "opentelemetry", "emsco[otel]")],
+    [
+        ("metrics", "prometheus_client", "emsco[metrics]"),
+        ("drift_metrics", "prometheus_client", "emsco[metrics]"),
+        ("tracing", "opentelemetry", "emsco[otel]"),
+    ],
 )
 def test_without_its_extra_a_module_says_what_to_install(module: str, missing: str, extra: str) -> None:
     """The error names the package that is missing, and the extra that brings it."""
@@ -332,7 +336,9 @@ def test_sources() -> None:
     call = pool.submit(hang, None)
     assert running.wait(30)
     pool.abandon(call)
-    breaker.failed()
+    entered = breaker.enter()
+    assert entered is not None
+    breaker.failed(entered)
     cache.get("a")
     cache.put("a", 1.0)
     cache.get("a")

@@ -104,6 +104,59 @@ def test_each_finished_decision_is_told() -> None:
     assert order == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("ended_by", [OSError("down"), KeyboardInterrupt()], ids=repr)
+def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseException) -> None:
+    """Of five items two leave at stage 1 and one at stage 2; then one raises: the three are told in order, then the error."""
+    watcher = Watcher()
+    heard: list[Decision] = []
+    order: list[str] = []
+
+    def listen(told: Any) -> None:
+        heard.append(told.decision)
+
+    class Ordered(Watcher):
+        """Notes the order in which things are told."""
+
+        def __call__(self, decision: Decision) -> None:
+            """Note it."""
+            order.append("decision")
+
+        def on_error(self, error: AcquisitionError, bundle: str) -> None:
+            """Note it."""
+            order.append("error")
+
+    acquirers = by_key("size", "links")
+
+    @acquirers.feature("reputation")
+    def reputation(item: Any) -> float:
+        if item is items[4]:
+            raise ended_by
+        return float(item["reputation"])
+
+    cascade = Cascade(BUNDLE, acquirers, observers=[watcher, Ordered()], listener=listen)
+    items = [UNCLEAR, SPAM, {**UNCLEAR, "links": 9.0}, SPAM, {**UNCLEAR}]
+    alone = [Cascade(BUNDLE).decide(items[index]) for index in (1, 2, 3)]
+    with pytest.raises(AcquisitionError if isinstance(ended_by, OSError) else KeyboardInterrupt) as caught:
+        cascade.decide_many(items)
+    assert all(same(told, due) for told, due in zip(watcher.decisions, alone, strict=True))
+    assert heard == watcher.decisions
+    errors = [(caught.value, cascade.manifest.id)] if isinstance(ended_by, OSError) else []
+    assert watcher.errors == errors
+    assert order == ["decision"] * 3 + ["error"] * len(errors)
+
+
+def test_tables_tell_nobody() -> None:
+    """Rows of a table are no traffic: `decide_columns` tells no decision, no call and no error, of rows decided alone neither."""
+    watcher = Watcher()
+    cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher], on_failure="reject")
+    table = {"size": [2.0, 0.0, None], "links": [1.0, 0.0, 0.0], "reputation": [0.5, 0.0, 0.0]}
+    assert cascade.decide_columns(table).reason.tolist() == ["confident", "inconclusive", "acquisition_failed"]
+    strict = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher])
+    with pytest.raises(AcquisitionError):
+        strict.decide_columns(table)
+    assert (watcher.decisions, watcher.calls, watcher.errors) == ([], [], [])
+
+
 def test_a_bundle_is_told_once_it_is_bound() -> None:
     """`on_bind` gets the manifest before the first decision, and not at all if binding fails."""
     watcher = Watcher()
@@ -123,7 +176,7 @@ def test_what_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(AcquisitionError):
         subject.decide({"size": "large"})
     # A bundle, three calls, a decision, one more call, an error; and each of these failures was more than the observer can bear.
-    assert subject._observers.failures == 14
+    assert subject.observer_failures == 14
     assert len(watcher.failures) == 7
     assert (len(watcher.decisions), len(watcher.calls), len(watcher.errors)) == (1, 4, 1)
     # Each kind of failure is logged once, not each failure.

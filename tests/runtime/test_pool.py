@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import os
 import pickle
@@ -281,6 +282,40 @@ def test_a_call_runs_its_function_once() -> None:
     call.run()
     assert call.started is not None
     assert call.result() == 3
+
+
+REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="nobody's")
+
+
+@pytest.mark.parametrize("way", ["time-out", "deadline", "pool", "many", "batch", "async", "async deadline"])
+def test_context_variables_follow_into_the_threads(way: str) -> None:
+    """Tracing and logging know whose call it is: a source in a thread sees the caller's context, whatever sent it there."""
+    seen: list[tuple[str, bool]] = []
+    here = threading.get_ident()
+
+    def source(item: Any) -> Any:
+        seen.append((REQUEST.get(), threading.get_ident() == here))
+        REQUEST.set("changed in the thread")
+        return [0.1] * len(item) if way == "batch" else 0.1
+
+    acquirers = Acquirers()
+    timeout_s = 600.0 if way in ("time-out", "batch", "async") else None
+    (acquirers.batch if way == "batch" else acquirers.feature)("a", timeout_s=timeout_s)(source)
+    pool = AcquirerPool(2) if way in ("pool", "many") else None
+    cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)
+    deadline_s = 600.0 if way.endswith("deadline") else None
+    for request in ("first", "second"):
+        # A thread that served one caller is used again for the next: it must not keep what it saw.
+        token = REQUEST.set(request)
+        if way.startswith("async"):
+            asyncio.run(cascade.decide_async(None, deadline_s=deadline_s))
+        elif way in ("many", "batch"):
+            cascade.decide_many([None, None])
+        else:
+            cascade.decide(None, deadline_s=deadline_s)
+        assert REQUEST.get() == request
+        REQUEST.reset(token)
+    assert seen == [(request, False) for request in ("first", "second") for _ in range(2 if way == "many" else 1)]
 
 
 # In a cascade

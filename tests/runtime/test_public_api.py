@@ -9,12 +9,12 @@ from types import ModuleType
 import pytest
 
 import emsco_runtime
-from emsco_runtime import errors, testing
+from emsco_runtime import errors, observers, testing
 
 STRANGERS = ("emsco_train", "matplotlib", "onnx", "pandas", "scipy", "skl2onnx", "sklearn")
 
 
-@pytest.mark.parametrize("module", [emsco_runtime, errors, testing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [emsco_runtime, errors, observers, testing], ids=lambda module: module.__name__)
 def test_all_is_sorted_and_exists(module: ModuleType) -> None:
     """`__all__` is sorted, without repeats, and every name in it can be imported."""
     assert module.__all__ == sorted(set(module.__all__))
@@ -28,6 +28,15 @@ def test_names_are_loaded_when_they_are_used() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'Cascades'; it has: AcquirerCache, .*Cascade"):
         _ = emsco_runtime.Cascades
     assert _modules_after("import emsco_runtime").isdisjoint({"numpy", "onnxruntime", "pydantic"})
+
+
+def test_observers_have_public_names() -> None:
+    """What an observer is, what it is told of calls, and those that need no extra are part of the face."""
+    assert emsco_runtime.Observer is observers.Observer
+    assert emsco_runtime.AcquirerCall is observers.AcquirerCall
+    for name in ("AuditWriter", "DecisionLogger", "DriftMonitor"):
+        assert callable(getattr(emsco_runtime, name).__call__)
+        assert f"`emsco_runtime.{name}`" in (observers.__doc__ or "")
 
 
 def test_every_error_has_the_one_root() -> None:

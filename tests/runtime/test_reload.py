@@ -23,6 +23,7 @@ from emsco_runtime import reload as reload_module
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.reload import Reload, ReloadingCascade
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
+from tests.runtime.reporting import report
 from tests.runtime.waiting import Hanging, our_threads, until
 
 ITEM = {"a": 0.1, "b": 0.1}
@@ -395,8 +396,11 @@ def test_a_pickled_copy_reads_the_folder_anew(folder: Path) -> None:
 # Under load
 
 
-def under_load(folder: Path, reloads: int, seed: int) -> None:
-    """Replace the bundle many times, every tenth time by a damaged one, while threads and a loop decide without a pause."""
+def under_load(folder: Path, reloads: int, seed: int) -> int:
+    """Replace the bundle many times, every tenth time by a damaged one, while threads and a loop decide without a pause.
+
+    Every decision is seen to be of a bundle that was in service between its beginning and its end. Returns how many there were.
+    """
     rng = random.Random(seed)
     acquirers = Acquirers()
     acquirers.feature("a")(lambda item: (time.sleep(0), 0.1)[1])
@@ -418,9 +422,10 @@ def under_load(folder: Path, reloads: int, seed: int) -> None:
         try:
             while not stop.is_set():
                 least = service[0]
-                decision = cascade.decide(ITEM) if place % 2 else cascade.decide_many([ITEM, ITEM])[1]
-                check(least, decision, service[1])
-                made[place] += 1
+                decisions = [cascade.decide(ITEM)] if place % 2 else cascade.decide_many([ITEM, ITEM])
+                for decision in decisions:
+                    check(least, decision, service[1])
+                made[place] += len(decisions)
         except BaseException as error:  # noqa: BLE001 - told by the test
             faults.append(repr(error))
 
@@ -460,6 +465,7 @@ def under_load(folder: Path, reloads: int, seed: int) -> None:
             thread.join()
     assert faults == []
     assert min(made) > 0
+    return sum(made)
 
 
 def test_thirty_reloads_under_load(folder: Path) -> None:
@@ -469,6 +475,7 @@ def test_thirty_reloads_under_load(folder: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form of the test before it; set EMSCO_PROOFS to run it")
-def test_a_thousand_reloads_under_load(folder: Path) -> None:
+def test_a_thousand_reloads_under_load(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same with 1,000 reloads."""
-    under_load(folder, 1000, seed=2)
+    decisions = under_load(folder, 1000, seed=2)
+    report(capsys, f"reload: {decisions} decisions during 1,000 reloads, none failed, each with the right bundle's id")

@@ -1,0 +1,142 @@
+"""`DriftGauges`: what drift monitors have found, as Prometheus metrics (extra ``metrics``).
+
+==============================  ==============================================================================================
+``emsco_drift_state``           by ``bundle``: 0 ok, 1 warning, 2 alarm; the worst of its figures
+``emsco_drift_figure_state``    by ``bundle``, ``figure``: likewise
+``emsco_drift_figure_live``     by ``bundle``, ``figure``: the mean over the items whose value is known; NaN before there are any
+``emsco_drift_figure_expected`` by ``bundle``, ``figure``: what the manifest says
+``emsco_drift_items``           by ``bundle``: decisions counted
+``emsco_drift_labelled``        by ``bundle``: true labels counted
+==============================  ==============================================================================================
+
+``bundle`` is the name in the manifest. A scrape in the process of a monitor shows its present state. Processes that share
+``PROMETHEUS_MULTIPROC_DIR`` count each for itself: of the states the worst is shown, items and labels are added up, and the live
+figures are shown by process. Other processes' figures are as of their last refresh: hand the gauges to the cascade as an observer
+beside the monitor, and they are refreshed when a state changes, and every few seconds as decisions come.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+
+from emsco_runtime._arguments import check_seconds
+from emsco_runtime._process import forks
+from emsco_runtime.drift import DriftMonitor
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError("emsco_runtime.drift_metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from emsco_runtime.decision import Decision
+
+__all__ = ["DriftGauges"]
+
+# How several processes are shown as one; "live": those that have ended are left out.
+_Together: TypeAlias = Literal["livemax", "liveall", "livesum"]
+
+
+class DriftGauges(Collector):
+    """Drift monitors as Prometheus metrics.
+
+    Parameters
+    ----------
+    monitors
+        One per name of bundles; `watch` takes more later.
+    registry
+        Where they are registered.
+    prefix
+        How the names begin.
+    every_s
+        As an observer, refresh after so many seconds.
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> from emsco_runtime import Cascade, DriftMonitor
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> bundle, registry = sample_bundle(), CollectorRegistry()
+    >>> monitor = DriftMonitor(bundle.manifest)
+    >>> cascade = Cascade(bundle, observers=[monitor, DriftGauges(monitor, registry=registry)])
+    >>> _ = cascade.decide({"size": 2.0})
+    >>> registry.get_sample_value("emsco_drift_state", {"bundle": "sample"})
+    0.0
+    """
+
+    def __init__(
+        self,
+        *monitors: DriftMonitor,
+        registry: CollectorRegistry = REGISTRY,
+        prefix: str = "emsco",
+        every_s: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_seconds("every_s", every_s)
+        self._every_s, self._clock = every_s, clock
+        self._monitors: dict[str, DriftMonitor] = {}
+
+        def gauge(name: str, told: str, mode: _Together, labels: tuple[str, ...] = ("bundle", "figure")) -> Gauge:
+            # Not registered by itself: `collect` refreshes them all before they are shown.
+            return Gauge(f"{prefix}_drift_{name}", told, labels, registry=None, multiprocess_mode=mode)
+
+        self._state = gauge("state", "0 ok, 1 warning, 2 alarm; the worst of the figures.", "livemax", ("bundle",))
+        self._figure_state = gauge("figure_state", "0 ok, 1 warning, 2 alarm.", "livemax")
+        self._live = gauge("figure_live", "Mean over the items whose value is known.", "liveall")
+        self._expected = gauge("figure_expected", "What the manifest says.", "livemax")
+        self._items = gauge("items", "Decisions counted.", "livesum", ("bundle",))
+        self._labelled = gauge("labelled", "True labels counted.", "livesum", ("bundle",))
+        self.begin_anew()
+        forks.watch(self)
+        for monitor in monitors:
+            self.watch(monitor)
+        registry.register(self)
+
+    def begin_anew(self) -> None:
+        """Refresh soon: a forked child has shown nothing yet."""
+        self._due = -math.inf
+        self._shown: dict[str, str] = {}
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to travel: a registry stays in its process."""
+        raise TypeError("DriftGauges cannot be pickled: what they are registered with stays in its process. Make them there")
+
+    def watch(self, monitor: DriftMonitor) -> None:
+        """Show a monitor too; one of a bundle of the same name, such as an earlier version, is shown no longer."""
+        if not isinstance(monitor, DriftMonitor):
+            raise TypeError(f"a DriftMonitor is due, got {type(monitor).__name__}")
+        self._monitors[monitor.manifest.name] = monitor
+        self._due = -math.inf
+
+    def __call__(self, _: Decision) -> None:
+        """Refresh if it is time, or a state has changed."""
+        now = self._clock()
+        if now >= self._due or any(self._shown.get(name) != one.state for name, one in self._monitors.items()):
+            self._due = now + self._every_s
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show what the monitors have found by now."""
+        for name, monitor in tuple(self._monitors.items()):
+            self._shown[name] = monitor.state
+            reading = monitor.reading
+            self._state.labels(name).set(reading.level)
+            self._items.labels(name).set(reading.items)
+            self._labelled.labels(name).set(reading.labelled)
+            for figure in reading.figures:
+                self._figure_state.labels(name, figure.name).set(figure.level)
+                self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
+                self._expected.labels(name, figure.name).set(figure.expected)
+
+    def collect(self) -> Iterator[Metric]:
+        """Refresh, and show them all."""
+        self.refresh()
+        for gauge in (self._state, self._figure_state, self._live, self._expected, self._items, self._labelled):
+            yield from gauge.collect()
