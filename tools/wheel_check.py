@@ -1,6 +1,9 @@
 """Build the wheel, install it without extras into a clean environment, and test what production would get.
 
-The tests run from a copy, in a folder without the packages' sources, so that nothing but the wheel can be imported.
+The tests run from a copy, in a folder without the packages' sources, so that nothing but the wheel can be imported. A part of
+them proves the install: every module can be imported, bundles of every age are read, decide and keep their golden promises, the
+commands work, and what needs an extra says so. The others tell nothing more about the wheel than about the sources, with which
+`make unit` runs them; `make proofs` runs them all here (--all).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +24,22 @@ pythonpath = .
 filterwarnings = error
 markers =
     proof: the long form of a test
+"""
+TESTS = (
+    *("test_bundle", "test_commands", "test_decision", "test_golden", "test_manifest", "test_meter", "test_metrics"),
+    *("test_public_api", "test_rule", "test_testing", "test_tracing"),
+)
+# Modules that surely need an extra, and which.
+NEEDS = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
+IMPORT_ALL = """
+import importlib, pkgutil
+import emsco_runtime
+for found in pkgutil.walk_packages(emsco_runtime.__path__, "emsco_runtime."):
+    try:
+        importlib.import_module(found.name)
+        print(found.name, "imported")
+    except ImportError as error:
+        print(found.name, error)
 """
 # What the runtime brings, what that brings in turn, and the tools that run the tests. Nothing else may be there.
 ALLOWED = {
@@ -34,11 +54,16 @@ def main() -> int:
     """Run all steps; the first that fails ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="the interpreter of the clean environment")
-    python = str(Path(parser.parse_args().python).absolute())
+    parser.add_argument(
+        "--all", action="store_true", help="run all of the runtime's tests, not just those that prove the install"
+    )
+    options = parser.parse_args()
+    python = str(Path(options.python).absolute())
     install(python, build_wheel())
     check_packages(python)
+    check_imports(python)
     check_missing_extra(python)
-    return run_tests(python)
+    return run_tests(python, () if options.all else TESTS)
 
 
 def build_wheel() -> Path:
@@ -78,6 +103,19 @@ def check_packages(python: str) -> None:
         raise SystemExit(f"the base install brings packages that nobody allowed: {', '.join(sorted(strangers))}")
 
 
+def check_imports(python: str) -> None:
+    """Import every module of the runtime; those that need an extra say which, all others succeed."""
+    ended = subprocess.run([python, "-c", IMPORT_ALL], capture_output=True, text=True, check=False, cwd=BUILD)
+    said = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
+    sources = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "emsco_runtime").rglob("*.py")}
+    modules = {name.removesuffix(".__init__") for name in sources} - {"emsco_runtime"}
+    faults = [f"{name}: {text}" for name, text in said.items() if text != "imported" and "pip install 'emsco[" not in text]
+    faults += [f"{name} does not say {extra}" for name, extra in NEEDS.items() if extra not in said.get(name, "")]
+    faults += [f"{name} is not in the wheel" for name in sorted(modules - set(said))]
+    if ended.returncode or faults:
+        raise SystemExit("; ".join(faults) or ended.stderr)
+
+
 def check_missing_extra(python: str) -> None:
     """Without the extra, training says in one line what to install: as an import, and as a command with status 2."""
     line = "pip install 'emsco[train]'"
@@ -89,13 +127,15 @@ def check_missing_extra(python: str) -> None:
         raise SystemExit(f"emsco-demo without the extra says (status {command.returncode}):\n{command.stderr}")
 
 
-def run_tests(python: str) -> int:
-    """Run the runtime's tests on the installed wheel."""
+def run_tests(python: str, names: Sequence[str]) -> int:
+    """Run some of the runtime's tests on the installed wheel; all of them where none is named."""
     folder = BUILD / "wheel-check"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "tests" / "runtime", folder / "tests" / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests" / "conftest.py")
     (folder / "pytest.ini").write_text(CONFIG)
-    return subprocess.run([python, "-m", "pytest", "tests/runtime"], check=False, cwd=folder).returncode
+    chosen = [f"tests/runtime/{name}.py" for name in names] or ["tests/runtime"]
+    return subprocess.run([python, "-m", "pytest", *chosen], check=False, cwd=folder).returncode
 
 
 if __name__ == "__main__":

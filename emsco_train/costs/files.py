@@ -27,13 +27,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from emsco_train.errors import DesignError
 
-__all__ = ["CostDocument", "GroupEntry", "costs_toml", "read_costs"]
+__all__ = ["CostComments", "CostDocument", "GroupEntry", "costs_toml", "read_costs"]
 
 Form: TypeAlias = Literal["TOML", "JSON", "line"]
 
@@ -76,6 +76,23 @@ class CostDocument:
     unit: str = "units"
 
 
+@dataclass(frozen=True, slots=True)
+class CostComments:
+    """What a written costs file says beside its numbers; whoever reads it for its numbers passes these by.
+
+    Parameters
+    ----------
+    head
+        Lines at the top.
+    features, groups
+        Name -> what stands behind its cost.
+    """
+
+    head: tuple[str, ...] = ()
+    features: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
 def read_costs(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> CostDocument:
     """Read a costs file of any form; one error lists every fault of its shape.
 
@@ -94,14 +111,25 @@ def read_costs(path: str | os.PathLike[str], names: Sequence[str] | None = None)
     return _document(_parsed(text, form, where), where)
 
 
-def costs_toml(document: CostDocument) -> str:
-    """Return a costs document as the text of a TOML file."""
-    lines = [f"unit = {_quoted(document.unit)}", "", "[features]"]
-    lines += [f"{_key(name)} = {_written(cost)}" for name, cost in document.features.items()]
+def costs_toml(document: CostDocument, comments: CostComments | None = None) -> str:
+    """Return a costs document as the text of a TOML file, with comments if there are any."""
+    told = comments or CostComments()
+    lines = [f"# {_one_line(line)}" for line in told.head] + [f"unit = {_quoted(document.unit)}", "", "[features]"]
+    lines += [f"{_key(name)} = {_written(cost)}{_behind(told.features, name)}" for name, cost in document.features.items()]
     for group in document.groups:
         members = ", ".join(_quoted(name) for name in group.features)
-        lines += ["", f"[groups.{_key(group.name)}]", f"cost = {_written(group.cost)}", f"features = [{members}]"]
+        cost = f"cost = {_written(group.cost)}{_behind(told.groups, group.name)}"
+        lines += ["", f"[groups.{_key(group.name)}]", cost, f"features = [{members}]"]
     return "\n".join(lines) + "\n"
+
+
+def _behind(comments: Mapping[str, str], name: str) -> str:
+    return f"  # {_one_line(comments[name])}" if name in comments else ""
+
+
+def _one_line(comment: str) -> str:
+    # No line break may end a comment early, and TOML allows no control character in one.
+    return _CONTROL.sub(" ", comment)
 
 
 def _text(path: Path, where: str) -> str:

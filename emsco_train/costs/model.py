@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from emsco_runtime.meter import Meter
 from emsco_train._numbers import is_number
-from emsco_train.costs.files import CostDocument, GroupEntry, costs_toml, read_costs
+from emsco_train.costs.files import CostComments, CostDocument, GroupEntry, costs_toml, read_costs
 from emsco_train.errors import DesignError
 
 __all__ = ["CostGroup", "CostModel", "Costs"]
@@ -125,8 +125,13 @@ class CostModel:
         except DesignError as error:
             raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix(_PREFIX)}") from None
 
-    def to_toml(self) -> str:
+    def to_toml(self, comments: CostComments | None = None) -> str:
         """Return the text of a costs file that `from_file` reads back as it is.
+
+        Parameters
+        ----------
+        comments
+            What the file is to say beside its numbers.
 
         Examples
         --------
@@ -138,7 +143,7 @@ class CostModel:
         "blood test" = 2.5
         """
         groups = tuple(GroupEntry(group.name, group.cost, group.features) for group in self.groups)
-        return costs_toml(CostDocument(dict(self.features), groups, self.unit))
+        return costs_toml(CostDocument(dict(self.features), groups, self.unit), comments)
 
     def meter(self) -> Meter:
         """Return the cost function over these prices."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,19 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
+@cache
+def ran(script: Path) -> subprocess.CompletedProcess[str]:
+    """Run a copy of a script in an empty folder, once for all tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / script.name
+        copy.write_text(script.read_text())
+        return subprocess.run([sys.executable, copy], capture_output=True, text=True, cwd=folder)
+
+
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs(script: Path, tmp_path: Path) -> None:
+def test_an_example_runs(script: Path) -> None:
     """A copy of the script anywhere runs and says nothing on standard error."""
-    copy = tmp_path / script.name
-    copy.write_text(script.read_text())
-    done = subprocess.run([sys.executable, copy], capture_output=True, text=True, cwd=tmp_path)
+    done = ran(script)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
@@ -25,6 +34,6 @@ def test_an_example_runs(script: Path, tmp_path: Path) -> None:
 def test_the_tickets_are_looked_up_only_where_needed() -> None:
     """The example shows what it promises: fewer look-ups than tickets, and most tickets routed."""
     (script,) = [path for path in EXAMPLES if path.name == "support_tickets.py"]
-    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    shown = ran(script).stdout
     routed, tickets, looked_up = map(int, re.findall(r"routed (\d+) of (\d+).*\n.*looked up (\d+)", shown)[0])
     assert looked_up < tickets / 2 < routed

@@ -1,0 +1,189 @@
+"""`Profile`: what acquirers cost, as figures, as a cost model, and as a costs file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import emsco_runtime
+from emsco_train.costs.files import CostComments
+from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.profiling.clock import ClockName
+from emsco_train.profiling.figures import Spread, Statistic
+
+__all__ = ["CallFigures", "GroupFigures", "Profile", "TimeUnit", "in_unit"]
+
+TimeUnit: TypeAlias = Literal["us", "ms", "s"]
+
+_PER_SECOND: dict[TimeUnit, float] = {"us": 1e6, "ms": 1e3, "s": 1.0}
+_MEANING: dict[ClockName, str] = {"cpu": "CPU time", "wall": "wall time"}
+_LEAST: dict[ClockName, str] = {"cpu": "the least of the repeats", "wall": "the middle one of the repeats"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallFigures:
+    """What one acquirer takes, in seconds.
+
+    Parameters
+    ----------
+    acquirer
+        Name of the callable.
+    features
+        The features that it obtains.
+    group
+        The group they are paid with, or None.
+    own
+        Price of each feature besides its group; 0 where one call yields several features, since their group pays for it.
+    first
+        What the call takes on a fresh item.
+    calls, failures
+        How many were made, warming up left out, and how many failed.
+    error
+        Why the first failure failed.
+    """
+
+    acquirer: str
+    features: tuple[str, ...]
+    group: str | None
+    own: Spread
+    first: Spread
+    calls: int
+    failures: int
+    error: str | None
+
+    @property
+    def label(self) -> str:
+        """Return its features as one text; functions that a function made all have one name."""
+        return ", ".join(self.features)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """What the shared work of a group takes, in seconds.
+
+    Parameters
+    ----------
+    name, features
+        The group and its members.
+    shared
+        Paid once per item, whichever of the features comes first.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    shared: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the acquirers of a registry cost.
+
+    Parameters
+    ----------
+    calls
+        Figures of each acquirer, in the order of registration.
+    groups
+        Figures of each group.
+    items, repeats
+        On how many sample items it was measured, and how often on each.
+    clock, statistic
+        How it was measured.
+    resolution_s
+        The least that the clock can tell; no call is priced lower.
+    together
+        What all calls on one item take; None if no item had all of them succeed.
+    measured
+        When.
+    cautions
+        What to know before believing the prices, a sentence each.
+    """
+
+    calls: tuple[CallFigures, ...]
+    groups: tuple[GroupFigures, ...]
+    items: int
+    repeats: int
+    clock: ClockName
+    statistic: Statistic
+    resolution_s: float
+    together: Spread | None
+    measured: datetime
+    cautions: tuple[str, ...] = ()
+
+    def prices(self) -> Iterator[tuple[str, CallFigures]]:
+        """Yield each feature with the figures of its acquirer."""
+        for call in self.calls:
+            for name in call.features:
+                yield name, call
+
+    def cost_model(self, unit: TimeUnit = "us") -> CostModel:
+        """Return the prices as a cost model; four digits are more than such figures are good for.
+
+        Parameters
+        ----------
+        unit
+            What the prices count: microseconds, milliseconds or seconds of the clock.
+        """
+        features = {name: in_unit(call.own.value, unit) for name, call in self.prices()}
+        groups = [CostGroup(group.name, in_unit(group.shared.value, unit), group.features) for group in self.groups]
+        return CostModel.from_mapping(features, groups=groups, unit=f"{unit} of {_MEANING[self.clock]}")
+
+    def to_toml(self, unit: TimeUnit = "us") -> str:
+        """Return the text of a costs file: the prices, with date, spread and counts as comments.
+
+        Parameters
+        ----------
+        unit
+            As in `cost_model`.
+        """
+        when = f"Measured by emsco-profile {emsco_runtime.__version__} on {self.measured:%Y-%m-%d %H:%M %Z}"
+        head = (
+            f"{when}: {_MEANING[self.clock]}, {self.items} items, {self.repeats} repeats.",
+            f"A price is the {self.statistic} over the items of {_LEAST[self.clock]}. Behind it: the quartiles over the items.",
+        )
+        features = {name: _note(call.own, call, unit) for name, call in self.prices()}
+        groups = {group.name: _quartiles(group.shared, unit) for group in self.groups}
+        return self.cost_model(unit).to_toml(CostComments(head, features, groups))
+
+    def write(self, path: str | os.PathLike[str], unit: TimeUnit = "us") -> None:
+        """Write the costs file, in one step: who reads meanwhile has the old one or the new one.
+
+        Parameters
+        ----------
+        path
+            The file; its name should end in .toml. One that is there is replaced.
+        unit
+            As in `cost_model`.
+        """
+        target = Path(path)
+        text = self.to_toml(unit)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def in_unit(seconds: float, unit: TimeUnit) -> float:
+    """Return seconds in a unit, with four digits.
+
+    Examples
+    --------
+    >>> in_unit(0.0012345678, "us"), in_unit(0.0, "ms")
+    (1235.0, 0.0)
+    """
+    return float(f"{seconds * _PER_SECOND[unit]:.4g}")
+
+
+def _quartiles(spread: Spread, unit: TimeUnit) -> str:
+    return f"{in_unit(spread.low, unit):g} to {in_unit(spread.high, unit):g}"
+
+
+def _note(own: Spread, call: CallFigures, unit: TimeUnit) -> str:
+    failed = f", {call.failures} failed" if call.failures else ""
+    told = "paid by its group" if len(call.features) > 1 else _quartiles(own, unit)
+    return f"{told}; {call.calls} calls{failed}"
