@@ -1,0 +1,1 @@
+"""A spam filter around the emsco runtime: features of mail, training, and an SMTP service."""

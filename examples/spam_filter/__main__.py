@@ -1,0 +1,42 @@
+"""``python -m spam_filter COMMAND``: each command is a module of its own, and only that one is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+__all__ = ["COMMANDS", "main", "run"]
+
+COMMANDS: Final = {
+    "generate": ("spam_filter.cli.generate", "write synthetic mail to try things with"),
+    "train": ("spam_filter.cli.train", "learn a model from labelled mail"),
+    "serve": ("spam_filter.cli.serve", "take mail by SMTP, mark it, and hand it on"),
+    "load": ("spam_filter.cli.load", "send mail to a service, and report its speed"),
+    "demo": ("spam_filter.cli.demo", "all of it on synthetic mail, with everything on show"),
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run the command that the first argument names, and return its exit status."""
+    if not argv or argv[0] not in COMMANDS:
+        asked_for_help = bool(argv) and argv[0] in ("-h", "--help")
+        stream = sys.stdout if asked_for_help else sys.stderr
+        if argv and not asked_for_help:
+            print(f"spam_filter: there is no command {argv[0]!r}", file=stream)
+        print("usage: python -m spam_filter COMMAND [--help]\n", file=stream)
+        for name, (_, text) in COMMANDS.items():
+            print(f"  {name:<10} {text}", file=stream)
+        return 0 if asked_for_help else 2
+    module, _ = COMMANDS[argv[0]]
+    status: int = importlib.import_module(module).main(argv[1:])
+    return status
+
+
+def run() -> int:
+    """Run with the arguments of this process: what an installed command calls."""
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

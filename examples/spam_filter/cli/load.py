@@ -1,0 +1,160 @@
+"""The command ``load``: the whole service under load, the cascade against the same features acquired all at once."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spam_filter.load.load import LoadError, Sent, read_bills, send_all
+
+if TYPE_CHECKING:
+    from spam_filter.load.service_process import ServiceProcess
+
+__all__ = ["Measured", "main", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One service under load.
+
+    Parameters
+    ----------
+    name
+        "cascade" or "everything".
+    sent
+        Times.
+    mean_cost, unit
+        The mean bill.
+    decision_ms
+        Mean time of a decision inside the service, its threads included.
+    statuses
+        What the headers said, in words.
+    """
+
+    name: str
+    sent: Sent
+    mean_cost: float
+    unit: str
+    decision_ms: float
+    statuses: str
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    options = _parser().parse_args(argv)
+    from emsco_runtime.errors import EmscoError  # noqa: PLC0415 - heavy, and --help does not need it
+    from spam_filter.load.service_process import ServiceFailed  # noqa: PLC0415
+
+    try:
+        messages = _messages(options.corpus, options.messages, options.seed)
+        with tempfile.TemporaryDirectory(prefix="spam-filter-load-") as place:
+            found = measure(options.model, messages, options.connections, options.rounds, Path(place))
+    except (LoadError, ServiceFailed, EmscoError, OSError) as error:
+        print(f"load: {error}", file=sys.stderr)
+        return 1
+    source = "synthetic messages" if options.corpus is None else f"messages of {options.corpus}"
+    print(f"{len(messages)} {source}, {options.connections} connections, Maildir with sync; clients share the machine")
+    _show(found)
+    return 0
+
+
+def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path) -> list[Measured]:
+    """Load both services in turn.
+
+    Parameters
+    ----------
+    model
+        Folder of the trained model.
+    messages
+        What to send.
+    connections
+        Senders at the same time.
+    rounds
+        How often each is loaded; they take turns, so that a machine that changes its pace changes it for both.
+    place
+        A folder for what is made on the way.
+    """
+    from spam_filter.load.everything import write_everything  # noqa: PLC0415 - heavy
+
+    write_everything(model, place / "everything")
+    found: list[Measured] = []
+    for number in range(rounds):
+        found += [
+            _measured("cascade", model, messages, connections, place / f"cascade-{number}"),
+            _measured("everything", place / "everything", messages, connections, place / f"everything-{number}"),
+        ]
+    return found
+
+
+def _measured(name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path) -> Measured:
+    from emsco_runtime import read_bundle  # noqa: PLC0415 - heavy
+    from spam_filter.load.service_process import ServiceProcess  # noqa: PLC0415
+
+    manifest = read_bundle(model / "bundle").manifest
+    with ServiceProcess(model, maildir) as service:
+        # The first decisions of a process are slower; they are not what is asked for.
+        send_all(service.smtp, messages[: 2 * connections], connections)
+        before = _decided(service, manifest.name)
+        sent = send_all(service.smtp, messages, connections)
+        after = _decided(service, manifest.name)
+    decision_s = (after[0] - before[0]) / max(after[1] - before[1], 1)
+    bills = read_bills(maildir)
+    statuses = ", ".join(f"{count} {status}" for status, count in bills.statuses.items())
+    return Measured(name, sent, bills.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
+
+
+def _decided(service: ServiceProcess, name: str) -> tuple[float, float]:
+    """Return the seconds that decisions took so far, and their number."""
+    seconds, count = (service.metric(f'emsco_decision_seconds_{part}{{bundle="{name}"}}') for part in ("sum", "count"))
+    return seconds, count
+
+
+def _messages(corpus: Path | None, count: int, seed: int) -> list[bytes]:
+    """Return so many messages: of a corpus, in a random order and again where it is too short, or made up."""
+    if corpus is None:
+        from spam_filter.synthetic.generator import generate  # noqa: PLC0415
+
+        return [mail.raw for mail in generate(count, seed)]
+    from spam_filter.training.corpus import read_corpus  # noqa: PLC0415
+
+    found = [mail.raw for mail in read_corpus(corpus)]
+    random.Random(seed).shuffle(found)
+    return list(islice(cycle(found), count))
+
+
+def _show(found: Sequence[Measured]) -> None:
+    print(f"{'':12}{'messages/s':>11}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'max ms':>9}{'decision ms':>13}  mean cost")
+    for one in found:
+        times = "".join(f"{one.sent.percentile_ms(share):9.1f}" for share in (0.5, 0.95, 0.99, 1.0))
+        print(f"{one.name:12}{one.sent.rate:11.1f}{times}{one.decision_ms:13.2f}  {one.mean_cost:.4g} {one.unit}")
+    for one in found[:2]:
+        print(f"{one.name:12}{one.statuses}")
+    cascade, everything = ([one for one in found if one.name == name] for name in ("cascade", "everything"))
+    rate = sum(one.sent.rate for one in cascade) / sum(one.sent.rate for one in everything)
+    cost = cascade[0].mean_cost / everything[0].mean_cost if everything[0].mean_cost else 1.0
+    print(f"the cascade: {rate:.2f} times the messages per second of the whole service, {100 * cost:.0f} % of the cost")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spam_filter load", description="Load the service on this machine, and tell how it did."
+    )
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="folder of the trained model")
+    add("--corpus", type=Path, metavar="PATH", help="labelled mail, as train takes it (default: synthetic mail)")
+    add("--messages", type=int, default=1000, help="messages in each round (default: %(default)s)")
+    add("--connections", type=int, default=8, help="connections at the same time (default: %(default)s)")
+    add("--rounds", type=int, default=2, help="how often each is loaded, in turns (default: %(default)s)")
+    add("--seed", type=int, default=1, help="of the synthetic mail, or of the order of the corpus (default: %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

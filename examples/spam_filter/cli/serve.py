@@ -1,0 +1,102 @@
+"""The command ``serve``: the SMTP service."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spam_filter.service.endpoint import Endpoint
+from spam_filter.service.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from spam_filter.service.service import OpenModel
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None) -> int:
+    """Run the service; return the exit status.
+
+    Parameters
+    ----------
+    argv
+        The arguments of the command.
+    open_model
+        Opens another model than the trained one of the folder; for tests.
+    """
+    options = _parser().parse_args(argv)
+    # Heavy, and --help does not need them.
+    from emsco_runtime.errors import EmscoError  # noqa: PLC0415
+    from spam_filter.service.service import serve  # noqa: PLC0415
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    # Its log repeats the conversation, addresses included.
+    logging.getLogger("mail.log").setLevel(logging.WARNING)
+    try:
+        settings = Settings(
+            model=options.model,
+            maildir=options.maildir,
+            next_hop=options.next_hop,
+            listen=options.listen,
+            metrics=options.metrics,
+            audit=options.audit,
+            max_bytes=options.max_bytes,
+            max_connections=options.max_connections,
+            deadline_s=options.deadline_s,
+            idle_s=options.idle_s,
+            hop_s=options.hop_s,
+            grace_s=options.grace_s,
+            threads=options.threads,
+        )
+        serve(settings, open_model or _trained(settings))
+    except SettingsError as error:
+        print(f"serve: {error}", file=sys.stderr)
+        return 2
+    except (EmscoError, OSError) as error:
+        print(f"serve: {settings.model} cannot be served: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _trained(settings: Settings) -> OpenModel:
+    from spam_filter.model import Model  # noqa: PLC0415 - heavy
+
+    return partial(Model.open, settings.model)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="spam_filter serve", description="Take mail by SMTP, mark it, and hand it on.")
+    add = parser.add_argument
+    default = {field.name: field.default for field in dataclasses.fields(Settings)}
+    add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--maildir", type=Path, metavar="FOLDER", help="put messages into this Maildir; made if it is not there")
+    place.add_argument("--next-hop", type=_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
+    add("--listen", type=_endpoint, default=default["listen"], metavar="HOST:PORT", help="take mail here (default: %(default)s)")
+    add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
+    add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
+    add("--max-bytes", type=int, default=default["max_bytes"], help="largest message (default: %(default)s)")
+    add("--max-connections", type=int, default=default["max_connections"], help="clients at the same time (default: %(default)s)")
+    add("--deadline-s", type=float, default=default["deadline_s"], help="time for one decision (default: %(default)s)")
+    add("--idle-s", type=float, default=default["idle_s"], help="time that a client may take (default: %(default)s)")
+    add("--hop-s", type=float, default=default["hop_s"], help="time for each answer of the next hop (default: %(default)s)")
+    add("--grace-s", type=float, default=default["grace_s"], help="time to finish when told to stop (default: %(default)s)")
+    add("--threads", type=int, default=default["threads"], help="messages decided at the same time (default: %(default)s)")
+    return parser
+
+
+def _endpoint(text: str) -> Endpoint:
+    try:
+        return Endpoint.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

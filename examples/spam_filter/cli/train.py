@@ -1,0 +1,116 @@
+"""The command ``train``: labelled mail in, a model's folder out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emsco_runtime.cli._console import run_command
+
+if TYPE_CHECKING:
+    from spam_filter.training.corpus import LabelledMail
+    from spam_filter.training.training import Trained
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if (options.mail is None) == (options.spam is None and options.ham is None):
+        parser.error("give a folder of mail, or --spam and --ham")
+    if (options.spam is None) != (options.ham is None):
+        parser.error("give both --spam and --ham")
+    return run_command("spam_filter train", lambda: _train(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spam_filter train",
+        description="Learn from labelled mail: find near-duplicates, split, learn the stores, extract features, measure what "
+        "they cost, search for a cascade, certify it, and write a model's folder.",
+    )
+    add = parser.add_argument
+    add("mail", nargs="?", type=Path, metavar="MAIL", help="a folder with labels.csv, or with spam and ham in it")
+    add("--spam", type=Path, metavar="PLACE", help="spam: a folder of messages, a Maildir, or an mbox file")
+    add("--ham", type=Path, metavar="PLACE", help="ham: the same")
+    add("--out", type=Path, required=True, metavar="MODEL", help="the model's folder")
+    add("--force", action="store_true", help="replace a model; it stays in place until the new one is complete")
+    add("--keep", type=Path, metavar="FOLDER", help="keep the tables and the run here, for emsco-report FOLDER/run")
+    add("--split", choices=("families", "time"), default="families", help="draw the splits, or divide by time (families)")
+    add(
+        "--own-domain",
+        action="append",
+        default=[],
+        metavar="D",
+        help="a domain of yours: it tells who receives, not what; repeat",
+    )
+    add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; may repeat")
+    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
+    add("--spam-threshold", type=float, default=0.995, metavar="P", help="confidence needed to call it spam (0.995)")
+    add(
+        "--max-error",
+        type=float,
+        default=0.03,
+        metavar="E",
+        help="certify that at most this share of the decided is wrong (0.03)",
+    )
+    add("--min-coverage", type=float, default=0.0, metavar="C", help="share of the mail that must be decided (as can be)")
+    add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
+    add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
+    add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
+    return parser
+
+
+def _train(options: argparse.Namespace) -> None:
+    from spam_filter.training.training import Plan, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
+
+    plan = Plan(
+        ham_threshold=options.ham_threshold,
+        spam_threshold=options.spam_threshold,
+        max_error=options.max_error,
+        min_coverage=options.min_coverage,
+        max_cost_share=options.max_cost_share,
+        split=options.split,
+        own_domains=frozenset(options.own_domain),
+        without=frozenset(options.without),
+        generations=options.generations,
+        seed=options.seed,
+    )
+    mails = _mails(options)
+    trained = train_model(
+        mails, options.out, plan, force=options.force, keep=options.keep, tell=lambda line: print(line, flush=True)
+    )
+    print("\n".join(report_lines(trained)))
+
+
+def _mails(options: argparse.Namespace) -> list[LabelledMail]:
+    from spam_filter.training.corpus import read_corpus, read_pair  # noqa: PLC0415 - after the arguments
+
+    return read_corpus(options.mail) if options.mail is not None else read_pair(options.spam, options.ham)
+
+
+def report_lines(trained: Trained) -> list[str]:
+    """Return what an administrator wants to know of a new model, line by line."""
+    from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.summary import percent  # noqa: PLC0415
+
+    made = trained.made
+    expected, full = made.export.expected, made.opened.problem.full_cost
+    exits = [percent(stage.accepted, expected.rows) for stage in expected.stages]
+    decided, right = percent(expected.accepted, expected.rows), percent(expected.right, expected.accepted)
+    stages = [
+        f"stage {place}      {', '.join(stage.acquire)}"
+        for place, stage in enumerate(made.export.bundle.manifest.stages, start=1)
+    ]
+    return [
+        *stages,
+        f"test mail    {decided} decided, {right} of it right",
+        f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
+        f"cost         {expected.cost.mean:.0f} us of CPU time on average; everything for every message: {full:.0f}",
+        *certificate_lines(made.choice.certificate)[:1],
+        f"written      {trained.folder}",
+    ]

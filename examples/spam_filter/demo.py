@@ -1,0 +1,114 @@
+"""The tour: synthetic mail, training, the service, messages by SMTP, the headers that come out, and the bill."""
+
+from __future__ import annotations
+
+import shutil
+import smtplib
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from emsco_runtime import read_bundle
+from emsco_runtime.cli._console import table
+from spam_filter.cli.generate import write_corpus
+from spam_filter.cli.train import report_lines
+from spam_filter.load.service_process import ServiceProcess
+from spam_filter.message.mail import Mail
+from spam_filter.model import BUNDLE
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.corpus import LabelledMail, read_corpus
+from spam_filter.training.training import Plan, Trained, train_model
+
+__all__ = ["DEMO_PLAN", "take_tour"]
+
+# Synthetic mail is few and easy: a short search finds what there is, and few messages certify little.
+DEMO_PLAN: Final = Plan(max_error=0.1, max_cost_share=0.4, population=60, generations=25, cost_messages=60)
+_SENT: Final = 200
+_MARK: Final = "X-Demo-Number"
+
+
+def take_tour(folder: Path, count: int) -> None:
+    """Walk the whole way in a folder, and tell what happens.
+
+    Parameters
+    ----------
+    folder
+        Where mail, model and Maildir go; those of an earlier tour are replaced.
+    count
+        Synthetic messages to learn from.
+    """
+    for name in ("mail", "model", "Maildir"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+    _title(1, "Synthetic mail: made up from word lists, for show. Figures on it say nothing about real spam")
+    counts = write_corpus(folder / "mail", count, seed=0)
+    print(f"   {counts['ham']} ham and {counts['spam']} spam messages in {folder / 'mail'}")
+
+    _title(2, "Train: stores, features, their measured costs, a cascade, a certificate")
+    print(
+        f"   $ python -m spam_filter train {folder / 'mail'} --out {folder / 'model'} --max-error {DEMO_PLAN.max_error:g}\n",
+        flush=True,
+    )
+    trained = train_model(
+        read_corpus(folder / "mail"), folder / "model", DEMO_PLAN, tell=lambda line: print(f"   {line}", flush=True)
+    )
+    print("\n".join(f"   {line}" for line in report_lines(trained)))
+
+    _title(3, f"Serve, and send {_SENT} messages that the filter has never seen by SMTP")
+    fresh = list(islice(generate(_SENT, seed=1), _SENT))
+    print(f"   $ python -m spam_filter serve --model {folder / 'model'} --maildir {folder / 'Maildir'}\n", flush=True)
+    with ServiceProcess(folder / "model", folder / "Maildir") as service:
+        _send(service, fresh)
+    delivered = _delivered(folder / "Maildir", fresh)
+    _show_headers(fresh, delivered)
+
+    _title(4, "The bill")
+    _show_bill(trained, fresh, delivered)
+    print(f"\n   Maildir   {folder / 'Maildir'} (read a message: its first lines are ours)")
+    print(f"   model     {folder / 'model'} (look inside: emsco-inspect {folder / 'model' / BUNDLE})")
+
+
+def _title(step: int, text: str) -> None:
+    print(f"\n{step}. {text}\n", flush=True)
+
+
+def _send(service: ServiceProcess, mails: Sequence[LabelledMail]) -> None:
+    with smtplib.SMTP(service.smtp.host, service.smtp.port) as client:
+        for number, mail in enumerate(mails):
+            client.sendmail("demo@example.org", ["you@example.org"], f"{_MARK}: {number}\r\n".encode() + mail.raw)
+
+
+def _delivered(maildir: Path, mails: Sequence[LabelledMail]) -> list[Mail]:
+    """Return the messages as they came out, in the order in which they were sent."""
+    found = [Mail.parse(path.read_bytes()) for path in (maildir / "new").iterdir()]
+    by_number = {int(mail.headers.get(_MARK.lower())): mail for mail in found}
+    return [by_number[number] for number in range(len(mails))]
+
+
+def _show_headers(mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> None:
+    """Show one message for each way to end."""
+    shown: dict[tuple[str, str], int] = {}
+    for number, mail in enumerate(delivered):
+        shown.setdefault((mail.headers.get("x-emsco-status"), mail.headers.get("x-emsco-stage")), number)
+    for number in sorted(shown.values())[:6]:
+        print(f"   Subject: {delivered[number].subject[:60]}   (in truth: {mails[number].label})")
+        lines = (
+            f"{name.title()}: {value[:64]}" for name, value in delivered[number].headers.fields if name.startswith("x-emsco-")
+        )
+        print("\n".join(f"      {line}" for line in lines) + "\n", flush=True)
+
+
+def _show_bill(trained: Trained, mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> None:
+    manifest = read_bundle(trained.folder / BUNDLE).manifest
+    full = trained.made.opened.problem.full_cost
+    costs = [float(mail.headers.get("x-emsco-cost").split()[0] or 0) for mail in delivered]
+    seen = Counter((mail.label, told.headers.get("x-emsco-status")) for mail, told in zip(mails, delivered, strict=True))
+    statuses = [status for status in ("ham", "spam", "unsure", "error") if any(told == status for _, told in seen)]
+    rows = [[f"in truth {label}", *(str(seen[label, status]) for status in statuses)] for label in ("ham", "spam")]
+    print("\n".join(f"   {line}" for line in table(["", *(f"marked {status}" for status in statuses)], rows).splitlines()))
+    mean = sum(costs) / len(costs)
+    print(f"\n   mean cost of a message   {mean:.0f} {manifest.cost_unit}")
+    print(f"   everything for everyone  {full:.0f} {manifest.cost_unit}")
+    print(f"   saved                    {1 - mean / full:.0%}")

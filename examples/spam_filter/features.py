@@ -1,0 +1,93 @@
+"""The features of a message, in tiers of cost, and the acquirers that obtain them.
+
+| tier | group | what it takes |
+|---|---|---|
+| header | (none) | the header alone: microseconds each |
+| look-up | sender, subject_words | a few rows from SQLite, by the header alone |
+| body | text, links, opening_words, hosts | decoding the body, then one pass, or one look-up |
+| dear | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
+
+Splitting a message into header and parts is no acquisition: whoever needs the body first does it, and it is kept.
+
+Acquirers that read SQLite fall back on the bundle's default when the store is locked or broken: such a decision is marked
+`degraded`, and no message is lost. After five failures in a row the store is left alone for a few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from emsco_runtime import Acquirers, CircuitBreaker
+from spam_filter.facts import header as header_facts
+from spam_filter.facts import opinions
+from spam_filter.facts.language import LANGUAGE_FACTS, language_facts
+from spam_filter.facts.page import PAGE_FACTS, page_facts
+from spam_filter.facts.text import LINK_FACTS, TEXT_FACTS, link_facts, squeezability, text_facts
+from spam_filter.learnt.stores import Stores
+from spam_filter.message.mail import Mail
+
+__all__ = ["GROUPS", "HEADER_FEATURES", "acquirers", "feature_names"]
+
+HEADER_FEATURES: Final[Mapping[str, Callable[[Mail], float | bool]]] = {
+    name: getattr(header_facts, name) for name in header_facts.__all__
+}
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sender": opinions.SENDER_OPINIONS,
+    "subject_words": opinions.SUBJECT_OPINIONS,
+    "text": TEXT_FACTS,
+    "links": LINK_FACTS,
+    "opening_words": opinions.OPENING_OPINIONS,
+    "hosts": opinions.HOST_OPINIONS,
+    "squeeze": ("squeezability",),
+    "page": PAGE_FACTS,
+    "language": LANGUAGE_FACTS,
+    "words": opinions.WORD_OPINIONS,
+}
+
+
+class _Look(Protocol):
+    def __call__(self, mail: Mail, stores: Stores) -> Mapping[str, float]: ...
+
+
+_FROM_MAIL: Final[Mapping[str, Callable[[Mail], Mapping[str, float | bool]]]] = {
+    "text": text_facts,
+    "links": link_facts,
+    "squeeze": lambda mail: {"squeezability": squeezability(mail)},
+    "page": page_facts,
+}
+_FROM_STORES: Final[Mapping[str, _Look]] = {
+    "sender": opinions.sender_opinions,
+    "subject_words": opinions.subject_opinions,
+    "opening_words": opinions.opening_opinions,
+    "hosts": opinions.host_opinions,
+    "language": language_facts,
+    "words": opinions.word_opinions,
+}
+
+
+def feature_names() -> tuple[str, ...]:
+    """Return the names of all features, cheap ones first."""
+    return (*HEADER_FEATURES, *(name for members in GROUPS.values() for name in members))
+
+
+def acquirers(stores: Stores) -> Acquirers:
+    """Return the registry of all acquirers.
+
+    Parameters
+    ----------
+    stores
+        Where the opinions come from.
+    """
+    registry = Acquirers()
+    for name, function in HEADER_FEATURES.items():
+        registry.feature(name)(function)
+    for group, members in GROUPS.items():
+        if group in _FROM_MAIL:
+            registry.features(*members)(_FROM_MAIL[group])
+        else:
+            breaker = CircuitBreaker(failures=5, pause_s=5.0)
+            registry.features(*members, on_failure="default", breaker=breaker)(partial(_FROM_STORES[group], stores=stores))
+    return registry

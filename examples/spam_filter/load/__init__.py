@@ -1,0 +1,1 @@
+"""The load driver, and the service as a child process."""

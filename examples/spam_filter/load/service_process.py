@@ -1,0 +1,110 @@
+"""`ServiceProcess`: the service as a child process, for the load driver and the demonstration."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from spam_filter.service.endpoint import Endpoint
+
+__all__ = ["ServiceFailed", "ServiceProcess"]
+
+_START_S: Final = 60.0
+_STOP_S: Final = 30.0
+
+
+class ServiceFailed(Exception):
+    """The service did not start, or did not stop."""
+
+
+class ServiceProcess:
+    """A service on free ports of the loopback interface; a context manager that starts and stops it.
+
+    Parameters
+    ----------
+    model
+        Folder of the trained model.
+    maildir
+        Where the messages go.
+    *options
+        More arguments of ``serve``.
+    """
+
+    def __init__(self, model: Path, maildir: Path, *options: str) -> None:
+        self.maildir = maildir
+        self._command = [
+            *(sys.executable, "-m", "spam_filter.cli.serve", "--model", str(model), "--maildir", str(maildir)),
+            *("--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", *options),
+        ]
+        self._told: list[str] = []
+        self._ready = threading.Event()
+        self._where: dict[str, Endpoint] = {}
+
+    @property
+    def smtp(self) -> Endpoint:
+        """Return where it takes mail."""
+        return self._where["listening"]
+
+    @property
+    def log(self) -> str:
+        """Return what it has written so far."""
+        return "".join(self._told)
+
+    def metric(self, line: str) -> float:
+        """Return the value of one metric, named as Prometheus shows it; 0 if it is not there."""
+        with urllib.request.urlopen(f"http://{self._where['metrics']}/metrics", timeout=_STOP_S) as answer:
+            shown = answer.read().decode().splitlines()
+        return next((float(found.rpartition(" ")[2]) for found in shown if found.startswith(f"{line} ")), 0.0)
+
+    def __enter__(self) -> Self:
+        """Start it, and wait until it listens.
+
+        Raises
+        ------
+        ServiceFailed
+            If it ends before that.
+        """
+        path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": path}
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._ready.wait(_START_S) or len(self._where) < 2:
+            self._end(signal.SIGKILL)
+            raise ServiceFailed(f"the service did not start: {self.log.strip()}")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop it gracefully."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        if self._process.stdout is None:
+            return
+        with self._process.stdout as lines:
+            for line in lines:
+                self._told.append(line)
+                word, on, where = line.strip().partition(" on ")
+                if on and word in ("listening", "metrics"):
+                    self._where[word] = Endpoint.parse(where)
+                    if len(self._where) == 2:
+                        self._ready.set()
+        # It has ended: nobody needs to wait any longer.
+        self._ready.set()

@@ -1,0 +1,110 @@
+"""From bytes to text, whatever the bytes are: nothing here raises."""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import quopri
+import re
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["decode_text", "decode_transfer", "decode_words"]
+
+# These are codecs of Python, but no mail is written in them, and some take time that grows with the square of the length.
+_NO_MAIL_CHARSETS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
+_NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
+_ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
+_BETWEEN_WORDS: Final = re.compile(r"(\?=)\s{1,20}(?==\?)")
+
+
+def decode_text(content: bytes, charset: str = "") -> str:
+    r"""Return bytes as text: in their charset if that is known and fits, else as UTF-8, else as Latin-1, which fits anything.
+
+    Parameters
+    ----------
+    content
+        Any bytes.
+    charset
+        As the message says; may be empty, unknown or wrong.
+
+    Examples
+    --------
+    >>> decode_text(b"caf\xc3\xa9"), decode_text(b"caf\xe9", "utf-8"), decode_text(b"caf\xe9", "no-such-charset")
+    ('café', 'café', 'café')
+    """
+    if content.isascii() and not charset.lower().startswith(("utf-16", "utf-32", "utf_16", "utf_32", "iso-2022", "hz")):
+        return content.decode("ascii")
+    for name in (_known(charset.lower()), "utf-8"):
+        if name:
+            try:
+                return content.decode(name)
+            except (UnicodeError, ValueError):
+                continue
+    return content.decode("latin-1")
+
+
+@lru_cache(maxsize=256)
+def _known(charset: str) -> str:
+    """Return the name under which Python decodes a charset; an empty one for a charset that it does not know."""
+    try:
+        name = codecs.lookup(charset).name if charset and charset.isascii() and "\0" not in charset else ""
+    except LookupError:
+        return ""
+    if name in _NO_MAIL_CHARSETS:
+        return ""
+    try:
+        b"a".decode(name)
+    except UnicodeError:
+        # A charset of two bytes or more for each letter.
+        return name
+    except LookupError:
+        # Python also keeps codecs that make no text, such as "hex".
+        return ""
+    return name
+
+
+def decode_transfer(content: bytes, encoding: str) -> bytes:
+    r"""Undo a Content-Transfer-Encoding; what is broken or unknown stays as it is.
+
+    Parameters
+    ----------
+    content
+        The body of a part.
+    encoding
+        The value of the header field, in lower case.
+
+    Examples
+    --------
+    >>> decode_transfer(b"aGVs\nbG8", "base64"), decode_transfer(b"a=3Db", "quoted-printable"), decode_transfer(b"x", "none")
+    (b'hello', b'a=b', b'x')
+    """
+    if encoding == "base64":
+        letters = _NO_BASE64.sub(b"", content.partition(b"=")[0])
+        # One letter too many says nothing; two or three are the end of a text whose padding was lost.
+        letters = letters[: len(letters) - 1] if len(letters) % 4 == 1 else letters
+        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
+    if encoding == "quoted-printable":
+        return quopri.decodestring(content)
+    return content
+
+
+def decode_words(value: str) -> str:
+    """Return a header value with its encoded words decoded (RFC 2047); broken ones stay as they are.
+
+    Examples
+    --------
+    >>> decode_words("=?iso-8859-1?Q?caf=E9_au?= =?utf-8?b?IGxhaXQ=?="), decode_words("plain =?broken")
+    ('café au lait', 'plain =?broken')
+    """
+    if "=?" not in value:
+        return value
+    return _ENCODED_WORD.sub(_word, _BETWEEN_WORDS.sub(r"\1", value))
+
+
+def _word(found: re.Match[str]) -> str:
+    charset, encoding, text = found.groups()
+    content = text.encode("utf-8", "replace")
+    if encoding in "bB":
+        return decode_text(decode_transfer(content, "base64"), charset)
+    return decode_text(quopri.decodestring(content, header=True), charset)

@@ -1,0 +1,51 @@
+"""How much of one message is looked at: a sender decides what a message holds, never how much work it makes us.
+
+Everything beyond a limit is left unread by the features; it is still delivered, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "HEADER_BYTES",
+    "HEADER_FIELDS",
+    "LETTERS",
+    "LINKS",
+    "OPENING_WORDS",
+    "PARTS",
+    "PART_BYTES",
+    "PART_DEPTH",
+    "RAW_BYTES",
+    "SQUEEZED_CHARACTERS",
+    "SUBJECT_CHARACTERS",
+    "TEXT_CHARACTERS",
+    "WORDS",
+]
+
+RAW_BYTES: Final = 1_048_576
+"""Bytes of a message that are searched for parts."""
+HEADER_BYTES: Final = 65_536
+"""Bytes of a header block."""
+HEADER_FIELDS: Final = 400
+"""Fields of a header block."""
+PART_DEPTH: Final = 8
+"""Parts within parts."""
+PARTS: Final = 64
+"""Parts in all."""
+PART_BYTES: Final = 131_072
+"""Bytes of one text part that are decoded."""
+TEXT_CHARACTERS: Final = 49_152
+"""Characters of text that are read."""
+SUBJECT_CHARACTERS: Final = 500
+"""Characters of the subject."""
+WORDS: Final = 600
+"""Different words, and pairs of words, that are looked up."""
+OPENING_WORDS: Final = 48
+"""Different words at the beginning of a message."""
+LINKS: Final = 100
+"""Links."""
+LETTERS: Final = 2_000
+"""Letters that the gibberish measure reads."""
+SQUEEZED_CHARACTERS: Final = 16_384
+"""Characters that are compressed."""

@@ -1,0 +1,145 @@
+"""`Mail`: one message, read as far as somebody asks.
+
+Parsing never raises, whatever the bytes are. Each property is worked out when it is first used, and kept: the first stage of the
+cascade reads the header alone, and a message that is decided there never has its parts decoded. Two threads that ask at the same
+time may both do the work, and get the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from spam_filter.message.address import NOBODY, Address, read_address, read_addresses, read_moment
+from spam_filter.message.decoding import decode_words
+from spam_filter.message.header_block import HeaderBlock, read_header
+from spam_filter.message.limits import LINKS, SUBJECT_CHARACTERS, TEXT_CHARACTERS
+from spam_filter.message.markup import strip_tags
+from spam_filter.message.mime import Part, leaf_parts
+from spam_filter.message.words import without_footer, without_tag
+
+__all__ = ["Envelope", "Mail"]
+
+_LINK: Final = re.compile(r"://([^\s\"'<>()]{1,300})")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What the SMTP conversation said.
+
+    Parameters
+    ----------
+    sender
+        MAIL FROM; empty for a bounce.
+    recipients
+        RCPT TO.
+    peer
+        Address of the client.
+    """
+
+    sender: str
+    recipients: tuple[str, ...]
+    peer: str
+
+
+class Mail:
+    r"""One message.
+
+    Parameters
+    ----------
+    raw
+        Its bytes.
+    envelope
+        None where it was found on a disk.
+
+    Examples
+    --------
+    >>> mail = Mail.parse(b"From: A <a@x.org>\nSubject: =?utf-8?q?caf=C3=A9?=\n\nSee http://x.org/menu")
+    >>> mail.subject, mail.sender.host, mail.text, mail.links
+    ('café', 'x.org', 'See http://x.org/menu', ('x.org/menu',))
+    >>> Mail.parse(bytes(range(256))).subject
+    ''
+    """
+
+    def __init__(self, raw: bytes, envelope: Envelope | None = None) -> None:
+        self.raw = raw
+        self.envelope = envelope
+
+    @classmethod
+    def parse(cls, raw: bytes, envelope: Envelope | None = None) -> Mail:
+        """Return the message that some bytes are; never raises."""
+        return cls(raw, envelope)
+
+    @cached_property
+    def headers(self) -> HeaderBlock:
+        """The header fields."""
+        return read_header(self.raw)
+
+    @cached_property
+    def subject(self) -> str:
+        """The subject, decoded, without the tag of a mailing list."""
+        return without_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
+
+    @cached_property
+    def sender(self) -> Address:
+        """The address in From, with its name decoded; else that of the envelope."""
+        found = read_address(decode_words(self.headers.get("from")[:2000]))
+        if found is NOBODY and self.envelope is not None:
+            return read_address(self.envelope.sender)
+        return found
+
+    @cached_property
+    def reply_to(self) -> Address:
+        """The address in Reply-To, or nobody's."""
+        return read_address(self.headers.get("reply-to"))
+
+    @cached_property
+    def recipients(self) -> tuple[Address, ...]:
+        """The addresses in To and Cc."""
+        return tuple(read_addresses(f"{self.headers.get('to')},{self.headers.get('cc')}"))
+
+    @cached_property
+    def date(self) -> datetime | None:
+        """When it was written, as the sender says; None if there is no such date."""
+        return read_moment(self.headers.get("date"))
+
+    @cached_property
+    def received(self) -> tuple[str, ...]:
+        """The Received fields, the latest first."""
+        return tuple(self.headers.all("received"))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The leaves of its MIME tree."""
+        return leaf_parts(self.raw, self.headers)
+
+    @cached_property
+    def plain(self) -> str:
+        """The text of its plain parts, without the footer of a mailing list."""
+        parts = [part.text() for part in self.parts if not part.attached and part.kind != "text/html"]
+        return without_footer("\n".join(parts)[:TEXT_CHARACTERS])
+
+    @cached_property
+    def html(self) -> str:
+        """The source of its HTML parts."""
+        return "\n".join(part.text() for part in self.parts if not part.attached and part.kind == "text/html")[:TEXT_CHARACTERS]
+
+    @cached_property
+    def text(self) -> str:
+        """What a reader could read: plain text and stripped HTML."""
+        return f"{self.plain}\n{strip_tags(self.html)}"[:TEXT_CHARACTERS] if self.html else self.plain
+
+    @cached_property
+    def links(self) -> tuple[str, ...]:
+        """What its links point at, without the scheme."""
+        found = [match[1] for source in (self.plain, self.html) for match in _LINK.finditer(source)]
+        return tuple(found[:LINKS])
+
+    def unpacked(self) -> Mail:
+        """Split and decode everything now, and return the message itself: for those who measure what comes after it."""
+        for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.text, self.links):
+            pass
+        return self

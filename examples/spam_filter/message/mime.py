@@ -1,0 +1,124 @@
+"""The parts of a message, found in bytes that may be anything; the work is bounded by `limits`.
+
+Python's email package makes a tree of every part, and deep nesting ends in its recursion limit. Features need no tree: this walk
+gives the leaves in order, as deep and as many as the limits say, and what it cannot make sense of is text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spam_filter.message.decoding import decode_text, decode_transfer
+from spam_filter.message.header_block import HeaderBlock, parameter, read_header
+from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
+
+__all__ = ["Part", "leaf_parts"]
+
+_LINE_ENDS: Final = (b"\n", b"\r")
+_AFTER: Final = (b"", b"\n", b"\r", b" ", b"\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A leaf: something that is no container of parts.
+
+    Parameters
+    ----------
+    kind
+        The content type in lower case, such as "text/html"; "text/plain" where the message names none.
+    charset
+        As the message says.
+    encoding
+        The transfer encoding in lower case.
+    attached
+        Whether it is an attachment: something to save rather than to read.
+    content
+        The body, still encoded.
+    """
+
+    kind: str
+    charset: str
+    encoding: str
+    attached: bool
+    content: bytes
+
+    def text(self) -> str:
+        """Return the text of the part, up to the limit."""
+        return decode_text(decode_transfer(self.content[:PART_BYTES], self.encoding), self.charset)
+
+
+def leaf_parts(raw: bytes, header: HeaderBlock) -> tuple[Part, ...]:
+    r"""Return the leaves of a message in order.
+
+    Parameters
+    ----------
+    raw
+        The message.
+    header
+        Its header.
+
+    Examples
+    --------
+    >>> raw = b"Content-Type: multipart/mixed; boundary=x\n\n--x\n\none\n--x\nContent-Type: text/html\n\n<p>\n--x--\n"
+    >>> [(part.kind, part.content) for part in leaf_parts(raw, read_header(raw))]
+    [('text/plain', b'one'), ('text/html', b'<p>')]
+    """
+    found: list[Part] = []
+    # A stack in place of recursion: how deep a message nests is the sender's choice.
+    waiting = [(header, raw[header.body : header.body + RAW_BYTES], 1)]
+    seen = 0
+    while waiting and seen < PARTS:
+        seen += 1
+        head, body, depth = waiting.pop()
+        declared = head.get("content-type")
+        kind = declared.partition(";")[0].strip().lower() or "text/plain"
+        inner = _inside(kind, declared, body) if depth < PART_DEPTH else []
+        if inner:
+            blocks = [(read_header(part), part) for part in inner[:PARTS]]
+            waiting += [(block, part[block.body :], depth + 1) for block, part in reversed(blocks)]
+        else:
+            found.append(_leaf(head, kind, declared, body))
+    return tuple(found)
+
+
+def _inside(kind: str, declared: str, body: bytes) -> list[bytes]:
+    """Return the parts within a container, none for a leaf."""
+    if kind == "message/rfc822":
+        return [body]
+    boundary = parameter(declared, "boundary") if kind.startswith("multipart/") else ""
+    return _between(body, b"--" + boundary.encode("utf-8", "replace")) if boundary else []
+
+
+def _between(body: bytes, mark: bytes) -> list[bytes]:
+    """Return what stands between the lines that begin with a boundary; a missing last one is forgiven."""
+    parts: list[bytes] = []
+    start, at = -1, body.find(mark)
+    while at >= 0 and len(parts) < PARTS:
+        after = at + len(mark)
+        # The line of another boundary may begin in the same way.
+        if (at == 0 or body[at - 1 : at] in _LINE_ENDS) and (
+            body[after : after + 1] in _AFTER or body[after : after + 2] == b"--"
+        ):
+            if start >= 0:
+                parts.append(_trimmed(body[start:at]))
+            if body[after : after + 2] == b"--":
+                return parts
+            line_end = body.find(b"\n", after)
+            start = len(body) if line_end < 0 else line_end + 1
+        at = body.find(mark, after)
+    if 0 <= start < len(body) and len(parts) < PARTS:
+        parts.append(body[start:])
+    return parts
+
+
+def _trimmed(part: bytes) -> bytes:
+    """Take away the line end that belongs to the boundary after it."""
+    return part[:-2] if part.endswith(b"\r\n") else part[:-1] if part.endswith((b"\n", b"\r")) else part
+
+
+def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
+    disposition = head.get("content-disposition").lower()
+    attached = disposition.startswith("attachment") or not kind.startswith(("text/", "multipart/", "message/"))
+    encoding = head.get("content-transfer-encoding").partition(";")[0].strip().lower()
+    return Part(kind, parameter(declared, "charset"), encoding, attached, body)

@@ -1,0 +1,182 @@
+r"""`Connection`: one client's SMTP conversation, with what aiosmtpd leaves open.
+
+- Addresses are taken as they stand.
+- Lines of any length are taken, within the size of the message, and memory stays bounded while a message comes in.
+- The end of a message is ``\r\n.\r\n`` and nothing else.
+- When the service stops, a message that is under way is finished; then the client is told 421.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from aiosmtpd.smtp import SMTP, Envelope
+
+from spam_filter.service.smtp_path import read_path
+
+if TYPE_CHECKING:
+    from spam_filter.service.settings import Settings
+
+__all__ = ["Connection", "Connections", "Refusal"]
+
+_CRLF: Final = b"\r\n"
+_STOPPING: Final = b"421 4.3.2 the service is stopping, try again\r\n"
+_TOO_MANY: Final = b"421 4.3.2 too many connections, try again\r\n"
+
+
+class Connections:
+    """The clients that are connected."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self._open: set[Connection] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._open)
+
+    def add(self, connection: Connection) -> None:
+        """Note a client."""
+        self._open.add(connection)
+        self._empty.clear()
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a client."""
+        self._open.discard(connection)
+        if not self._open:
+            self._empty.set()
+
+    async def stop(self, seconds: float) -> int:
+        """Tell the idle ones to go, wait for the others; return how many are left after so many seconds."""
+        self.stopping = True
+        for connection in tuple(self._open):
+            connection.stop()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            pass
+        return len(self._open)
+
+
+class Connection(SMTP):
+    """One client.
+
+    Parameters
+    ----------
+    handler
+        Answers MAIL, RCPT and DATA.
+    settings
+        Limits, and how we call ourselves.
+    connections
+        Where it is noted while it is open.
+    """
+
+    # What the reader holds of a line that has not ended yet; longer lines are read in pieces.
+    line_length_limit = 65536
+
+    def __init__(self, handler: Any, settings: Settings, connections: Connections) -> None:
+        self._max_bytes = settings.max_bytes
+        # A decision, and some answers of the next hop.
+        self._answer_s = settings.deadline_s + 10 * settings.hop_s
+        self._connections = connections
+        self._busy = False
+        super().__init__(
+            handler,
+            data_size_limit=settings.max_bytes,
+            enable_SMTPUTF8=True,
+            hostname=settings.hostname,
+            ident="emsco spam filter",
+            timeout=settings.idle_s,
+            loop=asyncio.get_running_loop(),
+        )
+        # Now, and not when the conversation begins: many may be accepted before the first of them begins.
+        connections.add(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the conversation."""
+        super().connection_made(transport)
+        if self._connections.stopping:
+            self.stop()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget the client."""
+        self._connections.remove(self)
+        super().connection_lost(error)
+
+    def stop(self) -> None:
+        """Hang up, unless a message is under way: that one is finished first."""
+        if not self._busy and self.transport is not None:
+            self._writer.write(_STOPPING)
+            self.transport.close()
+
+    def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
+        """Read an address as it stands."""
+        return read_path(arg)
+
+    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
+        """Take a message; in the place of aiosmtpd's own, which refuses long lines."""
+        if await self.check_helo_needed():
+            return
+        envelope = self.envelope
+        if envelope is None or not envelope.rcpt_tos:
+            await self.push("503 5.5.1 RCPT is due first")
+            return
+        if arg:
+            await self.push("501 5.5.4 DATA takes no argument")
+            return
+        self._busy = True
+        try:
+            await self.push("354 End data with <CR><LF>.<CR><LF>")
+            await self.push(await self._answer(envelope))
+        finally:
+            self._busy = False
+        if self._connections.stopping:
+            self.stop()
+
+    async def _answer(self, envelope: Envelope) -> str:
+        content = await self._message()
+        # The time that a client may take is not the time that we take.
+        self._reset_timeout(self._answer_s)
+        try:
+            if content is None:
+                return f"552 5.3.4 the message is larger than {self._max_bytes} bytes"
+            envelope.content = envelope.original_content = content
+            return str(await self._call_handler_hook("DATA"))
+        finally:
+            self._reset_timeout()
+            self._set_post_data_state()  # type: ignore[no-untyped-call]
+
+    async def _message(self) -> bytes | None:
+        """Read to the end of the message; None if it is too large."""
+        content = bytearray()
+        line_begins, fits = True, True
+        while True:
+            try:
+                piece = await self._reader.readuntil(_CRLF)
+            except asyncio.LimitOverrunError as error:
+                # Part of a long line.
+                piece = await self._reader.read(error.consumed)
+            if line_begins and piece.startswith(b"."):
+                if piece == b".\r\n":
+                    return bytes(content) if fits else None
+                piece = piece[1:]
+            line_begins = piece.endswith(_CRLF)
+            fits = fits and len(content) + len(piece) <= self._max_bytes
+            if fits:
+                content += piece
+            else:
+                content.clear()
+
+
+class Refusal(asyncio.Protocol):
+    """A client that is one too many: told so, and hung up on."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Answer 421 in the place of a greeting."""
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.write(_TOO_MANY)
+        transport.close()

@@ -1,0 +1,28 @@
+"""Where messages go: a Maildir, or the next hop."""
+
+from __future__ import annotations
+
+from spam_filter.service.maildir import Maildir
+from spam_filter.service.next_hop import NextHop
+from spam_filter.service.parcel import Delivery
+from spam_filter.service.settings import Settings, SettingsError
+
+__all__ = ["delivery_of"]
+
+
+def delivery_of(settings: Settings) -> Delivery:
+    """Return the place that the settings name.
+
+    Raises
+    ------
+    SettingsError
+        If there can be no Maildir at that path.
+    """
+    if settings.next_hop is not None:
+        return NextHop(settings.next_hop, settings.hostname, settings.hop_s)
+    if settings.maildir is None:
+        raise SettingsError("one place for the mail is due, a Maildir or a next hop, got neither")
+    try:
+        return Maildir(settings.maildir, settings.hostname)
+    except OSError as error:
+        raise SettingsError(f"maildir: {settings.maildir} cannot be used: {error.strerror}; make it writable") from error

@@ -1,0 +1,145 @@
+"""`Handler`: what happens to a message between its last byte and our answer.
+
+1. It is decided, in a thread and within the deadline; a failure gives the status ``error``.
+2. Forged headers are removed and ours are added.
+3. It is handed on, in another thread. Only then the client is answered 250.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from emsco_runtime.pool import AcquirerPool, PoolFull
+from spam_filter.message.mail import Envelope
+from spam_filter.service.headers import stamp
+from spam_filter.service.parcel import Delivery, Parcel, Receipt
+from spam_filter.service.smtp_path import NOBODY
+from spam_filter.service.verdict import Verdict
+
+if TYPE_CHECKING:
+    from aiosmtpd.smtp import Envelope as SmtpEnvelope
+    from aiosmtpd.smtp import Session
+
+    from spam_filter.service.judging import Judging
+    from spam_filter.service.measures import Measures
+
+__all__ = ["Handler", "address_fault"]
+
+_log = logging.getLogger("spam_filter")
+
+
+def address_fault(address: str, *, utf8: bool) -> str | None:
+    r"""Return the SMTP reply to an address that cannot be passed on unchanged; None for all others.
+
+    Examples
+    --------
+    >>> address_fault("a@x.org", utf8=False), address_fault("jürgen@x.org", utf8=True)
+    (None, None)
+    >>> address_fault("jürgen@x.org", utf8=False), address_fault('"a\rRCPT TO:<b>"@x.org', utf8=True)
+    ('553 5.6.7 an address that is not ASCII needs SMTPUTF8', '553 5.1.3 the address holds control characters or angle brackets')
+    """
+    if any(character < " " or character in "<>\x7f" for character in address):
+        return "553 5.1.3 the address holds control characters or angle brackets"
+    try:
+        address.encode("utf-8" if utf8 else "ascii")
+    except UnicodeEncodeError:
+        return "553 5.6.7 the address is not valid UTF-8" if utf8 else "553 5.6.7 an address that is not ASCII needs SMTPUTF8"
+    return None
+
+
+class Handler:
+    """The hooks that aiosmtpd calls.
+
+    Parameters
+    ----------
+    judging
+        Decides.
+    delivery
+        Takes the messages.
+    deliverers
+        Threads to wait for the delivery.
+    measures
+        Counts.
+    """
+
+    def __init__(self, judging: Judging, delivery: Delivery, deliverers: AcquirerPool, measures: Measures) -> None:
+        self._judging = judging
+        self._delivery = delivery
+        self._deliverers = deliverers
+        self._measures = measures
+
+    async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
+        self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
+    ) -> str:
+        """Take a sender."""
+        if address != NOBODY and (fault := address_fault(address, utf8=envelope.smtp_utf8)):
+            return fault
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 2.1.0 OK"
+
+    async def handle_RCPT(  # noqa: N802
+        self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
+    ) -> str:
+        """Take a recipient."""
+        if fault := address_fault(address, utf8=envelope.smtp_utf8):
+            return fault
+        if len(envelope.rcpt_tos) >= self._delivery.max_recipients:
+            return "452 4.5.3 too many recipients, send the others apart"
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
+        return "250 2.1.5 OK"
+
+    async def handle_DATA(self, _server: Any, session: Session, envelope: SmtpEnvelope) -> str:  # noqa: N802
+        """Decide a message, mark it, hand it on; return our answer."""
+        began = time.perf_counter()
+        message_id = uuid.uuid4().hex[:16]
+        raw = envelope.content if isinstance(envelope.content, bytes) else b""
+        sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
+        recipients = tuple(envelope.rcpt_tos)
+        verdict = await self._judging.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
+        stamped = stamp(raw, verdict)
+        receipt = await self._handed_on(Parcel(stamped.content, sender, recipients, envelope.smtp_utf8))
+        seconds = time.perf_counter() - began
+        self._count(verdict, receipt, stamped.forged, seconds)
+        _log.info(
+            "message %s: %s%s, stage %s, cost %s, %d bytes, %s, %.1f ms",
+            message_id,
+            verdict.status,
+            f" ({verdict.note})" if verdict.note else "",
+            verdict.stage,
+            verdict.cost,
+            len(raw),
+            receipt.outcome,
+            1000 * seconds,
+        )
+        return f"{receipt.reply} ({message_id})"
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Answer a fault of ours: the sender keeps the message. aiosmtpd would refuse it for good."""
+        _log.error("a conversation failed: %s", type(error).__name__)
+        return "451 4.3.0 a fault of this server, try again"
+
+    async def _handed_on(self, parcel: Parcel) -> Receipt:
+        try:
+            return await asyncio.wrap_future(self._deliverers.submit(self._delivery.deliver, parcel))
+        except PoolFull:
+            return Receipt("deferred", "451 4.3.2 no thread is free, try again")
+
+    def _count(self, verdict: Verdict, receipt: Receipt, forged: int, seconds: float) -> None:
+        measures = self._measures
+        measures.messages.labels(verdict.status, receipt.outcome).inc()
+        measures.seconds.observe(seconds)
+        measures.forged.inc(forged)
+        if verdict.status == "error":
+            measures.errors.labels(verdict.note).inc()
+
+
+def _peer(session: Session) -> str:
+    """Return the address of the client; a socket of the file system has none."""
+    peer: object = session.peer
+    return str(peer[0]) if isinstance(peer, tuple) and peer else str(peer or "")

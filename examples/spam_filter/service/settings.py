@@ -1,0 +1,93 @@
+"""`Settings`: all that an administrator can say about the service, checked in one place."""
+
+from __future__ import annotations
+
+import math
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spam_filter.service.endpoint import Endpoint
+
+__all__ = ["Settings", "SettingsError"]
+
+_LISTEN: Final = Endpoint("127.0.0.1", 10025)
+
+
+class SettingsError(Exception):
+    """The service cannot be run with these settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one service.
+
+    Parameters
+    ----------
+    model
+        Folder of the trained model.
+    maildir, next_hop
+        Where messages go: into a Maildir, or to one SMTP server. One of the two, and nowhere else.
+    listen
+        Where the service takes mail. Port 0: the system chooses.
+    metrics
+        Where Prometheus can ask; on the loopback interface only. None: nowhere.
+    audit
+        A file for one line of JSON per decision, without anything of the message. None: no such file.
+    max_bytes
+        The largest message that is taken.
+    max_connections
+        Clients at the same time; one more is answered 421.
+    deadline_s
+        Time for the decision on one message. A message that takes longer is delivered undecided, marked ``error``.
+    idle_s
+        Time that a client may take between two commands, and for the text of a message.
+    hop_s
+        Time that the next hop may take for each of its answers.
+    grace_s
+        Time for what is under way when the service is told to stop.
+    threads
+        Messages that are decided at the same time.
+    hostname
+        How the service calls itself.
+    """
+
+    model: Path
+    maildir: Path | None = None
+    next_hop: Endpoint | None = None
+    listen: Endpoint = _LISTEN
+    metrics: Endpoint | None = None
+    audit: Path | None = None
+    max_bytes: int = 25 * 1024 * 1024
+    max_connections: int = 32
+    deadline_s: float = 5.0
+    idle_s: float = 300.0
+    hop_s: float = 60.0
+    grace_s: float = 20.0
+    threads: int = 4
+    # Asked once: looking it up for each connection may mean a question to the name service.
+    hostname: str = field(default_factory=socket.gethostname)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before anything is opened."""
+        for name in ("max_bytes", "max_connections", "threads"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name}: a whole number of 1 or more is due, got {getattr(self, name)}")
+        for name in ("deadline_s", "idle_s", "hop_s", "grace_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise SettingsError(f"{name}: seconds above 0 are due, got {value}")
+        if (self.maildir is None) == (self.next_hop is None):
+            told = "both" if self.maildir is not None else "neither"
+            raise SettingsError(f"one place for the mail is due, a Maildir or a next hop, got {told}")
+        if self.metrics is not None and not self.metrics.is_loopback:
+            raise SettingsError(
+                f"metrics: an address of the loopback interface is due, such as 127.0.0.1:9105, got {self.metrics}"
+            )
+        if self.next_hop is not None and self.next_hop.port == 0:
+            raise SettingsError(f"next_hop: a port is due, got {self.next_hop}")
+        if self.next_hop is not None and self.next_hop == self.listen:
+            raise SettingsError(
+                f"next_hop: {self.next_hop} is this service itself, and mail would go round for ever; give another"
+            )

@@ -1,0 +1,1 @@
+"""Mail made up from word lists."""

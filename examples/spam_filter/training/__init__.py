@@ -1,0 +1,1 @@
+"""From labelled mail to a model's folder."""

@@ -1,0 +1,153 @@
+"""Labelled mail: from a folder, from Maildirs, or from mbox files.
+
+| what is there | how labels are found |
+|---|---|
+| a folder with `labels.csv` | its columns `file` (path within the folder) and `label`, and `received` if it has one |
+| a folder with `spam` and `ham` in it | each a folder of message files, a Maildir, or an mbox file (`spam.mbox` will do) |
+| two paths, one of spam and one of ham | the same |
+"""
+
+from __future__ import annotations
+
+import csv
+import mailbox
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from spam_filter.errors import CorpusError
+from spam_filter.message.address import read_moment
+from spam_filter.message.mail import Mail
+
+__all__ = ["LABELS", "Label", "LabelledMail", "moment_of", "read_corpus", "read_pair"]
+
+Label: TypeAlias = Literal["ham", "spam"]
+LABELS: Final[tuple[Label, ...]] = ("ham", "spam")
+_LABEL_FILE: Final = "labels.csv"
+_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMail:
+    """One message of a corpus.
+
+    Parameters
+    ----------
+    raw
+        Its bytes.
+    label
+        "ham" or "spam".
+    received
+        When it came; the earliest possible time where nothing tells.
+    source
+        Where it was found, for messages to people.
+    """
+
+    raw: bytes
+    label: Label
+    received: datetime
+    source: str
+
+
+def moment_of(raw: bytes) -> datetime:
+    """Return when a message came: by its latest hop, else by its date."""
+    mail = Mail.parse(raw)
+    hop = read_moment(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
+    return hop or mail.date or _NO_TIME
+
+
+def read_corpus(path: str | Path) -> list[LabelledMail]:
+    """Read a folder of labelled mail.
+
+    Parameters
+    ----------
+    path
+        The folder.
+
+    Raises
+    ------
+    CorpusError
+        If it is not there, or holds neither labels nor the two kinds of mail.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise CorpusError(f"{folder}: there is no such folder: give one with spam and ham in it")
+    if (folder / _LABEL_FILE).is_file():
+        return list(_listed(folder))
+    found = {label: next((one for one in (folder / label, folder / f"{label}.mbox") if one.exists()), None) for label in LABELS}
+    if found["ham"] is None or found["spam"] is None:
+        raise CorpusError(
+            f"{folder}: there is no {_LABEL_FILE}, and not both of spam and ham: add them, or give --spam and --ham"
+        )
+    return read_pair(found["spam"], found["ham"])
+
+
+def read_pair(spam: str | Path, ham: str | Path) -> list[LabelledMail]:
+    """Read spam from one place and ham from another, each a folder of files, a Maildir, or an mbox file.
+
+    Parameters
+    ----------
+    spam, ham
+        The places.
+    """
+    places: tuple[tuple[Label, str | Path], ...] = (("ham", ham), ("spam", spam))
+    found: list[LabelledMail] = []
+    for label, place in places:
+        before = len(found)
+        found += [LabelledMail(raw, label, moment_of(raw), source) for source, raw in _messages(Path(place))]
+        if len(found) == before:
+            raise CorpusError(f"{place}: there is no message in it: give a folder of messages, a Maildir or an mbox file")
+    return found
+
+
+def _listed(folder: Path) -> Iterator[LabelledMail]:
+    with (folder / _LABEL_FILE).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            name, label = row.get("file"), row.get("label")
+            if name is None or label not in LABELS:
+                raise CorpusError(f"{folder / _LABEL_FILE}: a file and a label, ham or spam, are due, got {name!r} and {label!r}")
+            path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise CorpusError(f"{folder / _LABEL_FILE}: {name!r} is outside the folder: name files within it")
+            raw = _read(path)
+            yield LabelledMail(raw, "spam" if label == "spam" else "ham", _given(row.get("received")) or moment_of(raw), name)
+
+
+def _given(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CorpusError(f"received is {text!r}: a time such as 2002-08-22T13:23:38Z is due, or nothing") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _messages(place: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield where each message is, and its bytes."""
+    if place.is_file():
+        # Its own reader of bytes: the one of the email package may refuse a broken message.
+        box = mailbox.mbox(place, factory=None, create=False)
+        try:
+            for key in box.iterkeys():
+                yield f"{place}#{key}", box.get_bytes(key)
+        finally:
+            box.close()
+        return
+    if not place.is_dir():
+        raise CorpusError(f"{place}: there is no such file or folder: give messages, a Maildir or an mbox file")
+    is_maildir = (place / "cur").is_dir() and (place / "new").is_dir()
+    folders = [place / "cur", place / "new"] if is_maildir else [place]
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                yield str(path), _read(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror}): restore it, or take it out of the corpus") from None

@@ -1,0 +1,112 @@
+"""From labelled mail to rows of features, honestly.
+
+What the stores say of a message must not come from the message itself: a word that was seen once, in this very spam, would look
+like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the train messages are
+cross-fitted: their families are dealt into ten folds, and the features of a fold come from stores that were learnt from the other
+nine. All other messages, and later the live ones, get the stores that were learnt from all the train messages.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from emsco_runtime import Acquirers
+from spam_filter.features import acquirers
+from spam_filter.learnt.knowledge import Knowledge
+from spam_filter.learnt.stores import Stores, write_stores
+from spam_filter.message.mail import Mail
+from spam_filter.training.corpus import LabelledMail
+from spam_filter.training.splitting import SplitName
+
+__all__ = ["FOLDS", "Extracted", "Row", "extract", "row_of"]
+
+Row: TypeAlias = Mapping[str, float | bool]
+FOLDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """Features of a corpus.
+
+    Parameters
+    ----------
+    rows
+        Feature -> value, for each message in order.
+    stores_id
+        Of the stores that were written.
+    """
+
+    rows: tuple[Row, ...]
+    stores_id: str
+
+
+def row_of(registry: Acquirers, mail: Mail) -> dict[str, float | bool]:
+    """Return every feature of a message."""
+    row: dict[str, float | bool] = {}
+    for entry in registry.entries:
+        value = entry.function(mail)
+        row.update(value if entry.shape == "features" else {entry.names[0]: value})
+    return row
+
+
+def extract(
+    mails: Sequence[LabelledMail],
+    splits: Sequence[SplitName],
+    families: Sequence[int],
+    stores_path: Path,
+    *,
+    own_domains: AbstractSet[str] = frozenset(),
+    tell: Callable[[int], object] = lambda _: None,
+) -> Extracted:
+    """Learn the stores from the train messages, write them, and return the features of all messages.
+
+    Parameters
+    ----------
+    mails, splits, families
+        The corpus, with a split and a family for each message.
+    stores_path
+        Where the stores go.
+    own_domains
+        As in `every_clue`.
+    tell
+        Called with the number of messages done so far.
+    """
+    folds = [_fold(family) if split == "train" else None for split, family in zip(splits, families, strict=True)]
+    parts = {fold: Knowledge() for fold in range(FOLDS)}
+    parsed = [Mail.parse(one.raw) for one in mails]
+    for mail, one, fold in zip(parsed, mails, folds, strict=True):
+        if fold is not None:
+            parts[fold].learn(mail, one.label, own_domains)
+    whole = Knowledge.union(parts.values())
+    stores_id = write_stores(stores_path, whole)
+    rows: list[Row] = [{}] * len(mails)
+    done = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for fold in (None, *range(FOLDS)):
+            places = [index for index, its in enumerate(folds) if its == fold]
+            path = stores_path
+            if fold is not None and places:
+                path = Path(folder) / f"{fold}.sqlite"
+                write_stores(path, whole.about(parts[fold]))
+            for index, row in _rows(path, places, parsed):
+                rows[index] = row
+                done += 1
+                tell(done)
+    return Extracted(tuple(rows), stores_id)
+
+
+def _fold(family: int) -> int:
+    return random.Random(family).randrange(FOLDS)
+
+
+def _rows(path: Path, places: Sequence[int], parsed: Sequence[Mail]) -> Iterable[tuple[int, Row]]:
+    with Stores.open(path) as stores:
+        registry = acquirers(stores)
+        for index in places:
+            yield index, row_of(registry, parsed[index])

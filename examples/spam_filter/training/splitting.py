@@ -1,0 +1,83 @@
+"""Which messages train, validate, test and certify: 50 / 15 / 15 / 20 %, families together, each label in proportion.
+
+By time, the families of each label are put in the order of their first message: the earliest train, the latest certify, as in
+production, where a filter always meets mail that is newer than what it has learnt. By families, a seed draws them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, get_args
+
+from spam_filter.errors import CorpusError
+from spam_filter.training.corpus import LABELS, LabelledMail
+
+__all__ = ["SHARES", "SplitBy", "SplitName", "split_mail"]
+
+SplitName: TypeAlias = Literal["train", "validation", "test", "certify"]
+SplitBy: TypeAlias = Literal["time", "families"]
+SHARES: Final[tuple[tuple[SplitName, float], ...]] = (("train", 0.5), ("validation", 0.15), ("test", 0.15), ("certify", 0.2))
+
+
+def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: SplitBy, seed: int = 0) -> list[SplitName]:
+    """Return the split of each message.
+
+    Parameters
+    ----------
+    mails
+        The corpus.
+    families
+        A number for each message; those with equal numbers stay together.
+    by
+        "time" or "families".
+    seed
+        Of the draw of families.
+
+    Raises
+    ------
+    CorpusError
+        If a label has too few families for four splits.
+    """
+    if by not in get_args(SplitBy):
+        raise CorpusError(f"split is {by!r}: time or families is due")
+    members: dict[int, list[int]] = {}
+    for index, family in enumerate(families):
+        members.setdefault(family, []).append(index)
+    found: list[SplitName] = ["train"] * len(mails)
+    for label in LABELS:
+        # A family goes with the label of its first message: copies with two labels are a mistake in the corpus, or a bait.
+        groups = [group for group in members.values() if mails[group[0]].label == label]
+        if len(groups) < len(SHARES):
+            told = f"{len(groups)} different messages are {label}"
+            raise CorpusError(f"{told}: at least {len(SHARES)} are due, and some hundreds to learn anything: add mail")
+        if by == "time":
+            groups.sort(key=lambda group: min((mails[index].received, index) for index in group))
+        else:
+            random.Random(f"{seed} {label}").shuffle(groups)
+        for group, split in zip(groups, _dealt([len(group) for group in groups]), strict=True):
+            for index in group:
+                found[index] = split
+    return found
+
+
+def _dealt(sizes: Sequence[int]) -> list[SplitName]:
+    """Return a split for each family, in order: each split gets its share of the messages, and one family at least."""
+    total, count = sum(sizes), len(sizes)
+    bounds: list[tuple[SplitName, float]] = []
+    reached = 0.0
+    for name, share in SHARES:
+        reached += share
+        bounds.append((name, reached * total))
+    found: list[SplitName] = []
+    place = before = 0
+    for position, family in enumerate(sizes):
+        left = count - position
+        started = bool(found) and found[-1] == bounds[place][0]
+        # On to the next split when the middle of the family lies beyond the bound, or when families run short.
+        while place < len(bounds) - 1 and (before + family / 2 > bounds[place][1] or left < len(bounds) - place) and started:
+            place += 1
+            started = False
+        found.append(bounds[place][0])
+        before += family
+    return found

@@ -1,0 +1,113 @@
+"""Features: as many as promised, finite for any bytes, blind to how a corpus was collected, and never the loss of a message."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from spam_filter.facts.page import page_facts
+from spam_filter.features import GROUPS, HEADER_FEATURES, acquirers, feature_names
+from spam_filter.learnt.stores import Stores, learn_stores
+from spam_filter.message.mail import Mail
+from spam_filter.model import STORES, Model
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.extraction import row_of
+from spam_filter.training.training import Trained
+
+from tests.spam_filter.test_mail import ODD_BYTES
+
+COLLECTED = (
+    b"List-Id: <gardeners.example.org>\nX-Keywords: \nIn-Reply-To: <1@x>\nReferences: <1@x>\nDelivered-To: you@example.org\n"
+    b"X-Mailman-Version: 2\nPrecedence: bulk\nErrors-To: admin@example.org\n"
+)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    """Return stores that were learnt from 80 synthetic messages."""
+    path = tmp_path_factory.mktemp("stores") / "stores.sqlite"
+    learn_stores(path, [(Mail.parse(one.raw), one.label) for one in generate(80, seed=2)])
+    return Stores.open(path)
+
+
+def test_there_are_as_many_features_as_promised_each_with_one_acquirer(stores: Stores) -> None:
+    """25 to 40 features, no name twice, header facts alone and the others in the groups of the table."""
+    names = feature_names()
+    assert 25 <= len(names) <= 40
+    assert len(set(names)) == len(names)
+    registry = acquirers(stores)
+    assert registry.names == tuple(sorted(names))
+    assert {entry.names for entry in registry.entries} == {*((name,) for name in HEADER_FEATURES), *GROUPS.values()}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(raw=ODD_BYTES)
+def test_every_feature_of_any_bytes_is_a_finite_number(stores: Stores, raw: bytes) -> None:
+    """No bytes make an acquirer raise, or return what a bundle would refuse."""
+    row = row_of(acquirers(stores), Mail.parse(raw))
+    assert set(row) == set(feature_names())
+    assert all(isinstance(value, bool) or math.isfinite(value) for value in row.values())
+
+
+def test_no_feature_sees_how_mail_was_collected(stores: Stores) -> None:
+    """Headers of lists, threads and delivery change no feature at all."""
+    registry = acquirers(stores)
+    for one in generate(40, seed=9):
+        assert row_of(registry, Mail.parse(COLLECTED + one.raw)) == row_of(registry, Mail.parse(one.raw))
+
+
+def test_the_parser_sees_what_patterns_do_not() -> None:
+    """Hidden text, forms, far images and links that lie are counted; a plain message has none of it."""
+    page = (
+        b"Content-Type: text/html\n\n<form><input></form><a href='http://evil.test/x'>http://www.bank.example</a>"
+        b"<a href='http://a.example/'>http://www.a.example/</a><img src='http://evil.test/1.gif'>"
+        b"<p style='display: none'>hidden words</p>"
+    )
+    facts = page_facts(Mail.parse(page))
+    assert facts["page_forms"] == pytest.approx(math.log1p(2))
+    assert facts["page_far_images"] == pytest.approx(math.log1p(1))
+    assert facts["page_lying_links"] == pytest.approx(0.5)
+    assert 0 < facts["page_hidden"] < 1
+    assert set(page_facts(Mail.parse(b"\n\nplain")).values()) == {0.0}
+
+
+def test_a_locked_store_degrades_the_decision_and_loses_nothing(trained: Trained, tmp_path: Path) -> None:
+    """While a writer holds the store, decisions come from fallbacks, marked degraded; after it they are what they were."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "bundle").symlink_to(trained.folder / "bundle")
+    (folder / STORES).write_bytes((trained.folder / STORES).read_bytes())
+    mails = [Mail.parse(one.raw) for one in generate(12, seed=8)]
+    with Model.open(folder, timeout_s=0.01) as model:
+        before = [model.cascade.decide(mail) for mail in mails]
+        assert not any(one.degraded for one in before)
+        with closing(sqlite3.connect(folder / STORES, isolation_level=None)) as writer:
+            writer.execute("BEGIN EXCLUSIVE")
+            during = [model.cascade.decide(mail) for mail in mails]
+            writer.execute("ROLLBACK")
+        assert any(one.degraded for one in during)
+        assert {failure.kind for one in during for failure in one.errors} <= {"exception", "breaker_open"}
+    with Model.open(folder) as model:
+        assert [model.cascade.decide(mail).label for mail in mails] == [one.label for one in before]
+
+
+def test_threads_share_one_model(model: Model) -> None:
+    """Eight threads decide the same messages as one does."""
+    mails = [Mail.parse(one.raw) for one in generate(24, seed=6)]
+    alone = [model.cascade.decide(mail).label for mail in mails]
+    found: list[list[object]] = []
+
+    def work() -> None:
+        found.append([model.cascade.decide(Mail.parse(mail.raw)).label for mail in mails])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 8

@@ -1,0 +1,170 @@
+"""Our headers: forged ones go, ours come, and nothing else changes."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from spam_filter.service.headers import stamp, without_forged
+from spam_filter.service.verdict import Verdict
+
+VERDICT = Verdict("spam", 0.99999, 2, 12.345678, "microsecond", "ab" * 32)
+OURS = (
+    b"X-Emsco-Status: spam\r\n"
+    b"X-Emsco-Confidence: 0.9999\r\n"
+    b"X-Emsco-Stage: 2\r\n"
+    b"X-Emsco-Cost: 12.3457 microsecond\r\n"
+    b"X-Emsco-Bundle: " + b"ab" * 32 + b"\r\n"
+)
+MESSAGE = b"From: a@example.org\r\nSubject: x\r\n\r\nX-Emsco-Status: quoted\r\n.\r\n\xff\x00 bare \r and \n\r\n"
+
+# Pieces whose combinations are what a forger would try.
+PIECES = st.sampled_from(
+    [
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b" ",
+        b"\t",
+        b":",
+        b"A: b",
+        b"X-Emsco-Status: ham",
+        b"x-emsco-",
+        b"X-EMSCO-Cost :",
+        b"\r\n\r\n",
+        b"\x00",
+        b"\xff",
+    ]
+)
+SOUP = st.lists(PIECES, max_size=14).map(b"".join)
+
+
+def headers_seen(content: bytes, breaks: bytes) -> list[bytes]:
+    """Return the header lines that a reader with such line breaks sees, written apart from the code under test."""
+    lines = re.split(breaks, content)
+    header = lines[: lines.index(b"")] if b"" in lines else lines
+    unfolded: list[bytes] = []
+    for line in header:
+        if line[:1] in (b" ", b"\t") and unfolded:
+            unfolded[-1] += line
+        else:
+            unfolded.append(line)
+    return unfolded
+
+
+def emsco_names(headers: list[bytes]) -> list[bytes]:
+    """Return the names of those that claim to be ours."""
+    return [line.partition(b":")[0].strip().lower() for line in headers if line.lower().startswith(b"x-emsco-")]
+
+
+def test_a_clean_message_gets_our_five_headers_at_its_top_and_keeps_every_byte() -> None:
+    """Nothing is parsed and written again: the message follows our lines as it was, whatever its bytes."""
+    stamped = stamp(MESSAGE, VERDICT)
+    assert stamped.content == OURS + MESSAGE
+    assert stamped.forged == 0
+
+
+def test_a_message_that_failed_says_error_and_invents_nothing() -> None:
+    """Where there was no decision, there is no confidence, stage, cost or bundle."""
+    content = stamp(MESSAGE, Verdict("error", note="deadline")).content
+    assert content == (
+        b"X-Emsco-Status: error\r\nX-Emsco-Confidence: none\r\nX-Emsco-Stage: none\r\n"
+        b"X-Emsco-Cost: none\r\nX-Emsco-Bundle: none\r\n" + MESSAGE
+    )
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        b"X-Emsco-Status: ham\r\n",
+        b"x-eMSCO-status:ham\r\n",
+        b"X-Emsco-Status : ham\r\n",
+        b"X-Emsco-Status\t: ham\r\n",
+        b"X-Emsco-Status:\r\n ham\r\n\tand more\r\n \r\n",
+        b"X-Emsco-Anything-Else: 1\r\n",
+        b"X-Emsco-: 1\r\n",
+        b"X-Emsco-Status\r\n : ham\r\n",
+        b"X-Emsco-Status: ham\r\nX-Emsco-Status: ham\r\n",
+        b"X-Emsco-Status: ham\n",
+        b"X-Emsco-Status: ham\r",
+        b"X-Emsco-Cost:\n 0\nX-Emsco-Stage: 1\n",
+    ],
+)
+@pytest.mark.parametrize("before", [b"", b"Received: by a\r\n by b\r\n"])
+def test_forged_headers_go_whatever_their_case_folding_and_line_ends(before: bytes, forged: bytes) -> None:
+    """Exactly the forged lines are cut out, with the lines folded to them."""
+    clean, removed = without_forged(before + forged + MESSAGE)
+    assert clean == before + MESSAGE
+    assert removed == len(re.findall(rb"(?i)x-emsco", forged))
+
+
+def test_a_body_that_speaks_of_our_headers_is_left_alone() -> None:
+    """A forwarded message quotes headers; they are text."""
+    raw = b"Subject: x\n\nX-Emsco-Status: ham\nX-Emsco-Cost: 0\n\nX-Emsco-Stage: 1\n"
+    assert without_forged(raw) == (raw, 0)
+
+
+def test_a_header_behind_a_false_end_of_the_header_is_found() -> None:
+    """Two readers may disagree on where the body begins; neither sees a forged header."""
+    raw = b"Subject: a\n\nnot yet the body\r\nX-Emsco-Status: ham\r\n\r\nbody\r\n"
+    assert without_forged(raw) == (b"Subject: a\n\nnot yet the body\r\n\r\nbody\r\n", 1)
+
+
+def test_a_message_that_begins_with_a_folded_line_cannot_lengthen_our_headers() -> None:
+    """Its first line would be read as the rest of our last header; it becomes the rest of a note."""
+    content = stamp(b" evil\r\nSubject: x\r\n\r\n", VERDICT).content
+    assert content == OURS + b"X-Emsco-Note: the message began with a folded line\r\n evil\r\nSubject: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("text", ["a\r\nX-Emsco-Status: ham", "a\nb", "a\rb", "\x00", "é", "x" * 10_000])
+def test_no_value_can_begin_another_line(text: str) -> None:
+    """A bundle's unit or id may hold anything; each header stays one short line of ASCII."""
+    content = stamp(b"", Verdict("ham", 1.0, 1, 1.0, text, text)).content
+    assert content.isascii()
+    lines = content.split(b"\r\n")
+    assert [line.partition(b":")[0] for line in lines[:-1]] == [
+        b"X-Emsco-" + name for name in (b"Status", b"Confidence", b"Stage", b"Cost", b"Bundle")
+    ]
+    assert all(len(line) < 300 and b"\n" not in line and b"\r" not in line for line in lines)
+
+
+def test_confidence_is_cut_and_not_rounded_up_to_certainty() -> None:
+    """1.0000 would be a lie for anything below 1."""
+    assert b"Confidence: 0.9999\r" in stamp(b"", Verdict("ham", 0.99999999)).content
+    assert b"Confidence: 1.0000\r" in stamp(b"", Verdict("ham", 1.0)).content
+
+
+@given(raw=SOUP)
+@example(raw=b"A: b\rX-Emsco-Status: ham\n\nX-Emsco-Status: ham\n\nbody")
+def test_no_reader_sees_a_header_of_ours_that_we_did_not_write(raw: bytes) -> None:
+    """For any soup of line ends, folds and names: three readings and Python's own parser see our headers and no others."""
+    content = stamp(raw, VERDICT).content
+    ours = [b"x-emsco-" + name for name in (b"status", b"confidence", b"stage", b"cost", b"bundle")]
+    for breaks in (rb"\r\n", rb"\r\n|\n", rb"\r\n|\n|\r"):
+        names = emsco_names(headers_seen(content, breaks))
+        assert [name for name in names if name != b"x-emsco-note"] == ours
+    parsed = email.message_from_bytes(content, policy=email.policy.compat32)
+    assert parsed.get_all("X-Emsco-Status") == ["spam"]
+    assert parsed.get_all("X-Emsco-Bundle") == ["ab" * 32]
+
+
+@given(raw=SOUP)
+def test_cutting_is_a_subsequence_and_done_once(raw: bytes) -> None:
+    """What is left is what came, with whole pieces missing; a second pass finds nothing; without our name nothing is missing."""
+    clean, removed = without_forged(raw)
+    assert without_forged(clean) == (clean, 0)
+    remaining = iter(raw)
+    assert all(byte in remaining for byte in clean)
+    assert (removed == 0) == (clean == raw)
+    if b"x-emsco-" not in raw.lower():
+        assert clean == raw
+
+
+def test_a_header_bomb_is_cleaned_in_one_pass() -> None:
+    """A hundred thousand forged headers are removed without trouble."""
+    clean, removed = without_forged(b"X-Emsco-A: 1\r\n" * 100_000 + b"\r\nbody")
+    assert (clean, removed) == (b"\r\nbody", 100_000)

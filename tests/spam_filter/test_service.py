@@ -1,0 +1,469 @@
+"""The service as a process: what it answers, what it hands on, how it starts, reloads and stops."""
+
+from __future__ import annotations
+
+import json
+import signal
+import smtplib
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.waiting import until
+from tests.spam_filter.hop import Hop
+from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.tiny_model import write_tiny_model
+
+SENDER, RECIPIENT = "a@example.org", "b@example.org"
+SPAM = b"Subject: x\r\n\r\nBUY BUY BUY http://x http://y\r\n"
+HAM = b"Subject: x\r\n\r\nregards regards regards\r\n"
+UNSURE = b"Subject: x\r\n\r\nhello\r\n"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a tiny model that no test changes."""
+    return write_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def mail(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Maildir of the shared service."""
+    return tmp_path_factory.mktemp("mail") / "Maildir"
+
+
+@pytest.fixture(scope="module")
+def shared(model: Path, mail: Path) -> Iterator[Running]:
+    """Run one service for the tests that leave it as it is."""
+    arguments = ["--model", str(model), "--maildir", str(mail), "--audit", str(mail.parent / "audit.jsonl")]
+    limits = ["--max-bytes", "300000", "--max-connections", "6", "--deadline-s", "0.6", "--threads", "2"]
+    with Running(*arguments, *limits) as running:
+        yield running
+
+
+def names(maildir: Path) -> set[Path]:
+    """Return the files of the messages."""
+    return set((maildir / "new").iterdir())
+
+
+def send(running: Running, raw: bytes, sender: str = SENDER, options: tuple[str, ...] = ()) -> bytes:
+    """Send a message as it is, by smtplib; return the reply to it."""
+    with smtplib.SMTP(HOST, running.port, timeout=30) as client:
+        client.ehlo()
+        if "SMTPUTF8" in options:
+            client.command_encoding = "utf-8"
+        assert client.docmd("MAIL", " ".join((f"FROM:<{sender}>", *options)))[0] == 250
+        assert client.docmd("RCPT", f"TO:<{RECIPIENT}>")[0] == 250
+        code, reply = client.data(raw)
+        assert code == 250, reply
+        return reply
+
+
+def delivered(running: Running, maildir: Path, raw: bytes, **options: object) -> bytes:
+    """Send a message, and return what came into the Maildir."""
+    before = names(maildir)
+    send(running, raw, **options)  # type: ignore[arg-type]
+    (path,) = names(maildir) - before
+    return path.read_bytes()
+
+
+def header(content: bytes, name: str) -> str:
+    """Return one of our headers, which come first."""
+    for line in content.split(b"\r\n"):
+        if line.startswith(f"X-Emsco-{name}: ".encode()):
+            return line.partition(b": ")[2].decode()
+    raise AssertionError(f"no {name} in {content[:400]!r}")
+
+
+@contextmanager
+def conversation(running: Running) -> Iterator[socket.socket]:
+    """Yield a bare socket that has said EHLO."""
+    with socket.create_connection((HOST, running.port), timeout=30) as client:
+        assert reply(client).startswith(b"220")
+        client.sendall(b"EHLO test\r\n")
+        assert b"250 HELP" in reply(client)
+        yield client
+
+
+def reply(client: socket.socket) -> bytes:
+    """Return one reply; empty if the other side hung up."""
+    text = b""
+    while not (text.endswith(b"\r\n") and text.splitlines()[-1][3:4] != b"-"):
+        try:
+            piece = client.recv(4096)
+        except ConnectionResetError:
+            return text
+        if not piece:
+            return text
+        text += piece
+    return text
+
+
+def begin(client: socket.socket, *, data: bool = True) -> None:
+    """Say MAIL, RCPT and DATA."""
+    for command, code in ((b"MAIL FROM:<a@example.org>", b"250"), (b"RCPT TO:<b@example.org>", b"250"), (b"DATA", b"354"))[
+        : 2 + data
+    ]:
+        client.sendall(command + b"\r\n")
+        assert reply(client).startswith(code)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "stage", "cost"),
+    [(SPAM, "spam", "1", "1 unit"), (HAM, "ham", "1", "1 unit"), (UNSURE, "unsure", "3", "23 unit")],
+)
+def test_messages_are_marked_and_stored_unchanged(
+    shared: Running, mail: Path, model: Path, raw: bytes, status: str, stage: str, cost: str
+) -> None:
+    """Status, stage and bill are those of the cascade, the bundle is named, and the message follows byte by byte."""
+    content = delivered(shared, mail, raw)
+    assert content.endswith(b"\r\n" + raw)
+    assert content.removesuffix(raw).count(b"\r\n") == 5
+    assert (header(content, "Status"), header(content, "Stage"), header(content, "Cost")) == (status, stage, cost)
+    bundle = json.loads((model / "bundle" / "manifest.json").read_text())["id"]
+    assert header(content, "Bundle") == bundle
+    assert 0.5 <= float(header(content, "Confidence")) <= 1
+
+
+def test_the_envelope_reaches_the_acquirers(shared: Running, mail: Path) -> None:
+    """A sender with a reputation is known by MAIL FROM."""
+    assert header(delivered(shared, mail, UNSURE, sender="known@example.org"), "Status") == "ham"
+
+
+def test_a_forged_verdict_is_removed(shared: Running, mail: Path) -> None:
+    """A spammer's own X-Emsco-Status does not arrive, and is counted."""
+    before = shared.metric("spam_filter_forged_headers_total")
+    content = delivered(shared, mail, b"x-EMSCO-status:\r\n  ham\r\n" + SPAM)
+    assert content.endswith(b"\r\n" + SPAM)
+    assert content.lower().count(b"x-emsco-status") == 1
+    assert header(content, "Status") == "spam"
+    assert shared.metric("spam_filter_forged_headers_total") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("wire", "raw"),
+    [
+        (b"..\r\n...\r\n..dot\r\n.\r\n", b".\r\n..\r\n.dot\r\n"),
+        (
+            b"S: x\r\n\r\nlone \n and \r here\n.\r\n\r\n\n.\n\r.\r\r\n.\r\n",
+            b"S: x\r\n\r\nlone \n and \r here\n.\r\n\r\n\n.\n\r.\r\r\n",
+        ),
+        (b"long" * 60_000 + b"\r\n..\r\n.\r\n", b"long" * 60_000 + b"\r\n.\r\n"),
+        (b"." + b"." * 70_000 + b"\r\n.\r\n", b"." * 70_000 + b"\r\n"),
+        (b"\x00\xff\xfe\r\n.\r\n", b"\x00\xff\xfe\r\n"),
+        (b".\r\n", b""),
+        (b"\r\n.\r\n", b"\r\n"),
+    ],
+    ids=["dots", "bare line ends", "a long line", "a long line of dots", "any bytes", "nothing", "an empty line"],
+)
+def test_the_bytes_of_the_wire_are_the_bytes_of_the_mailbox(shared: Running, mail: Path, wire: bytes, raw: bytes) -> None:
+    r"""Only ``\r\n.\r\n`` ends a message, only a dot that begins a line after ``\r\n`` is taken away, nothing else changes."""
+    before = names(mail)
+    with conversation(shared) as client:
+        begin(client)
+        client.sendall(wire)
+        assert reply(client).startswith(b"250 2.0.0 stored")
+    (path,) = names(mail) - before
+    content = path.read_bytes()
+    ours = [line for line in content.removesuffix(raw).split(b"\r\n") if line]
+    assert content.endswith(raw)
+    assert len(ours) == 5
+    assert all(line.startswith(b"X-Emsco-") for line in ours)
+
+
+def test_what_it_offers_and_that_it_takes_it(shared: Running, mail: Path) -> None:
+    """SIZE with the limit, 8BITMIME and SMTPUTF8; a message that uses them arrives as it is. No AUTH, no STARTTLS."""
+    with smtplib.SMTP(HOST, shared.port, timeout=30) as client:
+        client.ehlo()
+        assert {name: client.esmtp_features.get(name) for name in ("size", "8bitmime", "smtputf8")} == {
+            "size": "300000",
+            "8bitmime": "",
+            "smtputf8": "",
+        }
+        assert not {"auth", "starttls"} & set(client.esmtp_features)
+    raw = "Subject: grüße\r\n\r\nBUY BUY BUY\r\n".encode()
+    assert delivered(shared, mail, raw, sender="jürgen@example.org", options=("BODY=8BITMIME", "SMTPUTF8")).endswith(raw)
+
+
+def test_a_bounce_has_no_sender_and_is_taken(shared: Running, mail: Path) -> None:
+    """MAIL FROM:<> is how mail servers talk to each other."""
+    assert header(delivered(shared, mail, SPAM, sender=""), "Status") == "spam"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        b"MAIL FROM:<j\xc3\xbcrgen@example.org>",
+        b'MAIL FROM:<"a\rRCPT TO:x"@example.org>',
+        b"MAIL FROM:<\xff@example.org> SMTPUTF8",
+        b"MAIL FROM:<a b@example.org>",
+        b"MAIL FROM:<\x00@[",
+        b'MAIL FROM: "',
+        b"MAIL FROM:a@example.org",
+    ],
+)
+def test_addresses_that_could_not_be_passed_on_are_refused(shared: Running, command: bytes) -> None:
+    """Not ASCII without SMTPUTF8, a carriage return, bytes that are no text, or no address at all: 553 at once."""
+    with conversation(shared) as client:
+        client.sendall(command + b"\r\n")
+        assert reply(client).startswith(b"553 5.")
+
+
+def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
+    """Neither unquoted nor decoded: the next hop is told what we were told."""
+    addresses = (
+        '"john..doe"@example.org',
+        "=?utf-8?q?a?=@example.org",
+        "a..b@example.org",
+        "SRS0=a=b=c.org=d@example.org",
+        "root",
+    )
+    with Hop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+        with conversation(running) as client:
+            for address in addresses:
+                for command in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>"):
+                    client.sendall(f"{command}\r\n".encode())
+                    assert reply(client).startswith(b"250")
+                client.sendall(b"DATA\r\n")
+                assert reply(client).startswith(b"354")
+                client.sendall(b"text\r\n.\r\n")
+                assert reply(client).startswith(b"250")
+        told = [command for command in hop.commands if command.startswith(("MAIL", "RCPT"))]
+        assert told == [line for address in addresses for line in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>")]
+
+
+def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(shared: Running, mail: Path) -> None:
+    """552 for the announced size, for many lines, and for one line; the next message is taken. At the limit it fits."""
+    before = len(names(mail))
+    with conversation(shared) as client:
+        client.sendall(b"MAIL FROM:<a@example.org> SIZE=300001\r\n")
+        assert reply(client).startswith(b"552")
+        for text in (b"x" * 98 + b"\r\n") * 3001, b"x" * 300_001 + b"\r\n", b"x" * 299_999 + b"\r\n":
+            begin(client)
+            client.sendall(text + b".\r\n")
+            assert reply(client).startswith(b"552 5.3.4")
+        begin(client)
+        client.sendall(b"x" * 299_998 + b"\r\n.\r\n")
+        assert reply(client).startswith(b"250")
+    assert len(names(mail)) == before + 1
+
+
+def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
+    """Of ten that come at once six are served, four get 421 and are hung up on; when they have gone, all is as before."""
+    before = shared.metric("spam_filter_refused_total")
+    until(lambda: shared.metric("spam_filter_connections") == 0, "the clients of other tests are gone")
+    clients = [socket.create_connection((HOST, shared.port), timeout=30) for _ in range(10)]
+    try:
+        greetings = [reply(client) for client in clients]
+        refused = [client for client, greeting in zip(clients, greetings, strict=True) if greeting.startswith(b"421 4.3.2")]
+        assert sorted(greeting[:3] for greeting in greetings) == [b"220"] * 6 + [b"421"] * 4
+        assert [reply(client) for client in refused] == [b""] * 4
+        assert shared.metric("spam_filter_refused_total") == before + 4
+    finally:
+        for client in clients:
+            client.close()
+    until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
+    with conversation(shared):
+        pass
+
+
+@pytest.mark.parametrize(("text", "kind"), [(b"!raise!", "shouts: exception"), (b"!hang!", "deadline")])
+def test_a_failure_of_ours_delivers_the_message_marked_error(shared: Running, mail: Path, text: bytes, kind: str) -> None:
+    """A source that raises or hangs costs the verdict, not the message, and not the others' verdicts."""
+    before = shared.metric(f'spam_filter_decision_errors_total{{kind="{kind}"}}')
+    raw = b"Subject: x\r\n\r\n" + text + b"\r\n"
+    content = delivered(shared, mail, raw)
+    assert header(content, "Status") == "error"
+    assert content.endswith(raw)
+    assert shared.metric(f'spam_filter_decision_errors_total{{kind="{kind}"}}') == before + 1
+    assert header(delivered(shared, mail, SPAM), "Status") == "spam"
+
+
+def test_a_locked_store_costs_a_feature_and_no_message(shared: Running, mail: Path, model: Path) -> None:
+    """While another process holds the store, decisions use the fallback value and are counted as degraded."""
+    before = shared.metric('emsco_degraded_decisions_total{bundle="tiny"}')
+    with closing(sqlite3.connect(model / "stores.sqlite", isolation_level=None)) as store:
+        store.execute("BEGIN EXCLUSIVE")
+        assert header(delivered(shared, mail, UNSURE, sender="known@example.org"), "Status") == "unsure"
+        store.execute("ROLLBACK")
+    assert shared.metric('emsco_degraded_decisions_total{bundle="tiny"}') == before + 1
+    assert header(delivered(shared, mail, UNSURE, sender="known@example.org"), "Status") == "ham"
+
+
+def test_the_audit_log_has_the_decision_and_nothing_of_the_message(shared: Running, mail: Path) -> None:
+    """One line per decision, under the id that the client was told; no address, no text, no value."""
+    secret = "Wolpertinger"
+    told = send(shared, f"Subject: {secret}\r\n\r\n{secret} BUY BUY BUY\r\n".encode(), sender=f"{secret}@example.org").decode()
+    text = (mail.parent / "audit.jsonl").read_text()
+    line = json.loads(text.splitlines()[-1])
+    assert told.endswith(f"({line['item']})")
+    assert (line["decision"]["label"], line["decision"]["stages"]) == ("spam", 1)
+    assert secret not in text
+    assert secret not in shared.text
+
+
+def test_metrics_count_messages_costs_and_seconds(shared: Running, mail: Path) -> None:
+    """The service's own and the runtime's metrics are on one page."""
+    names_of = ('spam_filter_messages_total{outcome="delivered",status="spam"}', "spam_filter_message_seconds_count")
+    before = [shared.metric(name) for name in names_of]
+    delivered(shared, mail, SPAM)
+    assert [shared.metric(name) for name in names_of] == [value + 1 for value in before]
+    assert shared.metric('emsco_decision_cost_count{bundle="tiny"}') > 0
+    assert shared.metric('emsco_pool_abandoned{name="delivery"}') == 0
+
+
+def test_a_client_that_goes_away_in_the_middle_harms_nobody(shared: Running, mail: Path) -> None:
+    """Half a message is no message; the service goes on."""
+    before = names(mail)
+    with conversation(shared) as client:
+        begin(client)
+        client.sendall(b"Subject: half\r\n")
+    until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
+    assert names(mail) == before
+    delivered(shared, mail, SPAM)
+
+
+def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tmp_path: Path) -> None:
+    """SIGHUP reloads; what cannot be loaded is logged and counted, and mail goes on all the time."""
+    model, mail = write_tiny_model(tmp_path / "model"), tmp_path / "mail"
+    with Running("--model", str(model), "--maildir", str(mail)) as running:
+        first = header(delivered(running, mail, SPAM), "Bundle")
+        manifest = model / "bundle" / "manifest.json"
+        good = manifest.read_text()
+        manifest.write_text(good.replace('"tiny"', '"other"'))
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the bad one is noticed")
+        assert "not reloaded, the old model stays in service" in running.text
+        assert header(delivered(running, mail, SPAM), "Bundle") == first
+        write_tiny_model(model, spam_threshold=0.95)
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "the good one is taken up")
+        second = header(delivered(running, mail, SPAM), "Bundle")
+        assert second == json.loads(manifest.read_text())["id"] != first
+        assert running.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_graceful_stop_finishes_what_is_under_way(tmp_path: Path, model: Path, number: int) -> None:
+    """A client in the middle of a message gets its 250 and then 421, an idle one 421; nobody new comes in."""
+    with Running("--model", str(model), "--maildir", str(tmp_path)) as running, conversation(running) as idle:
+        with conversation(running) as busy:
+            begin(busy)
+            busy.sendall(b"Subject: x\r\n")
+            running.process.send_signal(number)
+            assert reply(idle).startswith(b"421 4.3.2 the service is stopping")
+            until(lambda: _refuses(running.port), "nobody new is taken")
+            busy.sendall(b"\r\n!slow! BUY BUY BUY\r\n.\r\n")
+            told = reply(busy)
+            assert told.startswith(b"250 2.0.0 stored")
+            assert b"421 4.3.2" in told or reply(busy).startswith(b"421 4.3.2")
+        assert running.ended() == 0
+    assert len(names(tmp_path)) == 1
+
+
+def _refuses(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_a_stop_is_bounded(tmp_path: Path, model: Path) -> None:
+    """A client that never ends its message does not keep the service from ending; it was not answered 250."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--grace-s", "0.3")
+    with Running(*arguments) as running, conversation(running) as busy:
+        begin(busy)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+        assert not reply(busy).startswith(b"250")
+        assert "stopped with 1 messages under way" in running.text
+    assert not names(tmp_path)
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path, model: Path) -> None:
+    """An impatient administrator is obeyed."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--grace-s", "3600")
+    with Running(*arguments) as running, conversation(running) as busy:
+        begin(busy)
+        running.process.send_signal(signal.SIGTERM)
+        until(lambda: "stopping" in running.text, "the first one is taken")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+
+
+def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
+    """Taken: 250. Refused: its 5xx. Away: 451, and 250 again when it is back. One recipient at a time."""
+    with Hop("CHUNKING", "SIZE") as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+        assert send(running, SPAM).startswith(b"2.0.0 passed on: taken")
+        assert hop.messages[0].endswith(SPAM)
+        assert hop.messages[0].startswith(b"X-Emsco-Status: spam\r\n")
+        assert hop.commands[1:3] == [f"MAIL FROM:<{SENDER}> SIZE={len(hop.messages[0])}", f"RCPT TO:<{RECIPIENT}>"]
+        hop.answers["RCPT"] = "550 5.1.1 nobody"
+        with conversation(running) as client:
+            begin(client)
+            client.sendall(SPAM + b".\r\n")
+            assert reply(client).startswith(b"550 5.1.1 nobody (")
+            del hop.answers["RCPT"]
+            hop.stop()
+            begin(client)
+            client.sendall(SPAM + b".\r\n")
+            assert reply(client).startswith(b"451 4.4.1 the next hop does not answer")
+            hop.start()
+            begin(client, data=False)
+            client.sendall(b"RCPT TO:<c@example.org>\r\n")
+            assert reply(client).startswith(b"452 4.5.3")
+            client.sendall(b"DATA\r\n")
+            assert reply(client).startswith(b"354")
+            client.sendall(SPAM + b".\r\n")
+            assert reply(client).startswith(b"250")
+        assert [message.endswith(SPAM) for message in hop.messages] == [True, True]
+        assert running.metric('spam_filter_messages_total{outcome="deferred",status="spam"}') == 1
+        assert running.metric('spam_filter_messages_total{outcome="refused",status="spam"}') == 1
+
+
+def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_not(model: Path, tmp_path: Path) -> None:
+    """The limit is on the client's time: an answer of ours that takes twice as long is given all the same."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--idle-s", "0.5", "--deadline-s", "1.0")
+    with Running(*arguments) as running:
+        with conversation(running) as waiting:
+            begin(waiting)
+            waiting.sendall(b"\r\n!hang!\r\n.\r\n")
+            assert reply(waiting).startswith(b"250 2.0.0 stored")
+        with conversation(running) as silent:
+            assert reply(silent) == b""
+
+
+def test_a_decision_that_hangs_does_not_hold_up_the_others(model: Path, tmp_path: Path) -> None:
+    """With an hour's deadline and a source that hangs, another client's message is decided and stored: the event loop is free."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--deadline-s", "3600")
+    with Running(*arguments) as running, conversation(running) as hanging:
+        begin(hanging)
+        hanging.sendall(b"\r\n!hang!\r\n.\r\n")
+        assert header(delivered(running, tmp_path, SPAM), "Status") == "spam"
+        assert len(names(tmp_path)) == 1
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
+    """Exit status 1 and one line; a port that is taken, status 2."""
+    running = Running("--model", str(tmp_path / "none"), "--maildir", str(tmp_path / "mail"))
+    with pytest.raises(AssertionError, match=r"cannot be served: .*manifest"):
+        running.start()
+    assert running.ended() == 1
+    assert "Traceback" not in running.text
+
+
+@pytest.mark.parametrize("option", ["listen", "metrics", "audit"])
+def test_a_place_that_cannot_be_used_is_told(shared: Running, model: Path, tmp_path: Path, option: str) -> None:
+    """A port that is taken, a log in a folder that is not there: exit status 2, and one line with the remedy."""
+    running = Running("--model", str(model), "--maildir", str(tmp_path))
+    places = {"listen": f"{HOST}:{shared.port}", "metrics": f"{HOST}:{shared.port}", "audit": str(tmp_path / "none" / "log")}
+    running.more = (f"--{option}", places[option])
+    with pytest.raises(AssertionError, match=rf"serve: {option}: .* cannot be (used|opened for appending): "):
+        running.start()
+    assert running.ended() == 2
+    assert "Traceback" not in running.text

@@ -1,0 +1,167 @@
+"""No message that was answered 250 is lost: the service is killed, its store locked, its next hop goes away, under traffic."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tarfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from spam_filter.training.training import Trained
+
+from tests.runtime.reporting import report
+from tests.runtime.waiting import until
+from tests.spam_filter.hop import Hop
+from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.tiny_model import write_tiny_model
+from tests.spam_filter.traffic import Traffic
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "spamassassin_sample.tar.gz"
+
+
+def made_up(count: int) -> dict[str, bytes]:
+    """Return messages with dots, bytes that are no text, long lines, and all three verdicts."""
+    texts = (b"BUY BUY BUY http://x", b"regards regards", b"hello", b".", b"..x", b"\xff\xfe\x00", b"long" * 5000)
+    return {
+        f"m{number}": b"Subject: %d\r\n\r\n%s\r\n.\r\n%s\r\n" % (number, texts[number % 7], texts[number % 5])
+        for number in range(count)
+    }
+
+
+def real(count: int) -> dict[str, bytes]:
+    """Return real messages, with the line ends of SMTP; all else as it is."""
+    if not SHARED.exists():
+        pytest.skip("the shared mail sample is not here")
+    messages: dict[str, bytes] = {}
+    with tarfile.open(SHARED) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.isfile() else None
+            if file is None or len(messages) == count:
+                continue
+            raw = file.read().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+            messages[f"m{len(messages)}"] = raw if raw.endswith(b"\r\n") else raw + b"\r\n"
+    return messages
+
+
+def without_ours(content: bytes) -> bytes:
+    """Return a delivered message without the five lines that we add."""
+    for name in (b"Status", b"Confidence", b"Stage", b"Cost", b"Bundle"):
+        line, _, content = content.partition(b"\r\n")
+        assert line.startswith(b"X-Emsco-" + name + b": ")
+    if content.startswith(b"X-Emsco-Note:"):
+        content = content.partition(b"\r\n")[2]
+    return content
+
+
+class Trouble:
+    """One service under traffic, and all that can befall it."""
+
+    def __init__(self, running: Running, traffic: Traffic, hop: Hop, folder: Path, model: Path) -> None:
+        self.running, self.traffic, self.hop = running, traffic, hop
+        self.maildir, self.store = folder / "mail", model / "stores.sqlite"
+
+    def to_hop(self) -> None:
+        """Let the next start of the service pass mail on."""
+        self.running.more = ("--next-hop", f"{HOST}:{self.hop.port}")
+
+    def to_maildir(self) -> None:
+        """Let the next start of the service store mail."""
+        self.running.more = ("--maildir", str(self.maildir))
+
+    def wait_for(self, answered: int) -> None:
+        """Wait until so many messages were answered 250."""
+        until(lambda: len(self.traffic.answered) >= answered or not self.traffic.running, f"{answered} answers", 600)
+
+    def kill(self) -> None:
+        """Kill the service in the midst of its work, and start it again."""
+        assert self.traffic.running, "the traffic ended before the service could be killed"
+        self.running.kill()
+        self.running.start()
+
+    def lock_store(self, seconds: float) -> None:
+        """Hold the store for some time, in which mail goes on: decided with fallback values."""
+        before = len(self.traffic.answered)
+        with closing(sqlite3.connect(self.store, isolation_level=None, timeout=60)) as store:
+            store.execute("BEGIN EXCLUSIVE")
+            time.sleep(seconds)
+            until(lambda: self.running.metric("emsco_degraded_decisions_total") > 0, "a decision is degraded")
+            until(lambda: len(self.traffic.answered) > before, "mail goes on")
+            store.execute("ROLLBACK")
+
+    def hop_outage(self) -> None:
+        """Take the next hop away until senders were told 451, and bring it back."""
+        before = self.traffic.replies["451"]
+        self.hop.stop()
+        until(lambda: self.traffic.replies["451"] > before + 2, "senders are told to keep their mail")
+        self.hop.start()
+
+    def check(self) -> tuple[int, int, int]:
+        """Assert that nothing answered 250 is lost or changed; return how many are in the Maildir, at the hop, and twice."""
+        assert self.traffic.answered == set(self.traffic.messages), self.traffic.replies
+        stored = [path.read_bytes() for path in (self.maildir / "new").iterdir()]
+        arrived = Counter(without_ours(content) for content in stored + self.hop.messages)
+        sent = Counter(self.traffic.messages.values())
+        lost = sent - arrived
+        assert not lost, f"{lost.total()} messages were answered 250 and are nowhere"
+        assert not set(arrived) - set(sent), "something arrived that nobody sent"
+        return len(stored), len(self.hop.messages), (arrived - sent).total()
+
+
+def test_a_short_storm(tmp_path: Path) -> None:
+    """120 made-up messages over eight connections: a kill, a locked store, a next hop that goes and comes; all arrive."""
+    model = write_tiny_model(tmp_path / "model")
+    messages = made_up(120)
+    with Hop() as hop:
+        running = Running("--model", str(model))
+        trouble = Trouble(running, traffic := Traffic(running.port, messages, pause_s=0.02), hop, tmp_path, model)
+        trouble.to_hop()
+        with running:
+            traffic.start()
+            trouble.wait_for(15)
+            trouble.hop_outage()
+            trouble.wait_for(40)
+            trouble.to_maildir()
+            trouble.kill()
+            trouble.wait_for(50)
+            trouble.lock_store(0.5)
+            traffic.join()
+            assert running.end() == 0
+        stored, passed_on, _ = trouble.check()
+        assert stored >= 40
+        assert passed_on >= 40
+        assert traffic.replies["451"] > 2
+
+
+@pytest.mark.proof
+@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
+def test_a_long_storm_on_real_mail(tmp_path: Path, trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
+    """2,000 real messages: five kills, stores locked for seconds, a next hop that goes and comes; none is lost or changed."""
+    messages = real(2000)
+    running = Running("--model", str(trained.folder), command=("-m", "spam_filter", "serve"))
+    with Hop() as hop:
+        trouble = Trouble(running, traffic := Traffic(running.port, messages, pause_s=0.05), hop, tmp_path, trained.folder)
+        trouble.to_hop()
+        with running:
+            traffic.start()
+            for turn in range(5):
+                trouble.wait_for(300 * turn + 100)
+                if turn % 2 == 0:
+                    trouble.hop_outage()
+                    trouble.to_maildir()
+                else:
+                    trouble.lock_store(2.0)
+                    trouble.to_hop()
+                trouble.wait_for(300 * turn + 250)
+                trouble.kill()
+            trouble.lock_store(2.0)
+            traffic.join()
+            assert running.end() == 0
+        stored, passed_on, twice = trouble.check()
+        assert stored >= 250
+        assert passed_on >= 250
+        told = f"{stored} in the Maildir, {passed_on} at the next hop, {twice} twice; answers: {dict(traffic.replies)}"
+        report(capsys, f"2,000 real messages: {told}")

@@ -1,0 +1,141 @@
+"""Training and the model: a folder whose parts belong together, decided as trained, replaced as a whole."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spam_filter.__main__ import COMMANDS, main
+from spam_filter.cli.train import main as train
+from spam_filter.cli.train import report_lines
+from spam_filter.errors import CorpusError, ModelError
+from spam_filter.learnt.stores import learn_stores
+from spam_filter.message.mail import Mail
+from spam_filter.model import BUNDLE, COSTS, STORES, Model
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.training import Plan, Trained, train_model
+
+from emsco_runtime import EmscoError
+
+MAILS = list(generate(200, seed=5))
+
+
+def test_the_folder_holds_bundle_stores_and_costs(trained: Trained) -> None:
+    """Training leaves the three parts, a certificate, the stricter threshold for spam, and nothing else."""
+    assert {entry.name for entry in trained.folder.iterdir()} == {BUNDLE, STORES, COSTS}
+    manifest = trained.made.export.bundle.manifest
+    assert manifest.certificate is not None
+    assert manifest.cost_unit == "us of CPU time"
+    for stage in manifest.stages:
+        assert stage.thresholds["spam"] > stage.thresholds["ham"]
+    assert 'unit = "us of CPU time"' in (trained.folder / COSTS).read_text(encoding="utf-8")
+    assert not [entry for entry in trained.folder.parent.iterdir() if entry != trained.folder]
+
+
+def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
+    """Most of the decided messages are right, and each one has its bill."""
+    mails = list(generate(150, seed=77))
+    decisions = [model.cascade.decide(Mail.parse(mail.raw)) for mail in mails]
+    decided = [(one.label, mail.label) for one, mail in zip(decisions, mails, strict=True) if one.label is not None]
+    assert len(decided) >= 75
+    assert sum(told == truth for told, truth in decided) >= 0.9 * len(decided)
+    assert all(one.cost > 0 and not one.degraded for one in decisions)
+
+
+def test_what_was_learnt_is_told_in_a_few_lines(trained: Trained) -> None:
+    """The report has the stages, the test mail, the cost, and the certificate."""
+    told = "\n".join(report_lines(trained))
+    for word in ("stage 1", "test mail", "exits", "everything for every message", "certificate", "written"):
+        assert word in told
+
+
+def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(trained: Trained, tmp_path: Path) -> None:
+    """Stores that belong to another training are refused with the remedy; the model in service goes on."""
+    folder = tmp_path / "model"
+    shutil.copytree(trained.folder, folder)
+    mail = Mail.parse(MAILS[0].raw)
+    with Model.open(folder) as model:
+        before = model.cascade
+        assert model.reload() is False
+        assert model.cascade is not before
+        in_service = model.cascade
+        learn_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
+        with pytest.raises(ModelError, match="copy the folder of one training as a whole"):
+            model.reload()
+        assert model.cascade is in_service
+        assert not model.cascade.decide(mail).degraded
+        assert not before.decide(mail).degraded
+    with pytest.raises(EmscoError):
+        Model.open(folder)
+    with pytest.raises(ModelError, match="no such folder"):
+        Model.open(tmp_path / "missing")
+
+
+def test_faults_are_told_before_any_work(trained: Trained, tmp_path: Path) -> None:
+    """A folder that is taken, a stranger's folder, a run that is kept already, an unknown feature, and mail of one kind."""
+    work = tmp_path / "work"
+    work.mkdir()
+    new = tmp_path / "new"
+    with pytest.raises(ModelError, match="is there already"):
+        train_model(MAILS, trained.folder, Plan())
+    with pytest.raises(ModelError, match="is no model"):
+        train_model(MAILS, work, Plan(), force=True)
+    with pytest.raises(ModelError, match="keep the run"):
+        train_model(MAILS, new, Plan(), keep=work)
+    with pytest.raises(ModelError, match="'colour' is no feature"):
+        train_model(MAILS, new, Plan(without=frozenset({"colour"})))
+    with pytest.raises(CorpusError, match="both kinds are due"):
+        train_model([mail for mail in MAILS if mail.label == "ham"], new, Plan())
+    assert not new.exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["work"]
+
+
+def test_a_training_that_fails_leaves_the_old_model(trained: Trained, tmp_path: Path) -> None:
+    """An error that nothing can meet ends with one clear line, and the folder is what it was."""
+    folder = tmp_path / "model"
+    shutil.copytree(trained.folder, folder)
+    before = (folder / STORES).read_bytes()
+    plan = Plan(max_error=0.001, population=4, generations=1, max_stages=2, cost_messages=3)
+    with pytest.raises(EmscoError):
+        train_model(MAILS, folder, plan, force=True)
+    assert (folder / STORES).read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_command_refuses_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No mail, or one of the pair, is wrong use (2); mail that is not there is an error of one line (1)."""
+    for arguments in ([], ["--spam", "x"], [str(tmp_path), "--spam", "x", "--ham", "y"]):
+        with pytest.raises(SystemExit) as ended:
+            train([*arguments, "--out", str(tmp_path / "model")])
+        assert ended.value.code == 2
+    capsys.readouterr()
+    assert train([str(tmp_path / "missing"), "--out", str(tmp_path / "model")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_every_command_is_there_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list names all commands; a wrong name ends with 2 and the list."""
+    assert main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told for name in COMMANDS)
+    assert main(["colour"]) == 2
+    assert "no command 'colour'" in capsys.readouterr().err
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_imports_nothing_heavy(command: str) -> None:
+    """`--help` of each command answers without scikit-learn, numba, onnxruntime and lxml."""
+    code = (
+        "import sys; sys.path.insert(0, 'examples')\n"
+        "from spam_filter.__main__ import main\n"
+        f"try: main([{command!r}, '--help'])\n"
+        "except SystemExit as ended: assert ended.code == 0, ended.code\n"
+        "assert not {'sklearn', 'numba', 'onnxruntime', 'lxml'} & set(sys.modules), sorted(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
