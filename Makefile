@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 WHEEL_VENV := .venv-wheel
 WHEEL_READY := $(WHEEL_VENV)/.ready
 COMPILED := build/.compiled
+# What `make demo` shows: clinic, or mail.
+SHOW ?= clinic
 # Processes that run tests.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
@@ -23,8 +25,12 @@ $(READY): pyproject.toml emsco_runtime/__init__.py
 	@$(BIN)/python $(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train, export and decide on a small data set, and show what happens
+demo: $(READY)  ## train, export and decide on a small data set, and show what happens; SHOW=mail: a spam filter at work
+ifeq ($(SHOW),mail)
+	@$(MAKE) --no-print-directory -C examples/spam_filter demo
+else
 	@$(BIN)/emsco-demo --out build/demo
+endif
 
 test: $(READY)  ## every check
 	@$(MAKE) --no-print-directory --jobs=3 lint wheel $(COMPILED)
@@ -65,6 +71,7 @@ bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/exhaustive.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/nsl_kdd.py
+	$(BIN)/python benchmarks/spam_filter.py
 
 experiments: $(READY)  ## the long measurements of docs/experiments.md; needs the shared data, and an hour or two
 	$(BIN)/python benchmarks/landscapes.py
