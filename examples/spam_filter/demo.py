@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from emsco_runtime import read_bundle
-from emsco_runtime.cli._console import table
+from spam_filter.cli.console import columns
 from spam_filter.cli.generate import write_corpus
 from spam_filter.cli.train import report_lines
 from spam_filter.load.service_process import ServiceProcess
@@ -107,7 +107,7 @@ def _show_bill(trained: Trained, mails: Sequence[LabelledMail], delivered: Seque
     seen = Counter((mail.label, told.headers.get("x-emsco-status")) for mail, told in zip(mails, delivered, strict=True))
     statuses = [status for status in ("ham", "spam", "unsure", "error") if any(told == status for _, told in seen)]
     rows = [[f"in truth {label}", *(str(seen[label, status]) for status in statuses)] for label in ("ham", "spam")]
-    print("\n".join(f"   {line}" for line in table(["", *(f"marked {status}" for status in statuses)], rows).splitlines()))
+    print("\n".join(f"   {line}" for line in columns([["", *(f"marked {status}" for status in statuses)], *rows])))
     mean = sum(costs) / len(costs)
     print(f"\n   mean cost of a message   {mean:.0f} {manifest.cost_unit}")
     print(f"   everything for everyone  {full:.0f} {manifest.cost_unit}")

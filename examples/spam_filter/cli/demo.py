@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.cli._console import run_command
+from spam_filter.cli.console import run_command
 
 __all__ = ["main"]
 

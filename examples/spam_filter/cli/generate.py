@@ -7,7 +7,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.cli._console import CommandError, run_command
+from spam_filter.cli.console import run_command
 
 __all__ = ["main", "write_corpus"]
 
@@ -26,8 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _generate(out: Path, count: int, seed: int) -> None:
+    from spam_filter.errors import CorpusError  # noqa: PLC0415 - after the arguments: --help must answer at once
+
     if out.exists():
-        raise CommandError(f"{out} is there already: name a new folder")
+        raise CorpusError(f"{out} is there already: name a new folder")
     counts = write_corpus(out, count, seed)
     print(f"synthetic    {counts['ham']} ham and {counts['spam']} spam messages in {out}")
 

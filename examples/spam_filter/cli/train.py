@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emsco_runtime.cli._console import run_command
+from spam_filter.cli.console import run_command
 
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail

@@ -1,0 +1,46 @@
+"""What the commands share: one clear line when something cannot be done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+__all__ = ["columns", "run_command"]
+
+
+def run_command(name: str, work: Callable[[], None]) -> int:
+    """Run a command's work and return its exit status: 0 done, 1 it cannot be done, 130 interrupted.
+
+    Parameters
+    ----------
+    name
+        The command, for the message.
+    work
+        Does everything after the arguments were parsed.
+    """
+    from emsco_runtime import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
+
+    try:
+        work()
+    except (EmscoError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lay out text in columns: the first flush left, the others flush right.
+
+    Examples
+    --------
+    >>> columns([["", "spam"], ["in truth ham", "1"]])
+    ['              spam', 'in truth ham     1']
+    """
+    first, *others = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join([line[0].ljust(first), *(text.rjust(width) for text, width in zip(line[1:], others, strict=True))])
+        for line in lines
+    ]
