@@ -40,6 +40,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	MYPYPATH=examples $(BIN)/mypy --package spam_filter
 	$(BIN)/lint-imports
 
 # Once, before several processes would do it at the same time.
