@@ -71,10 +71,9 @@ def _parser() -> OneLineParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: a whole number, 1 or more, is due")
-    return number
+    return int(text)
 
 
 def _groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:

@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numba import njit
 
-from emsco_runtime._arrays import Floats
+from emsco_runtime._arrays import Array, Floats
 
-__all__ = ["corrected", "dot", "factored", "pack", "remember", "solve"]
+__all__ = ["corrected", "dot", "factored", "pack", "remember", "solve", "tile"]
 
 _FIRST_RIDGE = 1e-12
 # Sums may be regrouped: that is what lets loops run on several numbers at once.
@@ -50,14 +50,15 @@ def pack(
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_SUMS)
-def _tile(factor: Floats, i: int, j: int, out: Floats) -> None:  # pragma: no cover - compiled
-    """Fill `out` [4, 2] with the inner products of rows i to i + 3 with rows j and j + 1, up to column j.
+def tile(a: Array, i: int, j: int, count: int, out: Array) -> None:  # pragma: no cover - compiled
+    """Fill `out` [4, 2] with the inner products of rows i to i + 3 with rows j and j + 1, of their first `count` elements.
 
     Each number read serves several products: more than twice as quick as one product at a time.
     """
-    a0, a1, a2, a3, c0, c1 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3], factor[j], factor[j + 1]
-    s00, s01, s10, s11, s20, s21, s30, s31 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(j):
+    a0, a1, a2, a3, c0, c1 = a[i], a[i + 1], a[i + 2], a[i + 3], a[j], a[j + 1]
+    zero = a.dtype.type(0.0)
+    s00, s01, s10, s11, s20, s21, s30, s31 = zero, zero, zero, zero, zero, zero, zero, zero
+    for k in range(count):
         p, q = c0[k], c1[k]
         s00 += a0[k] * p
         s01 += a0[k] * q
@@ -89,7 +90,7 @@ def _factor(matrix: Floats, ridge: float, factor: Floats) -> bool:  # pragma: no
     fours = len(matrix) - len(matrix) % 4
     for i in range(0, fours, 4):
         for j in range(0, i, 2):
-            _tile(factor, i, j, sums)
+            tile(factor, i, j, j, sums)
             for k in range(4):
                 factor[i + k, j] = (matrix[i + k, j] - sums[k, 0]) / factor[j, j]
                 rest = matrix[i + k, j + 1] - sums[k, 1] - factor[i + k, j] * factor[j + 1, j]

@@ -1,7 +1,6 @@
 """Compiled pass over the rows for the Hessian of one feature set: most of the work of a fit of many columns.
 
-Products are taken four rows by two at a time, so that each number read serves several of them; in single precision where that
-is enough, at twice the speed.
+Products are taken four rows by two at a time; in single precision where that is enough, at twice the speed.
 """
 
 from __future__ import annotations
@@ -12,36 +11,11 @@ import numpy as np
 from numba import njit
 
 from emsco_runtime._arrays import Array, Floats, Ints
+from emsco_train.logistic.algebra import tile
 
 __all__ = ["curvatures"]
 
 _FAST = {"arcp", "contract", "nsz", "reassoc"}
-
-
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def _add_tile(a: Array, i: int, j: int, sign: float, out: Floats) -> None:  # pragma: no cover - compiled
-    """Add the products of rows i to i + 3 with rows j and j + 1."""
-    a0, a1, a2, a3, c0, c1 = a[i], a[i + 1], a[i + 2], a[i + 3], a[j], a[j + 1]
-    zero = a.dtype.type(0.0)
-    s00, s01, s10, s11, s20, s21, s30, s31 = zero, zero, zero, zero, zero, zero, zero, zero
-    for row in range(len(c0)):
-        p, q = c0[row], c1[row]
-        s00 += a0[row] * p
-        s01 += a0[row] * q
-        s10 += a1[row] * p
-        s11 += a1[row] * q
-        s20 += a2[row] * p
-        s21 += a2[row] * q
-        s30 += a3[row] * p
-        s31 += a3[row] * q
-    out[i, j] += sign * s00
-    out[i, j + 1] += sign * s01
-    out[i + 1, j] += sign * s10
-    out[i + 1, j + 1] += sign * s11
-    out[i + 2, j] += sign * s20
-    out[i + 2, j + 1] += sign * s21
-    out[i + 3, j] += sign * s30
-    out[i + 3, j + 1] += sign * s31
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
@@ -76,7 +50,7 @@ def curvatures(
     The type of `blocks` and `scaled` [width, places] is that of the products. `scaled` and `out` [pairs, width, width] have a
     width that four divides; rows of `scaled` beyond the columns are zero.
     """
-    roots = np.empty_like(scaled[0])
+    roots, sums = np.empty_like(scaled[0]), np.empty((4, 2))
     for pair in range(len(out)):
         for i in range(out.shape[1]):
             for j in range(out.shape[1]):
@@ -90,5 +64,8 @@ def curvatures(
                 sign = 1.0 if one == other else -1.0
                 for i in range(0, len(scaled), 4):
                     for j in range(0, i + 4, 2):
-                        _add_tile(scaled, i, j, sign, out[pair])
+                        tile(scaled, i, j, scaled.shape[1], sums)
+                        for row in range(4):
+                            out[pair, i + row, j] += sign * sums[row, 0]
+                            out[pair, i + row, j + 1] += sign * sums[row, 1]
                 pair += 1

@@ -20,6 +20,7 @@ from emsco_train.profiling.result import Profile
 from emsco_train.profiling.schedule import steps_of
 from emsco_train.profiling.sharing import Sharing, sharing_of
 from emsco_train.profiling.timings import Timings
+from emsco_train.settings import is_integer
 
 __all__ = ["profile"]
 
@@ -102,7 +103,7 @@ def profile(
 def _check(samples: Sequence[Any], repeats: object, clock: str, statistic: str) -> None:
     if not len(samples):
         raise DataError("there is no sample item to call the acquirers with: give some, a few hundred at best")
-    faults = [] if isinstance(repeats, int) and repeats > 0 else [f"repeats is {repeats!r}: a whole number, 1 or more, is due"]
+    faults = [] if is_integer(repeats) and repeats > 0 else [f"repeats is {repeats!r}: a whole number, 1 or more, is due"]
     for name, value, known in (("clock", clock, get_args(ClockName)), ("statistic", statistic, get_args(Statistic))):
         if value not in known:
             faults.append(f"{name} is {value!r}: one of {', '.join(known)} is due")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import emsco_runtime
+from emsco_train._writing import write_text
 from emsco_train.costs.files import CostComments
 from emsco_train.costs.model import CostGroup, CostModel
 from emsco_train.profiling.clock import ClockName
@@ -158,14 +159,7 @@ class Profile:
         unit
             As in `cost_model`.
         """
-        target = Path(path)
-        text = self.to_toml(unit)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_text(Path(path), self.to_toml(unit))
 
 
 def in_unit(seconds: float, unit: TimeUnit) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from emsco_train._writing import write_text
 from emsco_train.errors import DesignError
 from emsco_train.report.content import Content, read_content
 from emsco_train.report.page import report_page
@@ -34,7 +35,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     content = read_content(run)
     path = content.folder.path / _NAME if out is None else Path(out)
     _check(path, content)
-    _write(path, report_page(content))
+    write_text(path, report_page(content))
     return path
 
 
@@ -46,18 +47,3 @@ def _check(path: Path, content: Content) -> None:
     own = [content.folder.path / name for name in ("run.json", *content.run.files)]
     if path.exists() and any(file.exists() and path.samefile(file) for file in own):
         raise DesignError(f"{path} is a file of the run itself: name another file for the page")
-
-
-def _write(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():
-        # A pipe or a device cannot be replaced, and must not be.
-        path.write_text(text, encoding="utf-8")
-        return
-    # A link stays a link: what it points to is replaced.
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +13,7 @@ from emsco_runtime import Cascade, Decision, read_bundle
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tests.runtime.damage import edited
 from tools.schemas import FOLDER, decision_schema, files, manifest_schema
 
 GOLDEN = Path(__file__).parents[1] / "runtime" / "golden"
@@ -61,20 +61,6 @@ def test_a_fresh_manifest() -> None:
     """A manifest written now follows the schema."""
     validate_manifest(MANIFEST)
     validate_manifest(make_bundle([["a"], ["b"]], labels=(0, 1, "x")).manifest.model_dump(mode="json"))
-
-
-def edited(document: dict[str, Any], *place_and_value: Any) -> dict[str, Any]:
-    """Return a copy with one value set, or taken out where the value is `...`."""
-    *place, last, value = place_and_value
-    result = copy.deepcopy(document)
-    holder: Any = result
-    for part in place:
-        holder = holder[part]
-    if value is ...:
-        del holder[last]
-    else:
-        holder[last] = value
-    return result
 
 
 BROKEN_MANIFESTS: dict[str, tuple[Any, ...]] = {

@@ -13,6 +13,7 @@ import numpy as np
 from emsco_runtime import Bundle, write_bundle
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle
+from tests.runtime.damage import damage
 from tests.runtime.soak_world import CATEGORIES
 
 LABELS = ("ham", "spam", "list")
@@ -76,16 +77,6 @@ def _features(number: int) -> tuple[Feature, ...]:
 def put(folder: Path, version: Version) -> None:
     """Write a version over what is there."""
     write_bundle(folder, version.bundle.manifest, version.bundle.models, force=True)
-
-
-def damage(folder: Path, rng: random.Random) -> None:
-    """Change one byte of the manifest or of a model, in place; it can still be told to be a bundle."""
-    path = rng.choice([folder / "manifest.json", *sorted((folder / "stages").iterdir())])
-    content = bytearray(path.read_bytes())
-    mark = content.find(b'"emsco-bundle"')
-    place = rng.choice([place for place in range(len(content)) if not (mark >= 0 and mark <= place < mark + 14)])
-    content[place] ^= 1
-    path.write_bytes(content)
 
 
 def point(link: Path, folder: Path) -> None:

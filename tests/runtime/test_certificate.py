@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +18,7 @@ from emsco_runtime.manifest import digest
 from emsco_runtime.publish import seal
 from emsco_runtime.summary import percent_at_least, percent_at_most
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.runtime.damage import edited
 
 Document = dict[str, Any]
 
@@ -59,20 +59,6 @@ def with_certificate(certificate: object) -> Document:
     """Return the document of the sample bundle with a certificate, and the id that it then has."""
     document = sample_bundle().manifest.model_dump(mode="json") | {"certificate": certificate}
     return document | {"id": digest(document)}
-
-
-def edited(certificate: Document, *place_and_value: Any) -> Document:
-    """Return a copy with one value set, or taken out where the value is `...`."""
-    *place, last, value = place_and_value
-    result = copy.deepcopy(certificate)
-    holder: Any = result
-    for part in place:
-        holder = holder[part]
-    if value is ...:
-        del holder[last]
-    else:
-        holder[last] = value
-    return result
 
 
 def certified_bundle(certificate: Document) -> Bundle:

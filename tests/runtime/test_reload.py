@@ -23,6 +23,7 @@ from emsco_runtime import reload as reload_module
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.reload import Reload, ReloadingCascade
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
+from tests.runtime.damage import damage
 from tests.runtime.reporting import report
 from tests.runtime.waiting import Hanging, our_threads, until
 
@@ -58,16 +59,6 @@ def folder(tmp_path: Path) -> Path:
     """Return a folder with version 1."""
     put(tmp_path / "bundle", version(1))
     return tmp_path / "bundle"
-
-
-def damage(folder: Path, rng: random.Random) -> None:
-    """Change one byte of the manifest, or of a model, in place; what makes it recognisable as a bundle stays."""
-    path = rng.choice([folder / "manifest.json", *sorted((folder / "stages").iterdir())])
-    content = bytearray(path.read_bytes())
-    mark = content.find(b'"emsco-bundle"')
-    place = rng.choice([place for place in range(len(content)) if not (mark >= 0 and mark <= place < mark + 14)])
-    content[place] ^= 1
-    path.write_bytes(content)
 
 
 def test_a_new_bundle_is_taken_up_when_asked(folder: Path) -> None:

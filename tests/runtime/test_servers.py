@@ -204,6 +204,17 @@ def check_metrics(series: Series, loads: Sequence[Load]) -> None:
     assert cost == pytest.approx(sum(one["cost"] for one in decisions))
 
 
+def check_all(loads: Sequence[Load], gone: int, told_by: Sequence[Series], *, workers: int) -> None:
+    """See that answers and metrics are right before, while and after one worker ends, and that another took its place."""
+    for load in loads:
+        check(load, [OLD, NEW])
+    first, *_, last = loads
+    assert gone not in last.workers
+    assert len(set(last.workers) | set(first.workers)) == workers + 1
+    for series in told_by:
+        check_metrics(series, loads)
+
+
 def in_service(series: Series) -> set[str]:
     """Return the ids of the bundles that some worker has in service."""
     return {dict(labels)["id"] for (name, labels), value in series.items() if name == "emsco_bundle_info" and value == 1}
@@ -278,12 +289,7 @@ def test_gunicorn(tmp_path: Path) -> None:
         last = replace_bundle(server, tmp_path, 4)
         told_by = scraped_by(server, 4)
         log = server.stop()
-    for load in (first, during, last):
-        check(load, [OLD, NEW])
-    assert gone not in last.workers
-    assert len(set(last.workers) | set(first.workers)) == 5
-    for series in told_by:
-        check_metrics(series, [first, during, last])
+    check_all([first, during, last], gone, told_by, workers=4)
     # Every worker went out by the front door: gunicorn tells of those that a signal ended.
     assert "Traceback" not in log
     assert "was sent SIG" not in log, log
@@ -303,11 +309,6 @@ def test_uvicorn(tmp_path: Path) -> None:
         last = replace_bundle(server, tmp_path, 2)
         told_by = scraped_by(server, 2)
         log = server.stop()
-    for load in (first, during, last):
-        check(load, [OLD, NEW])
-    assert gone not in last.workers
-    assert len(set(last.workers) | set(first.workers)) == 3
-    for series in told_by:
-        check_metrics(series, [first, during, last])
+    check_all([first, during, last], gone, told_by, workers=2)
     assert "Traceback" not in log
     assert server.process.returncode in (0, -signal.SIGTERM), log

@@ -168,6 +168,7 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
         (("post:acquirers", "--items", "post:mails", "--group", "w="), "NAME=F1,F2 is due"),
         (("post:acquirers", "--items", "post:mails", *("--group", "w=size,last") * 2), "'w' stands twice"),
         (("post:acquirers", "--items", "post:mails", "--repeats", "0"), "argument --repeats: 0: a whole number, 1 or more"),
+        (("post:acquirers", "--items", "post:mails", "--repeats", "many"), "argument --repeats: many: a whole number, 1 or more"),
         (("post:acquirers", "--items", "post:mails", "--limit", "x"), "argument --limit"),
         (("post:acquirers",), "the following arguments are required: --items"),
     ],

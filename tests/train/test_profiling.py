@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -592,6 +593,23 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkey
         made_profile().write(path)
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    """What a link points to is replaced, not the link; a pipe or a device is written to, never replaced."""
+    real, link, pipe = tmp_path / "real.toml", tmp_path / "link.toml", tmp_path / "pipe.toml"
+    real.write_text("old", encoding="utf-8")
+    link.symlink_to(real)
+    made_profile().write(link)
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        made_profile().write(pipe)
+        assert os.read(reader, 1 << 16).decode() == real.read_text(encoding="utf-8")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_profile_is_a_value() -> None:

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from emsco_runtime import read_bundle, write_bundle
+from emsco_runtime._rule import accept
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
 
@@ -60,9 +61,8 @@ def single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
 def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float) -> Golden:
     """Return what the single stage says to a golden item: the rule of the runtime, on the stored probabilities."""
     row = golden.probabilities[-1]
-    top = row.index(max(row))
+    top, accepted = accept(row, [stage.thresholds[str(label)] for label in manifest.labels])
     label = manifest.labels[top]
-    accepted = row[top] >= stage.thresholds[str(label)]
     decision = GoldenDecision(
         status="accepted" if accepted else "rejected",
         reason="confident" if accepted else "inconclusive",
