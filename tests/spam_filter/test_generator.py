@@ -6,6 +6,8 @@ import email
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+from spam_filter.__main__ import main as command
 from spam_filter.cli.generate import main
 from spam_filter.synthetic.generator import FIRST_DAY, SPAM_SHARE, generate
 from spam_filter.training.corpus import read_corpus
@@ -34,3 +36,24 @@ def test_the_command_writes_a_corpus_that_can_be_read(tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path / "mail"), "--count", "25", "--seed", "4"]) == 0
     assert read_corpus(tmp_path / "mail") == list(generate(25, seed=4))
     assert main(["--out", str(tmp_path / "mail")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["generate", "--out", "mail", "--count", "-3"],
+            "spam_filter generate: --count is -3: a whole number, 1 or more, is due",
+        ),
+        (["generate", "--out", "."], "spam_filter generate: . is there already: name a new folder"),
+        (["load", "nowhere"], "load: nowhere: there is no such folder: give the one that train wrote"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be done names the thing and the remedy, and leaves nothing behind."""
+    monkeypatch.chdir(tmp_path)
+    assert command(arguments) == 1
+    assert capsys.readouterr().err == f"{told}\n"
+    assert list(tmp_path.iterdir()) == []

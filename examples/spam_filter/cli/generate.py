@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _generate(out: Path, count: int, seed: int) -> None:
     from spam_filter.errors import CorpusError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
+    if count < 1:
+        raise CorpusError(f"--count is {count}: a whole number, 1 or more, is due")
     if out.exists():
         raise CorpusError(f"{out} is there already: name a new folder")
     counts = write_corpus(out, count, seed)

@@ -83,6 +83,8 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
     """
     from spam_filter.load.everything import write_everything  # noqa: PLC0415 - heavy
 
+    if not model.is_dir():
+        raise LoadError(f"{model}: there is no such folder: give the one that train wrote")
     write_everything(model, place / "everything")
     found: list[Measured] = []
     for number in range(rounds):
