@@ -89,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-polish", action="store_true", help="the plain algorithm only")
     parser.add_argument("--tuned", action="store_true", help="the rates that the paper lists for each data set, not its defaults")
     parser.add_argument("--share-ties", action="store_true", help="tied designs share one place on the roulette wheel")
+    parser.add_argument("--revisit", action="store_true", help="children may be designs met before, as in the paper")
     parser.add_argument("--papers-ties", action="store_true", help="count chromosomes, not objective vectors, as the paper does")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="threads for the fits and the exact search")
     options = parser.parse_args(arguments)
@@ -101,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings = replace(
             LANDSCAPES[name].tuned if options.tuned else Settings(),
             share_ties=options.share_ties,
+            revisit=options.revisit,
             distinct="chromosomes" if options.papers_ties else "objectives",
         )
         for split in options.splits:

@@ -176,6 +176,9 @@ class Settings:
     share_ties
         Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not breed alone. Needs
         distinct="objectives".
+    revisit
+        Whether a child may be a design that was met before, as the paper has it; otherwise it is bred anew (ours), so that a run
+        spends its generations on new designs.
     allow_exclusion
         Whether a feature may be left out altogether.
     pinned
@@ -208,6 +211,7 @@ class Settings:
     epsilon: float = 0.01
     distinct: Literal["objectives", "chromosomes"] = "objectives"
     share_ties: bool = False
+    revisit: bool = False
     allow_exclusion: bool = False
     pinned: tuple[int, ...] = ()
     constraints: Constraints = Constraints()
@@ -302,7 +306,7 @@ def _number_faults(settings: Settings) -> Iterator[str]:
 def _choice_faults(settings: Settings) -> Iterator[str]:
     if settings.distinct not in {"objectives", "chromosomes"}:
         yield _fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
-    for name in ("share_ties", "allow_exclusion", "polish"):
+    for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
         if not isinstance(getattr(settings, name), bool):
             yield _fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":

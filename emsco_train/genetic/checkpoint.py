@@ -1,8 +1,9 @@
 """Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and taken up again.
 
-The file is JSON: hashes of the settings and of the problem, the seed, the population, and the state of the random generator.
-It is written beside its name and moved into place, so that the name never stands for half a file. A change of the meaning of
-a field raises `VERSION`; an older version that can still be understood stays readable.
+The file is JSON: hashes of the settings and of the problem, the seed, the population, the designs met so far (64-bit numbers in
+base64), and the state of the random generator. It is written beside its name and moved into
+place, so that the name never stands for half a file. A change of the meaning of a field raises `VERSION`; an older version that
+can still be understood stays readable (1 cannot: its runs did not keep the designs met).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from emsco_train.settings import is_integer
 
 __all__ = ["VERSION", "Checkpoint", "CheckpointError", "Checkpoints", "read_checkpoint", "write_checkpoint"]
 
-VERSION: Literal[1] = 1
+VERSION: Literal[2] = 2
 
 
 class CheckpointError(TrainError, ValueError):
@@ -93,7 +94,7 @@ class Checkpoint(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     format: Literal["emsco-checkpoint"] = "emsco-checkpoint"
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     settings: str
     problem: str
     seed: NonNegativeInt
@@ -104,6 +105,7 @@ class Checkpoint(BaseModel):
     best: list[int]
     stale: NonNegativeInt
     evaluations: NonNegativeInt
+    visited: str
     elapsed_s: float
 
 
@@ -125,6 +127,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if isinstance(version, int) and version > VERSION:
         told = f"{path}: checkpoint version {version} is newer than {VERSION}, the newest that this emsco reads"
         raise CheckpointError(f"{told}. Resume with the emsco that wrote it")
+    if version == 1:
+        raise CheckpointError(f"{path}: checkpoint version 1 is of an older emsco, which searched in another way. Begin anew")
     try:
         return Checkpoint.model_validate(document)
     except ValidationError as error:

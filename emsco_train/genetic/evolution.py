@@ -16,6 +16,7 @@ from emsco_train.designs.chromosome import Indices, Population, compress
 from emsco_train.genetic.checkpoint import Checkpoint, CheckpointError, Checkpoints, write_checkpoint
 from emsco_train.genetic.generation import Breeder, HaltingRule, State
 from emsco_train.genetic.pace import Cut, CutReason, OnStep, PacedEvaluator, Step
+from emsco_train.genetic.visited import Visited
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Settings, checked_seed, checked_time_limit
 
@@ -169,6 +170,7 @@ class _Journal:
             best=state.best.tolist(),
             stale=state.stale,
             evaluations=state.evaluations,
+            visited=state.visited.text(),
             elapsed_s=elapsed_s,
         )
         write_checkpoint(self.place.path, checkpoint)
@@ -249,7 +251,13 @@ def _partial(breeder: Breeder, evaluator: Evaluator, cut: Cut, found: Checkpoint
     # They are evaluated a second time, which takes no new fits.
     ready = replace(breeder, evaluator=evaluator)
     return ready.restored(
-        number, len(cut.population), cut.population, breeder.rng.bit_generator.state, stale=0, evaluations=count
+        number,
+        len(cut.population),
+        cut.population,
+        breeder.rng.bit_generator.state,
+        stale=0,
+        evaluations=count,
+        visited=Visited.none(),
     )
 
 
@@ -281,8 +289,18 @@ def _restored(breeder: Breeder, found: Checkpoint) -> State:
         np.random.default_rng().bit_generator.state = dict(found.random_state)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint's random_state is unusable: {error}. Remove the file and begin anew") from error
+    try:
+        visited = Visited.read(found.visited)
+    except ValueError as error:
+        raise CheckpointError(f"the checkpoint's visited is damaged: {error}. Remove the file and begin anew") from error
     return breeder.restored(
-        found.generation, found.size, population, found.random_state, stale=found.stale, evaluations=found.evaluations
+        found.generation,
+        found.size,
+        population,
+        found.random_state,
+        stale=found.stale,
+        evaluations=found.evaluations,
+        visited=visited,
     )
 
 

@@ -5,6 +5,7 @@ Everything that the next generation needs is in `State`, the state of the random
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -15,12 +16,17 @@ from emsco_runtime._arrays import Floats
 from emsco_train.designs.chromosome import Population, Space, row_keys
 from emsco_train.genetic.operators import initial_population, mutate, recombine, select, stage_table
 from emsco_train.genetic.pareto import Standing, standing
+from emsco_train.genetic.visited import Visited
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Settings, round_half_up
 
 __all__ = ["Breeder", "HaltingRule", "State"]
 
 HaltingRule: TypeAlias = Literal["generations", "patience", "elite"]
+
+# Children bred for each one that is still missing, round after round, where those met before do not count. Where nearly all
+# designs near the parents were met, that is not enough, and some are met again.
+_TRIES = (1.5, 4, 8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +51,8 @@ class State:
         For how many generations the fittest chromosome has been the same.
     evaluations
         Chromosomes evaluated so far.
+    visited
+        Which they were; nothing where designs may be visited again.
     """
 
     number: int
@@ -55,6 +63,7 @@ class State:
     random_state: Mapping[str, Any]
     stale: int
     evaluations: int
+    visited: Visited
 
     @property
     def best(self) -> Population:
@@ -101,15 +110,24 @@ class Breeder:
         else:
             population = initial_population(self.settings.population, self.space, self.table, self.rng)
         objectives, evaluations = self._evaluate(population)
-        return self._state(0, len(population), population, objectives, stale=0, evaluations=evaluations)
+        visited = self._remembered(Visited.none(), population)
+        return self._state(0, len(population), population, objectives, stale=0, evaluations=evaluations, visited=visited)
 
     def restored(
-        self, number: int, size: int, population: Population, random_state: Mapping[str, Any], *, stale: int, evaluations: int
+        self,
+        number: int,
+        size: int,
+        population: Population,
+        random_state: Mapping[str, Any],
+        *,
+        stale: int,
+        evaluations: int,
+        visited: Visited,
     ) -> State:
         """Return a generation again whose plain data was kept; what the evaluator does for it is not counted twice."""
         self.rng.bit_generator.state = dict(random_state)
         objectives, _ = self._evaluate(population)
-        return self._state(number, size, population, objectives, stale=stale, evaluations=evaluations)
+        return self._state(number, size, population, objectives, stale=stale, evaluations=evaluations, visited=visited)
 
     def next(self, state: State) -> State:
         """Return the next generation: the elite, and children for the rest."""
@@ -123,7 +141,13 @@ class Breeder:
         population = np.concatenate([state.population[kept], children])
         objectives = state.objectives.take(kept).join([scored])
         following = self._state(
-            state.number + 1, size, population, objectives, stale=0, evaluations=state.evaluations + evaluated
+            state.number + 1,
+            size,
+            population,
+            objectives,
+            stale=0,
+            evaluations=state.evaluations + evaluated,
+            visited=self._remembered(state.visited, children),
         )
         return _aged(following, state)
 
@@ -150,6 +174,21 @@ class Breeder:
         return size
 
     def _children(self, state: State, count: int) -> Population:
+        """Return so many children; unless the settings allow it, none that was met before, as far as others can be bred."""
+        if self.settings.revisit:
+            return self._bred(state, count)
+        kept = state.population[:0]
+        for tries in _TRIES:
+            candidates = np.concatenate([kept, self._bred(state, math.ceil(tries * (count - len(kept))))])
+            kept = candidates[state.visited.fresh(candidates)][:count]
+            if len(kept) == count:
+                return kept
+        return np.concatenate([kept, self._bred(state, count - len(kept))])
+
+    def _remembered(self, visited: Visited, population: Population) -> Visited:
+        return visited if self.settings.revisit else visited.joined(population)
+
+    def _bred(self, state: State, count: int) -> Population:
         assert self.settings.mutation is not None  # noqa: S101 - resolved
         parents = select(state.placed.log_fitness, 2 * count, self.rng)
         first, second = state.population[parents[:count]], state.population[parents[count:]]
@@ -163,7 +202,15 @@ class Breeder:
         return scored.take(inverse.reshape(-1).astype(np.int64)), len(first)
 
     def _state(
-        self, number: int, size: int, population: Population, objectives: Objectives, *, stale: int, evaluations: int
+        self,
+        number: int,
+        size: int,
+        population: Population,
+        objectives: Objectives,
+        *,
+        stale: int,
+        evaluations: int,
+        visited: Visited,
     ) -> State:
         chosen = self.settings
         placed = standing(
@@ -174,7 +221,7 @@ class Breeder:
             distinct=chosen.distinct,
             share_ties=chosen.share_ties,
         )
-        return State(number, size, population, objectives, placed, self.rng.bit_generator.state, stale, evaluations)
+        return State(number, size, population, objectives, placed, self.rng.bit_generator.state, stale, evaluations, visited)
 
 
 def _aged(state: State, before: State) -> State:

@@ -16,22 +16,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats
 from emsco_train.designs.chromosome import Indices, Population, Space, unique_rows
 from emsco_train.genetic.neighbours import neighbour_count, neighbours
 from emsco_train.genetic.pace import Cut, OnStep, PacedEvaluator, Step
 from emsco_train.genetic.pareto import minima, non_dominated, standing, violations
+from emsco_train.genetic.visited import Hashes, Visited, count_in, merged_sorted, row_hashes
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Constraints, Settings
 
 __all__ = ["Polish", "PolishEnd", "dominators", "polish_population"]
 
-Hashes: TypeAlias = NDArray[np.uint64]
 PolishEnd: TypeAlias = Literal["exhausted", "evaluations", "time", "interrupted"]
 
 # Neighbours made in one round, about: enough to fill the evaluator's batches, few enough for memory and a fresh order.
@@ -101,7 +100,7 @@ class _Pool:
         self._front: Floats = np.zeros((0, 3))
         self._behind: Floats = np.zeros(0)
         self._delay: Floats = np.zeros(0)
-        self._seen = np.zeros(0, dtype=np.uint64)
+        self._seen = Visited.none()
         self._met = np.zeros(0, dtype=np.uint64)
         self.add(self.unseen(population), objectives)
 
@@ -112,11 +111,8 @@ class _Pool:
 
     def unseen(self, population: Population) -> Population:
         """Return the rows not met before, each once, and remember them."""
-        codes = _hashes(population)
-        fresh = np.flatnonzero(_count_in(self._seen, codes) == 0)
-        distinct, first = np.unique(codes[fresh], return_index=True)
-        self._seen = _merged_sorted(self._seen, distinct)
-        kept: Population = population[fresh[np.sort(first)]]
+        kept: Population = population[self._seen.fresh(population)]
+        self._seen = self._seen.joined(kept)
         return kept
 
     def add(self, population: Population, objectives: Objectives) -> None:
@@ -148,9 +144,9 @@ class _Pool:
 
     def _repeats(self, objectives: Objectives) -> Floats:
         """Return how many designs were met before with the same objective vector as each."""
-        codes = _hashes(objectives.vectors())
-        repeats = _count_in(self._met, codes) + _turns(codes, np.arange(len(codes)))
-        self._met = _merged_sorted(self._met, np.sort(codes))
+        codes = row_hashes(objectives.vectors())
+        repeats = count_in(self._met, codes) + _turns(codes, np.arange(len(codes)))
+        self._met = merged_sorted(self._met, np.sort(codes))
         return repeats
 
 
@@ -258,22 +254,6 @@ def dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
         counts[begin : begin + step] = np.where(equal, 0, reached.sum(axis=1))
         first[begin : begin + step] = nearest
     return counts, first
-
-
-def _hashes(rows: NDArray[np.signedinteger[Any]]) -> Hashes:
-    """Return a 64-bit number for each row: different rows share one about never, and then one design is passed over."""
-    weights = np.random.default_rng(0).integers(1, 2**64, rows.shape[1], dtype=np.uint64)
-    return rows.astype(np.uint64) @ (weights | np.uint64(1))
-
-
-def _count_in(ordered: Hashes, wanted: Hashes) -> Indices:
-    """Return how often each wanted number occurs among the ordered ones."""
-    return np.searchsorted(ordered, wanted, side="right") - np.searchsorted(ordered, wanted, side="left")
-
-
-def _merged_sorted(one: Hashes, two: Hashes) -> Hashes:
-    # A stable sort recognises the two runs and merges them.
-    return np.sort(np.concatenate([one, two]), kind="stable")
 
 
 def _least(values: Floats, count: int) -> Indices:

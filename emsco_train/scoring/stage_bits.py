@@ -87,15 +87,17 @@ class StageBits:
 
         Rows stay valid until the next call.
         """
-        keys = [key.tobytes() for key in np.packbits(sets, axis=1)]
-        new = {key: position for position, key in enumerate(keys) if key not in self._rows}
+        keys = _keys(sets)
+        known = list(map(self._rows.get, keys))
+        if None not in known:
+            return np.array(known, dtype=np.intp)
+        new = {key: position for position, (key, row) in enumerate(zip(keys, known, strict=True)) if row is None}
         if len(self._rows) + len(new) > self._capacity:
             self._forget()
             new = {key: position for position, key in enumerate(keys)}
             if len(new) > self._capacity:
                 raise DesignError(f"{len(new)} feature sets at once do not fit into the memory allowed. Allow more memory")
-        if new:
-            self._add(sets[list(new.values())], list(new))
+        self._add(sets[list(new.values())], list(new))
         return np.array([self._rows[key] for key in keys], dtype=np.intp)
 
     def confident(self, threshold: int) -> Words:
@@ -128,6 +130,14 @@ class StageBits:
             more = np.zeros((len(self._thresholds), grown, self.words), dtype=np.uint64)
             self._confident = np.concatenate([self._confident, more], axis=1)
             self._right = np.concatenate([self._right, more], axis=1)
+
+
+def _keys(sets: Mask) -> list[bytes]:
+    """Return a key for each set."""
+    octets = np.packbits(sets, axis=1)
+    # As strings of one length: that zeros at the end are lost then makes no two of them equal.
+    keys: list[bytes] = octets.view(f"S{octets.shape[1]}")[:, 0].tolist()
+    return keys
 
 
 def packed(bits: Mask) -> Words:

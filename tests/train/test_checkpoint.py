@@ -222,7 +222,8 @@ def test_cut_short(kept: Path, share: float) -> None:
 @pytest.mark.parametrize(
     ("change", "told_of"),
     [
-        ({"version": VERSION + 1}, "newer than 1"),
+        ({"version": VERSION + 1}, "newer than 2"),
+        ({"version": 1}, "of an older emsco.*Begin anew"),
         ({"version": "1"}, "version"),
         ({"format": "zip"}, "format"),
         ({"size": -3}, "size"),
@@ -231,7 +232,7 @@ def test_cut_short(kept: Path, share: float) -> None:
     ],
 )
 def test_not_ours(kept: Path, change: dict[str, Any], told_of: str) -> None:
-    """A newer version, and fields that are wrong or unknown, are named."""
+    """Another version, and fields that are wrong or unknown, are named."""
     kept.write_text(json.dumps(json.loads(kept.read_text()) | change))
     with pytest.raises(CheckpointError, match=told_of):
         read_checkpoint(kept)
@@ -252,6 +253,13 @@ def test_damaged_population(kept: Path, population: list[list[int]]) -> None:
     """Too few chromosomes, of the wrong length, or with impossible genes."""
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"population": population, "size": 30}))
     with pytest.raises(CheckpointError, match="population is damaged: 30 chromosomes of 6 genes"):
+        evolve_population(random_landscape(6, 20, 0), replace(CHOSEN, generations=3), seed=5, checkpoints=place(kept.parent))
+
+
+def test_damaged_memory(kept: Path) -> None:
+    """The designs met so far are no numbers."""
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"visited": "AAAA"}))
+    with pytest.raises(CheckpointError, match=r"visited is damaged.*Remove the file and begin anew"):
         evolve_population(random_landscape(6, 20, 0), replace(CHOSEN, generations=3), seed=5, checkpoints=place(kept.parent))
 
 

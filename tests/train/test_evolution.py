@@ -368,6 +368,28 @@ def test_pins_and_exclusion_hold() -> None:
     assert (met == -1).any()
 
 
+def _asked(revisit: bool, n: int) -> tuple[list[tuple[int, ...]], Evolution]:
+    """Return every design that a run evaluated, in order, and the run."""
+    recorder = Recorder(random_landscape(n, 20, 4))
+    found = evolve_population(recorder, replace(SMALL, revisit=revisit, generations=30), seed=0)
+    return [tuple(row) for population in recorder.asked for row in population.tolist()], found
+
+
+def test_no_design_is_visited_twice() -> None:
+    """Children are designs that the run has not met, so that all its evaluations tell something new; the paper's way repeats."""
+    asked, found = _asked(revisit=False, n=9)
+    assert len(set(asked)) == len(asked) == found.evaluations
+    papers, _ = _asked(revisit=True, n=9)
+    assert len(set(papers)) < 0.8 * len(papers)
+
+
+def test_when_everything_was_met_the_run_goes_on() -> None:
+    """A space of 75 designs is soon visited whole; then designs are met again, and the generations keep their size."""
+    asked, found = _asked(revisit=False, n=4)
+    assert set(asked) == {tuple(row) for row in all_designs(4, 3).tolist()}
+    assert (found.generations, found.stopped, len(found.population)) == (30, "generations", 40)
+
+
 def test_small_spaces_are_found_whole() -> None:
     """Six features, three stages: the exact front, every vector of it."""
     landscape = random_landscape(6, 20, 6)

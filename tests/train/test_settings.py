@@ -16,14 +16,14 @@ from emsco_train.settings import Constraints, Settings, round_half_up
 
 
 def test_defaults_are_the_papers() -> None:
-    """Every default of the paper, and those that depend on the number of features once it is known."""
+    """Every default of the paper or, where we differ, ours; those that depend on the number of features once it is known."""
     settings = Settings().resolved(15)
     assert (settings.population, settings.generations, settings.crossover, settings.elite) == (300, 150, 0.8, 0.2)
     assert (settings.beta, settings.growth, settings.epsilon, settings.patience) == (2.0, 0, 0.01, None)
     assert (settings.mutation, settings.max_stages) == (1 / 15, 8)
     assert settings.polish is False
     assert (settings.polish_evaluations, Settings().resolved(17).polish_evaluations) == (1_000_000, 50_000)
-    assert settings.share_ties is False
+    assert (settings.share_ties, settings.revisit) == (False, False)
 
 
 @pytest.mark.parametrize(("n", "stages"), [(1, 1), (2, 1), (3, 2), (5, 3), (19, 10), (20, 10), (57, 10)])
@@ -60,6 +60,7 @@ def test_given_values_stay() -> None:
         ("epsilon", 0.0, "(0, infinity)"),
         ("distinct", "both", "'objectives' or 'chromosomes'"),
         ("share_ties", 1, "True or False"),
+        ("revisit", None, "True or False"),
         ("allow_exclusion", "yes", "True or False"),
         ("polish", None, "True or False"),
         ("polish_evaluations", 0, "1 or more"),
