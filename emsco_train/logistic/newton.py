@@ -1,7 +1,8 @@
 """The compiled minimiser: guarded Newton steps with few Hessians.
 
 A Hessian costs as much as several slopes, so one is kept while it serves: pairs of step and change of slope correct it (L-BFGS),
-and it is built anew where the steps that it would still take cost more than a new one. Each step is halved until the loss falls.
+and it is built anew where the steps that it would still take cost more than a new one. A long step that goes beyond the lowest
+point on its way goes back to it, which logits alone tell; any step is halved until the loss falls.
 
 The parts are inlined before anything is compiled: compiling each by itself, and again within its callers, takes longer.
 """
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 from emsco_runtime._arrays import Floats, Ints
 from emsco_train.logistic.algebra import corrected, dot, factored, pack, remember, solve
 from emsco_train.logistic.curvature import curvatures
-from emsco_train.logistic.passes import Rows, evaluate, loss_rise
+from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
 
 __all__ = ["Anchor", "Work", "iterate", "prepare"]
 
 _PAIRS = 10
 _MAX_PASSES = 400
 _MAX_HALVINGS = 60
+# Looks along a move for its lowest point, at most. It need not be met: the next step has a Hessian of its own.
+_TRIALS = 8
 # Near the optimum the loss is flat to its last digits: a rise within them is no rise.
 _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
@@ -162,8 +165,28 @@ def prepare(
 
 
 @njit(inline="always")
+def _lowest(rows: Rows, work: Work, fall: float, end: float) -> float:  # pragma: no cover - compiled
+    """Return a share of the move near the lowest point along it; the trial stands at its end, where the slope along it is `end`.
+
+    Only logits are needed for that, no column: it costs less than a pass.
+    """
+    low, high, at_low, at_high, share = 0.0, 1.0, -fall, end, 0.5
+    for _ in range(_TRIALS):
+        # Where a straight line between the two slopes crosses zero; but far off slopes are anything but straight.
+        share = low + (high - low) * (-at_low / (at_high - at_low) if at_high < 8.0 * -at_low else 0.5)
+        slope = slope_along(rows, work.x, work.move, work.before, work.after, share)
+        if -0.25 * fall <= slope <= 0.05 * fall:
+            break
+        if slope < 0.0:
+            low, at_low = share, slope
+        else:
+            high, at_high = share, slope
+    return share
+
+
+@njit(inline="always")
 def _step(rows: Rows, columns: Ints, work: Work, fall: float) -> tuple[float, float, int]:  # pragma: no cover - compiled
-    """Go the largest of move, move / 2, ... under which the loss falls.
+    """Go the move, or the share of it that goes to the lowest point; halved until the loss falls.
 
     Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took. `fall` is minus
     the slope along the move.
@@ -178,9 +201,11 @@ def _step(rows: Rows, columns: Ints, work: Work, fall: float) -> tuple[float, fl
         # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
             return share, change, halvings + 1
-        if loss_rise(rows, work.x, work.trial, work.before, work.after) <= _SLACK:
+        # A long move that goes beyond the lowest point may end lower than it began and yet be a poor one.
+        first = halvings == 0
+        if not (first and change > 1.0) and loss_rise(rows, work.x, work.trial, work.before, work.after) <= _SLACK:
             return share, change, halvings + 1
-        share *= 0.5
+        share = _lowest(rows, work, fall, end) if first else 0.5 * share
     return 0.0, np.inf, _MAX_HALVINGS
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from emsco_runtime._arrays import Floats, Ints
 from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
 
-__all__ = ["Rows", "block_chances", "evaluate", "loss_rise"]
+__all__ = ["Rows", "block_chances", "evaluate", "loss_rise", "slope_along"]
 
 # Division by zero is no event of its own, and sums may be regrouped: both are what lets loops run on several rows at once.
 _FAST = {"arcp", "contract", "nsz", "reassoc"}
@@ -182,6 +182,46 @@ def evaluate(
             _residual(rows.weights[k], chances[k, label], rows.wanted[k, label], residual)
             _add_block_slope(rows.blocks[k], columns, residual, label * width, slope)
     return worst
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _between(before: Floats, after: Floats, share: float, out: Floats) -> None:  # pragma: no cover - compiled
+    for row in range(len(out)):
+        out[row] = before[row] + share * (after[row] - before[row])
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _block_slope_along(
+    weights: Floats, chances: Floats, wanted: Floats, before: Floats, after: Floats
+) -> float:  # pragma: no cover - compiled
+    total = 0.0
+    for row in range(len(weights)):
+        total += weights[row] * (chances[row] - wanted[row]) * (after[row] - before[row])
+    return total
+
+
+@njit(nogil=True, error_model="numpy")
+def slope_along(
+    rows: Rows, parameters: Floats, move: Floats, before: Floats, after: Floats, share: float
+) -> float:  # pragma: no cover - compiled
+    """Return the slope of the loss along a move, at a share of it, from the logits at its two ends alone: no column is read."""
+    labels, size = before.shape[1], before.shape[2]
+    width = len(parameters) // labels
+    logits, chances, top, total = np.empty((labels, size)), np.empty((labels, size)), np.empty(size), np.empty(size)
+    slope = 0.0
+    for i in range(len(parameters)):
+        if i % width:
+            slope += rows.penalty * (parameters[i] + share * move[i]) * move[i]
+    for k in range(len(before)):
+        for label in range(labels):
+            _between(before[k, label], after[k, label], share, logits[label])
+        if labels == 1:
+            _sigmoid(logits[0], chances[0])
+        else:
+            _softmax(logits, chances, top, total)
+        for label in range(labels):
+            slope += _block_slope_along(rows.weights[k], chances[label], rows.wanted[k, label], before[k, label], after[k, label])
+    return slope
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
