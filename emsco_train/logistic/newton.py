@@ -28,6 +28,8 @@ _MAX_PASSES = 400
 _MAX_HALVINGS = 60
 # Looks along a move for its lowest point, at most. It need not be met: the next step has a Hessian of its own.
 _TRIALS = 8
+# A move whose end is beyond its lowest point is good enough if the loss falls by this share of slope times move (half: the most).
+_WORTH = 0.2
 # Near the optimum the loss is flat to its last digits: a rise within them is no rise.
 _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
@@ -201,9 +203,10 @@ def _step(rows: Rows, columns: Ints, work: Work, fall: float) -> tuple[float, fl
         # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
             return share, change, halvings + 1
-        # A long move that goes beyond the lowest point may end lower than it began and yet be a poor one.
         first = halvings == 0
-        if not (first and change > 1.0) and loss_rise(rows, work.x, work.trial, work.before, work.after) <= _SLACK:
+        rise, loss = loss_rise(rows, work.x, work.trial, work.before, work.after)
+        # A long move that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
+        if rise <= (-_WORTH * fall if first and change > 1.0 else _SLACK * (1.0 + loss)):
             return share, change, halvings + 1
         share = _lowest(rows, work, fall, end) if first else 0.5 * share
     return 0.0, np.inf, _MAX_HALVINGS

@@ -249,8 +249,10 @@ def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # 
 
 
 @njit(nogil=True, error_model="numpy")
-def loss_rise(rows: Rows, old: Floats, new: Floats, before: Floats, after: Floats) -> float:  # pragma: no cover - compiled
-    """Return the rise of the loss from parameters `old` to `new`, whose logits are given, as a share of 1 + the old loss."""
+def loss_rise(
+    rows: Rows, old: Floats, new: Floats, before: Floats, after: Floats
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    """Return the rise of the loss from parameters `old` to `new`, whose logits are given, and the old loss."""
     width = len(old) // before.shape[1]
     loss, rise = 0.0, 0.0
     for i in range(len(old)):
@@ -266,4 +268,4 @@ def loss_rise(rows: Rows, old: Floats, new: Floats, before: Floats, after: Float
             rise += sign * part
             if sign < 0.0:
                 loss += part
-    return rise / (1.0 + loss)
+    return rise, loss
