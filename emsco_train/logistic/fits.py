@@ -271,7 +271,9 @@ def _expanded(rows: Rows, intercepts: Floats, parameters: Floats, bare: Anchor |
 
 def _share_out(work: Callable[[slice], None], count: int, workers: int) -> None:
     """Give the parts of a batch to threads; compiled work holds no lock."""
-    parts = [slice(start, start + _SHARE) for start in range(0, count, _SHARE)]
+    # Few sets are few because each takes long: then every thread should have some.
+    share = min(_SHARE, max(1, count // (4 * workers)))
+    parts = [slice(start, start + share) for start in range(0, count, share)]
     if workers == 1 or len(parts) < 2:
         for part in parts:
             work(part)
