@@ -1,7 +1,8 @@
 """Spambase, unit costs, threshold 0.75: the cheapest design with accuracy 0.95 and coverage 0.92, judged on the test rows.
 
-For each of five random splits (the paper's shares) the genetic algorithm searches with the paper's parameters, plain or with
-`polish`; the design is chosen on the validation rows and its figures on the test rows are those that its bundle would carry.
+For each of five random splits the genetic algorithm searches with the paper's parameters, plain or with `polish`; the design is
+chosen on the validation rows and its figures on the test rows are those that its bundle would carry. As many rows measure designs
+as fit them (40 / 40 / 20): a choice among hundreds of designs flatters itself the more, the fewer rows it is made on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from _shared_data import DATA, Columns, read_columns
 
 from emsco_train.bundling.design_export import in_memory
 from emsco_train.data.problem import Problem
-from emsco_train.data.splits import PAPER_SHARES
+from emsco_train.data.splits import PAPER_SHARES, Shares
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import SelectionError
@@ -30,6 +31,7 @@ from emsco_train.settings import Settings
 from emsco_train.workbench import Workbench
 
 SPAMBASE = DATA / "spambase.csv"
+EVEN_SHARES = Shares(0.4, 0.4, 0.2, 0.0)
 # Wanted of the medians on the test rows.
 ACCURACY, COVERAGE, COST = 0.94, 0.92, 15.0
 
@@ -75,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run all splits, print each and the medians, and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=5, help="random splits (5)")
+    parser.add_argument("--first-split", type=int, default=0, help="seed of the first of them (0)")
+    parser.add_argument("--papers-shares", action="store_true", help="50 / 25 / 25, as the paper has it")
     parser.add_argument("--no-polish", action="store_true", help="the plain algorithm only")
     parser.add_argument("--max-stages", type=int, help="most stages (the paper's 10)")
     parser.add_argument("--generations", type=int, default=150, help="generations (150)")
@@ -86,8 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     columns = without_repeats(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
     settings = Settings(max_stages=options.max_stages, generations=options.generations)
     found: list[Chosen] = []
-    for split in range(options.splits):
-        for chosen in measure(columns, settings, split, polish=not options.no_polish, jobs=options.jobs):
+    shares = PAPER_SHARES if options.papers_shares else EVEN_SHARES
+    for split in range(options.first_split, options.first_split + options.splits):
+        for chosen in measure(columns, settings, split, shares, polish=not options.no_polish, jobs=options.jobs):
             print(written(chosen), flush=True)
             found.append(chosen)
     for polish in sorted({chosen.polish for chosen in found}):
@@ -105,7 +110,7 @@ def without_repeats(columns: Columns) -> Columns:
     return Columns({name: column[kept] for name, column in columns.features.items()}, columns.label[kept])
 
 
-def measure(columns: Columns, settings: Settings, split: int, *, polish: bool, jobs: int) -> list[Chosen]:
+def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[Chosen]:
     """Search one split, plain and then with polish; the second run finds all fits of the first.
 
     Parameters
@@ -116,12 +121,14 @@ def measure(columns: Columns, settings: Settings, split: int, *, polish: bool, j
         Of the plain algorithm.
     split
         Seed of the split and of the search.
+    shares
+        Of the rows to fit, to choose and to judge by.
     polish
         Whether to run with polish as well.
     jobs
         Threads.
     """
-    problem = Problem.of(columns.features, columns.label, threshold=0.75, shares=PAPER_SHARES, seed=split)
+    problem = Problem.of(columns.features, columns.label, threshold=0.75, shares=shares, seed=split)
     bench = Workbench(problem, jobs=jobs)
     chosen = []
     for polished in (False, True) if polish else (False,):

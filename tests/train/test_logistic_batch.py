@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from emsco_train.logistic import fits
 from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, top_labels
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.stage_model import row_weights
@@ -159,6 +161,27 @@ def test_far_starts() -> None:
         ]
         for start in far:
             assert np.abs(problem.fit(sets, start).coef - wanted.coef).max() < 1e-9
+
+
+def test_two_slow_sets_keep_two_threads_busy() -> None:
+    """Each waits for the other: were they given to one thread, the barrier would break."""
+    meeting = Barrier(2, timeout=30)
+    done: list[slice] = []
+
+    def work(part: slice) -> None:
+        meeting.wait()
+        done.append(part)
+
+    fits._share_out(work, 2, workers=2)
+    assert sorted(part.start for part in done) == [0, 1]
+
+
+@pytest.mark.parametrize(("count", "workers"), [(0, 2), (1, 1), (5, 2), (40, 3), (1000, 2)])
+def test_every_set_is_given_out_once(count: int, workers: int) -> None:
+    """Whatever the numbers of sets and threads."""
+    done: list[int] = []
+    fits._share_out(lambda part: done.extend(range(count)[part]), count, workers)
+    assert sorted(done) == list(range(count))
 
 
 @pytest.mark.parametrize("data", [spam_like, three_labels])
