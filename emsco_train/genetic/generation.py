@@ -24,9 +24,10 @@ __all__ = ["Breeder", "HaltingRule", "State"]
 
 HaltingRule: TypeAlias = Literal["generations", "patience", "elite"]
 
-# Children bred for each one that is still missing, round after round, where those met before do not count. Where nearly all
-# designs near the parents were met, that is not enough, and some are met again.
+# Children bred for each one that is still missing, round after round, where those met before do not count; until a round in which
+# hardly any is new: then nearly all designs near the parents were met, and some are met again.
 _TRIES = (1.5, 4, 8)
+_HARDLY = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +180,13 @@ class Breeder:
             return self._bred(state, count)
         kept = state.population[:0]
         for tries in _TRIES:
-            candidates = np.concatenate([kept, self._bred(state, math.ceil(tries * (count - len(kept))))])
-            kept = candidates[state.visited.fresh(candidates)][:count]
+            bred = self._bred(state, math.ceil(tries * (count - len(kept))))
+            candidates = np.concatenate([kept, bred])
+            before, kept = len(kept), candidates[state.visited.fresh(candidates)][:count]
             if len(kept) == count:
                 return kept
+            if len(kept) - before < _HARDLY * len(bred):
+                break
         return np.concatenate([kept, self._bred(state, count - len(kept))])
 
     def _remembered(self, visited: Visited, population: Population) -> Visited:

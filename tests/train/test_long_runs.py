@@ -169,6 +169,9 @@ def test_killed_twenty_times(polish: bool, tmp_path: Path) -> None:
 
 
 FIT = """
+import signal
+# Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from sklearn.datasets import load_breast_cancer
 from emsco_train import EmscoClassifier
 X, y = load_breast_cancer(return_X_y=True)
@@ -180,13 +183,11 @@ print(model.outcome_.stopped, len(model.front_), len(model.predict(X)))
 def test_ctrl_c_in_a_fit_keeps_the_front_so_far() -> None:
     """A real SIGINT while the bar is shown on a real terminal: a fitted model, and a message that says why it ended."""
     ours, theirs = pty.openpty()
-    # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
     process = subprocess.Popen(
         [sys.executable, "-c", FIT],
         stdout=subprocess.PIPE,
         stderr=theirs,
         env=os.environ | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     os.close(theirs)
     shown = read_terminal(ours, until=b"generation 2")
