@@ -111,8 +111,7 @@ class _Pool:
 
     def unseen(self, population: Population) -> Population:
         """Return the rows not met before, each once, and remember them."""
-        kept: Population = population[self._seen.fresh(population)]
-        self._seen = self._seen.joined(kept)
+        kept, self._seen = self._seen.taking(population)
         return kept
 
     def add(self, population: Population, objectives: Objectives) -> None:

@@ -93,11 +93,22 @@ class Visited:
 
     def fresh(self, population: Population) -> Mask:
         """Return which rows were not met before, and are the first of their kind here."""
-        codes, first = np.unique(row_hashes(population), return_index=True)
         fresh = np.zeros(len(population), dtype=bool)
-        fresh[first[count_in(self.hashes, codes) == 0]] = True
+        fresh[self._new(population)[1]] = True
         return fresh
 
     def joined(self, population: Population) -> Visited:
         """Return the memory of these designs as well; those met before are kept once."""
-        return Visited(merged_sorted(self.hashes, np.sort(row_hashes(population[self.fresh(population)]))))
+        return self.taking(population)[1]
+
+    def taking(self, population: Population) -> tuple[Population, Visited]:
+        """Return the rows not met before, each once and in their order, and the memory of them as well."""
+        hashes, first = self._new(population)
+        rows: Population = population[np.sort(first)]
+        return rows, Visited(merged_sorted(self.hashes, hashes))
+
+    def _new(self, population: Population) -> tuple[Hashes, Indices]:
+        """Return the hashes not met before, in order, and where each of them comes first."""
+        hashes, first = np.unique(row_hashes(population), return_index=True)
+        new = count_in(self.hashes, hashes) == 0
+        return hashes[new], first[new].astype(np.int64)

@@ -126,6 +126,14 @@ def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> Non
             chances[label, row] /= total[row]
 
 
+@njit(nogil=True, error_model="numpy")
+def _chances(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
+    if len(logits) == 1:
+        _sigmoid(logits[0], chances[0])
+    else:
+        _softmax(logits, chances, top, total)
+
+
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def _residual(weights: Floats, chances: Floats, wanted: Floats, residual: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(residual)):
@@ -159,10 +167,7 @@ def block_chances(
     """Fill logits and chances of one block; `top` and `total` [places] are scratch."""
     for label in range(len(logits)):
         _block_logits(block, columns, parameters, label * (len(columns) + 1), logits[label])
-    if len(logits) == 1:
-        _sigmoid(logits[0], chances[0])
-    else:
-        _softmax(logits, chances, top, total)
+    _chances(logits, chances, top, total)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -215,10 +220,7 @@ def slope_along(
     for k in range(len(before)):
         for label in range(labels):
             _between(before[k, label], after[k, label], share, logits[label])
-        if labels == 1:
-            _sigmoid(logits[0], chances[0])
-        else:
-            _softmax(logits, chances, top, total)
+        _chances(logits, chances, top, total)
         for label in range(labels):
             slope += _block_slope_along(rows.weights[k], chances[label], rows.wanted[k, label], before[k, label], after[k, label])
     return slope
