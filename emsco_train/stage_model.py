@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -93,15 +93,25 @@ class StageFitter:
         One per row, as `row_weights` gives them, or None.
     settings
         Which model.
+    choices
+        Columns of categorical features, as `BlockEncoder.choices` tells them.
     """
 
-    def __init__(self, encoded: Floats, target: Ints, labels: int, weights: Floats | None, settings: StageSettings) -> None:
+    def __init__(
+        self,
+        encoded: Floats,
+        target: Ints,
+        labels: int,
+        weights: Floats | None,
+        settings: StageSettings,
+        choices: Sequence[slice] = (),
+    ) -> None:
         self._encoded = encoded
         self._target = target
         self._weights = weights
         self._settings = settings
         self._logistic = (
-            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C))
+            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), choices=choices)
             if settings.classifier is None
             else None
         )

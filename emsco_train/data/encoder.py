@@ -83,6 +83,12 @@ class BlockEncoder:
         """Number of columns of the encoded matrix."""
         return sum(block.width for block in self.blocks)
 
+    @property
+    def choices(self) -> tuple[slice, ...]:
+        """The columns of each categorical feature: one of them is 1 in a row, or none, and the others are 0."""
+        stops = np.cumsum([block.width for block in self.blocks]).tolist()
+        return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.categories)
+
     def positions(self, names: Sequence[str]) -> list[int]:
         """Return the positions of features among the blocks, and so among the columns of the codes."""
         index = {block.name: position for position, block in enumerate(self.blocks)}

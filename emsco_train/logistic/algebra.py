@@ -12,7 +12,7 @@ from numba import njit
 
 from emsco_runtime._arrays import Array, Floats
 
-__all__ = ["corrected", "dot", "factored", "pack", "remember", "solve", "tile"]
+__all__ = ["corrected", "dot", "eliminate", "factored", "pack", "remember", "solve", "tile"]
 
 _FIRST_RIDGE = 1e-12
 # Sums may be regrouped: that is what lets loops run on several numbers at once.
@@ -124,6 +124,33 @@ def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compile
         vector[i] /= factor[i, i]
         for j in range(i):
             vector[j] -= vector[i] * factor[i, j]
+
+
+@njit(nogil=True, error_model="numpy")
+def eliminate(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover - compiled
+    """Replace the vector by the solution of matrix x = vector, and the matrix by its remains; return whether there is one."""
+    size = len(vector)
+    for k in range(size):
+        best = k
+        for i in range(k + 1, size):
+            if abs(matrix[i, k]) > abs(matrix[best, k]):
+                best = i
+        if not 0.0 < abs(matrix[best, k]) < np.inf:
+            return False
+        if best != k:
+            vector[k], vector[best] = vector[best], vector[k]
+            for j in range(k, size):
+                matrix[k, j], matrix[best, j] = matrix[best, j], matrix[k, j]
+        for i in range(k + 1, size):
+            share = matrix[i, k] / matrix[k, k]
+            vector[i] -= share * vector[k]
+            for j in range(k + 1, size):
+                matrix[i, j] -= share * matrix[k, j]
+    for k in range(size - 1, -1, -1):
+        for j in range(k + 1, size):
+            vector[k] -= matrix[k, j] * vector[j]
+        vector[k] /= matrix[k, k]
+    return True
 
 
 @njit(nogil=True, error_model="numpy")

@@ -1,6 +1,7 @@
 """Compiled pass over the rows for the Hessian of one feature set: most of the work of a fit of many columns.
 
-Products are taken four rows by two at a time; in single precision where that is enough, at twice the speed.
+Products are taken four rows by two at a time; in single precision where that is enough, at twice the speed. Choices are not
+multiplied: the sums of the numbers of all rows that chose the same are added to what they chose.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from numba import njit
 
 from emsco_runtime._arrays import Array, Floats, Ints
 from emsco_train.logistic.algebra import tile
+from emsco_train.logistic.chosen import Chosen
+from emsco_train.logistic.passes import Rows
+from emsco_train.logistic.rows import Runs
 
-__all__ = ["curvatures"]
+__all__ = ["curvatures", "room"]
 
 _FAST = {"arcp", "contract", "nsz", "reassoc"}
 
@@ -41,16 +45,53 @@ def _scale(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pr
             out[j + 1, row] = x[row] * roots[row]
 
 
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _products(
+    scaled: Array, roots: Array, start: int, stop: int, sign: float, out: Floats
+) -> None:  # pragma: no cover - compiled
+    """Fill in the sums of curvature times 1 and times each number, over the rows of one run."""
+    for j in range(len(out)):
+        x, total = scaled[j], roots.dtype.type(0.0)
+        for row in range(start, stop):
+            total += x[row] * roots[row]
+        out[j] = sign * total
+
+
+@njit(nogil=True, error_model="numpy")
+def _add_choices(
+    runs: Runs, k: int, chosen: Chosen, scaled: Array, roots: Array, sign: float, sums: Floats, out: Floats
+) -> None:  # pragma: no cover - compiled
+    """Add the products of choices with 1 and with numbers, and of choices of two groups, in block k."""
+    for run in range(runs.first[k], runs.first[k + 1]):
+        _products(scaled, roots, runs.start[run], runs.stop[run], sign, sums)
+        members = runs.members[runs.kind[run]]
+        for one in range(len(members)):
+            spot = chosen.spots[members[one]]
+            for j in range(len(sums)):
+                out[spot, j] += sums[j]
+            for other in range(one):
+                out[spot, chosen.spots[members[other]]] += sums[0]
+
+
+@njit(nogil=True, error_model="numpy")
+def room(chosen: Chosen) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Return the sizes that `curvatures` needs: of `scaled`, and of `out`."""
+    tall = -(-(len(chosen.numbers) + 1) // 4) * 4
+    return tall, max(tall, chosen.width + 1)
+
+
 @njit(nogil=True, error_model="numpy")
 def curvatures(
-    blocks: Array, weights: Floats, columns: Ints, chances: Floats, scaled: Array, out: Floats
+    blocks: Array, rows: Rows, chosen: Chosen, chances: Floats, scaled: Array, out: Floats
 ) -> None:  # pragma: no cover - compiled
     """Fill the lower triangle of sum of curvature * x x^T, x = [1, columns], for each pair of labels one >= other.
 
-    The type of `blocks` and `scaled` [width, places] is that of the products. `scaled` and `out` [pairs, width, width] have a
-    width that four divides; rows of `scaled` beyond the columns are zero.
+    The type of `blocks`, the rows' numbers, and of `scaled` [tall, places] is that of the products. `room` tells the sizes of
+    `scaled` and `out` [pairs, size, size]; `scaled` is zero beyond the set's numbers, and what belongs to no choice of the set is
+    put beyond its width in `out`.
     """
-    roots, sums = np.empty_like(scaled[0]), np.empty((4, 2))
+    numbers = len(chosen.numbers) + 1
+    roots, sums, products = np.empty_like(scaled[0]), np.empty((4, 2)), np.empty(numbers)
     for pair in range(len(out)):
         for i in range(out.shape[1]):
             for j in range(out.shape[1]):
@@ -59,8 +100,8 @@ def curvatures(
         pair = 0
         for one in range(chances.shape[1]):
             for other in range(one + 1):
-                _roots(weights[k], chances[k, one], chances[k, other], one == other, roots)
-                _scale(blocks[k], columns, roots, scaled)
+                _roots(rows.weights[k], chances[k, one], chances[k, other], one == other, roots)
+                _scale(blocks[k], chosen.numbers, roots, scaled)
                 sign = 1.0 if one == other else -1.0
                 for i in range(0, len(scaled), 4):
                     for j in range(0, i + 4, 2):
@@ -68,4 +109,10 @@ def curvatures(
                         for row in range(4):
                             out[pair, i + row, j] += sign * sums[row, 0]
                             out[pair, i + row, j + 1] += sign * sums[row, 1]
+                if numbers < chosen.width:
+                    _add_choices(rows.runs, k, chosen, scaled, roots, sign, products, out[pair])
                 pair += 1
+    for pair in range(len(out)):
+        for spot in range(numbers, chosen.width):
+            # A choice is 1 or 0, and its own square; two of one group are never both 1.
+            out[pair, spot, spot] = out[pair, spot, 0]

@@ -9,7 +9,7 @@ Only a `start` of the caller's own moves them, within the tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -127,6 +127,9 @@ class LogisticProblem:
         One per row; None: 1 each.
     C
         Inverse strength of the penalty, as in scikit-learn.
+    choices
+        Columns of which a row has a 1 in one at most, and 0 in the others, as the blocks of a categorical feature are: they take
+        part in less work.
 
     Examples
     --------
@@ -146,6 +149,7 @@ class LogisticProblem:
         *,
         weights: Floats | None = None,
         C: float = 1.0,  # noqa: N803
+        choices: Sequence[slice] = (),
     ) -> None:
         _check(encoded, C)
         each = np.ones(len(encoded)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -156,12 +160,13 @@ class LogisticProblem:
                 f"label {int(np.argmin(share > 0.0))} (by position) has no row of any weight: give it some, or drop it"
             )
         wanted = hot[:, 1:] if labels == 2 else hot
-        laid = RowBlocks.of(np.column_stack([encoded, wanted, each])).values
-        width = encoded.shape[1]
-        blocks, labelled, weighted = (np.ascontiguousarray(part) for part in (laid[:, :width], laid[:, width:-1], laid[:, -1]))
-        with np.errstate(over="ignore"):
-            self._rows = Rows(blocks, blocks.astype(np.float32), labelled, weighted, float(each.sum()), 1.0 / C)
         self.rows, self.columns = encoded.shape
+        laid = RowBlocks.of(encoded, choices)
+        self._order = laid.layout.order
+        weighted = np.ascontiguousarray(laid.lay(each[:, None])[:, 0])
+        with np.errstate(over="ignore"):
+            coarse = laid.values.astype(np.float32)
+        self._rows = Rows(laid.runs, laid.values, coarse, laid.lay(wanted), weighted, float(each.sum()), 1.0 / C)
         intercepts = np.log(share[1:] / share[0]) if labels == 2 else np.log(share) - np.log(share).mean()
         self._anchor = _anchored(self._rows, intercepts)
 
@@ -187,18 +192,20 @@ class LogisticProblem:
         if sets.ndim != 2 or sets.shape[1] != self.columns:
             raise DesignError(f"feature sets have shape {sets.shape}: [sets, {self.columns}] is due, a truth value per column")
         logits = self._rows.wanted.shape[1]
+        order = self._order
         table = np.zeros((len(sets), logits, 1 + self.columns))
         if start is not None:
             table[:, :, 0] = start.intercept
-            table[:, :, 1:] = start.coef
+            table[:, :, 1:] = start.coef[:, :, order]
         passes = np.zeros(len(sets), dtype=np.intp)
+        ordered, warm = sets[:, order], start is not None
 
         def work(part: slice) -> None:
-            fit_sets(tuple(self._rows), tuple(self._anchor), sets[part], start is not None, _TOLERANCE, table[part], passes[part])
+            fit_sets(*_plain(self._rows), tuple(self._anchor), ordered[part], warm, _TOLERANCE, table[part], passes[part])
 
         _share_out(work, len(sets), workers)
         self._refuse_failures(sets, passes)
-        return LogisticBatch(sets, table[:, :, 1:], table[:, :, 0], passes)
+        return LogisticBatch(sets, table[:, :, 1:][:, :, np.argsort(order)], table[:, :, 0], passes)
 
     def _refuse_failures(self, sets: Mask, passes: Ints) -> None:
         failed = np.flatnonzero(passes <= 0)
@@ -219,16 +226,18 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
     batch
         The models.
     rows
-        All columns of the rows, laid out once: `RowBlocks.of(encoded)`.
+        All columns of the rows, laid out once: `RowBlocks.of(encoded, choices)`.
     workers
         Threads, as in `LogisticProblem.fit`.
     """
-    shape = (len(batch), rows.rows)
+    shape = (len(batch), len(rows.order))
     label, confidence = np.empty(shape, dtype=np.intp), np.empty(shape)
-    table = np.concatenate([batch.intercept[:, :, None], batch.coef], axis=2)
+    order = rows.layout.order
+    table = np.concatenate([batch.intercept[:, :, None], batch.coef[:, :, order]], axis=2)
+    columns = batch.columns[:, order]
 
     def work(part: slice) -> None:
-        score_sets(rows.values, table[part], batch.columns[part], label[part], confidence[part])
+        score_sets(rows.values, tuple(rows.runs), rows.order, table[part], columns[part], label[part], confidence[part])
 
     _share_out(work, len(batch), workers)
     return TopLabels(label, confidence)
@@ -251,22 +260,28 @@ def _check(encoded: Floats, C: float) -> None:  # noqa: N803
 
 def _anchored(rows: Rows, intercepts: Floats) -> Anchor:
     """Return the anchor at the model of all columns; at the one without columns, should that not converge."""
-    bare = np.zeros((len(intercepts), 1 + rows.blocks.shape[1]))
+    columns = rows.blocks.shape[1] + rows.runs.choices
+    bare = np.zeros((len(intercepts), 1 + columns))
     bare[:, 0] = intercepts
     near = _expanded(rows, intercepts, bare.ravel(), None)
     table, passes = np.zeros((1, *bare.shape)), np.zeros(1, dtype=np.intp)
-    every = np.ones((1, rows.blocks.shape[1]), dtype=np.bool_)
-    fit_sets(tuple(rows), tuple(near), every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
+    every = np.ones((1, columns), dtype=np.bool_)
+    fit_sets(*_plain(rows), tuple(near), every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
     return _expanded(rows, intercepts, table.ravel(), near) if passes[0] > 0 else near
 
 
 def _expanded(rows: Rows, intercepts: Floats, parameters: Floats, bare: Anchor | None) -> Anchor:
     slope, hessian = np.empty(len(parameters)), np.empty((len(parameters), len(parameters)))
-    expand(tuple(rows), parameters, slope, hessian)
+    expand(*_plain(rows), parameters, slope, hessian)
     # Values near the largest float overflow here; the fits of the sets that have them say so.
     with np.errstate(over="ignore", invalid="ignore"):
         target = hessian @ parameters - slope
     return Anchor(intercepts, slope if bare is None else bare.slope, hessian, target)
+
+
+def _plain(rows: Rows) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Return runs and rows as compiled code that is kept on disk takes them."""
+    return tuple(rows.runs), tuple(rows[1:])
 
 
 def _share_out(work: Callable[[slice], None], count: int, workers: int) -> None:

@@ -1,8 +1,9 @@
 """The compiled minimiser: guarded Newton steps with few Hessians.
 
 A Hessian costs as much as several slopes, so one is kept while it serves: pairs of step and change of slope correct it (L-BFGS),
-and it is built anew where the steps that it would still take cost more than a new one. A long step that goes beyond the lowest
-point on its way goes back to it, which logits alone tell; any step is halved until the loss falls.
+and it is built anew where the steps that it would still take cost more than a new one. Where a few rows spoil a step it is
+mended (`stiff`). A long step that goes beyond the lowest point on its way goes back to it, which logits alone tell; any step is
+halved until the loss falls.
 
 The parts are inlined before anything is compiled: compiling each by itself, and again within its callers, takes longer.
 """
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_train.logistic.algebra import corrected, dot, factored, pack, remember, solve
-from emsco_train.logistic.curvature import curvatures
+from emsco_train.logistic.chosen import Chosen
+from emsco_train.logistic.curvature import curvatures, room
 from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
+from emsco_train.logistic.stiff import relieve
 
 __all__ = ["Anchor", "Work", "iterate", "prepare"]
 
@@ -30,6 +33,8 @@ _MAX_HALVINGS = 60
 _TRIALS = 8
 # A move whose end is beyond its lowest point is good enough if the loss falls by this share of slope times move (half: the most).
 _WORTH = 0.2
+# A slope at the end of a Newton step, as a share of that at its start, which tells of losses that are no parabolas.
+_BENT = 0.25
 # Near the optimum the loss is flat to its last digits: a rise within them is no rise.
 _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
@@ -83,8 +88,9 @@ class Work(NamedTuple):
 
 
 @njit(inline="always")
-def _work(rows: Rows, labels: int, width: int) -> Work:  # pragma: no cover - compiled
-    blocks, block, size, wide = len(rows.blocks), rows.blocks.shape[2], labels * width, -(-width // 4) * 4
+def _work(rows: Rows, labels: int, chosen: Chosen) -> Work:  # pragma: no cover - compiled
+    blocks, block, size = len(rows.blocks), rows.blocks.shape[2], labels * chosen.width
+    tall, square = room(chosen)
     return Work(
         np.zeros(size),
         np.empty(size),
@@ -98,9 +104,9 @@ def _work(rows: Rows, labels: int, width: int) -> Work:  # pragma: no cover - co
         np.empty((size, size)),
         np.empty((_PAIRS, size)),
         np.empty((_PAIRS, size)),
-        np.empty((labels * (labels + 1) // 2, wide, wide)),
-        np.zeros((wide, block), dtype=np.float32),
-        np.zeros((wide, block)),
+        np.empty((labels * (labels + 1) // 2, square, square)),
+        np.zeros((tall, block), dtype=np.float32),
+        np.zeros((tall, block)),
     )
 
 
@@ -137,6 +143,7 @@ def prepare(
     rows: Rows,
     anchor: Anchor,
     columns: Ints,
+    chosen: Chosen,
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
     start: Floats,
 ) -> tuple[Work, float]:  # pragma: no cover - compiled
@@ -151,7 +158,7 @@ def prepare(
         index[label * width] = label * every
         for j in range(width - 1):
             index[label * width + j + 1] = label * every + columns[j] + 1
-    work = _work(rows, labels, width)
+    work = _work(rows, labels, chosen)
     _begin(anchor, index, width, work)
     if warm:
         for i in range(len(index)):
@@ -187,29 +194,52 @@ def _lowest(rows: Rows, work: Work, fall: float, end: float) -> float:  # pragma
 
 
 @njit(inline="always")
-def _step(rows: Rows, columns: Ints, work: Work, fall: float) -> tuple[float, float, int]:  # pragma: no cover - compiled
+def _try(rows: Rows, chosen: Chosen, work: Work, share: float) -> float:  # pragma: no cover - compiled
+    """Put the trial at a share of the move; return the largest change of log-odds."""
+    for i in range(len(work.x)):
+        work.trial[i] = work.x[i] + share * work.move[i]
+    return evaluate(rows, chosen, work.trial, work.before, work.after, work.chances, work.trial_slope)
+
+
+@njit(inline="always")
+def _step(
+    rows: Rows,
+    chosen: Chosen,
+    work: Work,
+    fall: float,
+    fresh: bool,  # noqa: FBT001 - compiled functions are called by position
+) -> tuple[float, float, int, bool]:  # pragma: no cover - compiled
     """Go the move, or the share of it that goes to the lowest point; halved until the loss falls.
 
-    Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took. `fall` is minus
-    the slope along the move.
+    Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took; whether stiff rows
+    bent the move. `fall` is minus the slope along the move, `fresh` tells whether it is the step of a Hessian just built.
     """
-    share = 1.0
+    share, passes, bent = 1.0, 1, False
+    change = _try(rows, chosen, work, share)
+    end = dot(work.move, work.trial_slope, len(work.move))
+    # Were the losses the parabolas that the Hessian takes them for, there would be no slope at the end.
+    if fresh and change > 1.0 and abs(end) > _BENT * fall and work.before.shape[1] == 1:
+        mended = relieve(rows, chosen, work.factor, work.slope, work.before, work.after, work.move)
+        bent = mended > 0.0
+        if bent:
+            fall = mended
+            change = _try(rows, chosen, work, share)
+            passes += 1
     for halvings in range(_MAX_HALVINGS):
-        for i in range(len(work.x)):
-            work.trial[i] = work.x[i] + share * work.move[i]
-        change = evaluate(rows, columns, work.trial, work.before, work.after, work.chances, work.trial_slope)
         end = dot(work.move, work.trial_slope, len(work.move))
         # The loss is convex: with no rise at the end there was none before. And while log-odds change by at most 1, curvature
         # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
-            return share, change, halvings + 1
+            return share, change, passes, bent
         first = halvings == 0
         rise, loss = loss_rise(rows, work.x, work.trial, work.before, work.after)
         # A long move that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
         if rise <= (-_WORTH * fall if first and change > 1.0 else _SLACK * (1.0 + loss)):
-            return share, change, halvings + 1
+            return share, change, passes, bent
         share = _lowest(rows, work, fall, end) if first else 0.5 * share
-    return 0.0, np.inf, _MAX_HALVINGS
+        change = _try(rows, chosen, work, share)
+        passes += 1
+    return 0.0, np.inf, passes, bent
 
 
 @njit(inline="always")
@@ -230,17 +260,17 @@ def _arrive(work: Work, count: int) -> int:  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def _build(rows: Rows, columns: Ints, work: Work, precision: int) -> int:  # pragma: no cover - compiled
+def _build(rows: Rows, chosen: Chosen, work: Work, precision: int) -> int:  # pragma: no cover - compiled
     """Build and factor the Hessian where the fit is, in this precision (1: single, 2: double) or above.
 
     Returns the precision that it took, 0 if none is enough.
     """
     while precision <= 2:
         if precision == 1:
-            curvatures(rows.coarse, rows.weights, columns, work.chances, work.coarse, work.parts)
+            curvatures(rows.coarse, rows, chosen, work.chances, work.coarse, work.parts)
         else:
-            curvatures(rows.blocks, rows.weights, columns, work.chances, work.exact, work.parts)
-        pack(work.parts, work.before.shape[1], len(columns) + 1, rows.penalty, rows.weight, work.hessian)
+            curvatures(rows.blocks, rows, chosen, work.chances, work.exact, work.parts)
+        pack(work.parts, work.before.shape[1], chosen.width, rows.penalty, rows.weight, work.hessian)
         ridge = factored(work.hessian, work.factor)
         if ridge == 0.0 or (precision == 2 and ridge > 0.0):
             return precision
@@ -256,14 +286,17 @@ def _turn(work: Work, count: int) -> float:  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def _worth_building(rate: float, change: float, tolerance: float, labels: int, width: int) -> bool:  # pragma: no cover - compiled
+def _worth_building(
+    rate: float, change: float, tolerance: float, labels: int, chosen: Chosen
+) -> bool:  # pragma: no cover - compiled
     """Return whether a new Hessian costs less than the steps that the old one would still take at this rate."""
     if not rate < _SLOW:
         return True
     left = math.log(tolerance / change) / math.log(rate)
     # Nanoseconds a row, measured: the ratio is what counts.
-    build = 0.5 * (labels + 1) * (width * width / 27.0 + 0.7 * width)
-    return left > build / (0.64 * width + 10.0) + _NEWTON_STEPS
+    numbers = len(chosen.numbers) + 1
+    build = 0.5 * (labels + 1) * (numbers * numbers / 27.0 + (0.7 if numbers == chosen.width else 0.9) * numbers)
+    return left > build / (0.64 * numbers + 10.0) + _NEWTON_STEPS
 
 
 @njit(inline="always")
@@ -281,18 +314,18 @@ def _finished(
 
 
 @njit(inline="always")
-def iterate(rows: Rows, columns: Ints, work: Work, fall: float, tolerance: float) -> int:  # pragma: no cover - compiled
+def iterate(rows: Rows, chosen: Chosen, work: Work, fall: float, tolerance: float) -> int:  # pragma: no cover - compiled
     """Go along the move that is set, then by Newton steps to the end; return the passes, minus them if there was no end."""
     passes, count, precision, fresh, rate = 0, 0, 0, False, 1.0
     while passes < _MAX_PASSES:
-        share, change, took = _step(rows, columns, work, fall)
+        share, change, took, bent = _step(rows, chosen, work, fall, fresh)
         passes += took
         if share == 0.0 and precision > 0:
             break
         count = _arrive(work, count)
         if precision > 0:
             after = _turn(work, count)
-            rate = math.sqrt(after / fall) if share == 1.0 and after > 0.0 else 1.0
+            rate = math.sqrt(after / fall) if share == 1.0 and after > 0.0 and not bent else 1.0
             if _finished(share, change, rate, fresh, tolerance):
                 for i in range(len(work.x)):
                     work.x[i] += work.move[i] if after <= fall else 0.0
@@ -300,9 +333,9 @@ def iterate(rows: Rows, columns: Ints, work: Work, fall: float, tolerance: float
             fall = after
         # Steps that log-odds hardly notice and that still do not converge: single precision is at its end.
         spent = precision == 2 or (fresh and change <= 1.0 and rate > 0.5)
-        fresh = _worth_building(rate, change, tolerance, work.before.shape[1], len(columns) + 1)
+        fresh = _worth_building(rate, change, tolerance, work.before.shape[1], chosen)
         if fresh:
-            precision = _build(rows, columns, work, 2 if spent else 1)
+            precision = _build(rows, chosen, work, 2 if spent else 1)
             if precision == 0:
                 break
             count = 0

@@ -1,8 +1,8 @@
 """Compiled passes over the rows: logits, chances, slope and loss of one feature set.
 
 Rows come in blocks [blocks, columns, places] (`RowBlocks`), so that a block's part of all columns stays in a near cache between
-two uses. Parameters are flat: for each logit its intercept, then the coefficients of the set's columns. `logits` and `chances`
-are [blocks, logits, places]; two labels have one logit, more have one each.
+two uses. Parameters are flat: for each logit its intercept, then the coefficients of the set's columns, numbers before choices.
+`logits` and `chances` are [blocks, logits, places]; two labels have one logit, more have one each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
+from emsco_train.logistic.chosen import Chosen, tabulate
 from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
+from emsco_train.logistic.rows import Runs
 
 __all__ = ["Rows", "block_chances", "evaluate", "loss_rise", "slope_along"]
 
@@ -28,8 +30,10 @@ class Rows(NamedTuple):
 
     Parameters
     ----------
+    runs
+        Their choices.
     blocks
-        Columns [blocks, columns, places].
+        Columns of numbers [blocks, columns, places].
     coarse
         The same in single precision, for Hessians that need no more.
     wanted
@@ -42,6 +46,7 @@ class Rows(NamedTuple):
         1 / C.
     """
 
+    runs: Runs
     blocks: Floats
     coarse: NDArray[np.float32]
     wanted: Floats
@@ -51,11 +56,26 @@ class Rows(NamedTuple):
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def _block_logits(
-    block: Floats, columns: Ints, parameters: Floats, at: int, logits: Floats
-) -> None:  # pragma: no cover - compiled
-    for row in range(len(logits)):
-        logits[row] = parameters[at]
+def _share(runs: Runs, k: int, table: Floats, logits: Floats) -> None:  # pragma: no cover - compiled
+    """Fill in the part of block k's logits that the rows of a kind share."""
+    for run in range(runs.first[k], runs.first[k + 1]):
+        shared = table[runs.kind[run]]
+        for row in range(runs.start[run], runs.stop[run]):
+            logits[row] = shared
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _gather(runs: Runs, k: int, residual: Floats, sums: Floats) -> None:  # pragma: no cover - compiled
+    """Add the residuals of block k to the sums of their kinds."""
+    for run in range(runs.first[k], runs.first[k + 1]):
+        total = 0.0
+        for row in range(runs.start[run], runs.stop[run]):
+            total += residual[row]
+        sums[runs.kind[run]] += total
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _add_logits(block: Floats, columns: Ints, parameters: Floats, at: int, logits: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
     for j in range(0, fours, 4):
@@ -70,13 +90,7 @@ def _block_logits(
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def _add_block_slope(
-    block: Floats, columns: Ints, residual: Floats, at: int, slope: Floats
-) -> None:  # pragma: no cover - compiled
-    total = 0.0
-    for row in range(len(residual)):
-        total += residual[row]
-    slope[at] += total
+def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
     for j in range(0, fours, 4):
@@ -161,31 +175,56 @@ def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> 
 
 
 @njit(nogil=True, error_model="numpy")
+def _add_kinds(chosen: Chosen, members: Ints, sums: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
+    """Add the sums of all kinds to the slopes of the intercept and of their choices."""
+    for kind in range(len(members)):
+        slope[at] += sums[kind]
+        for choice in members[kind]:
+            if chosen.spots[choice] < chosen.width:
+                slope[at + chosen.spots[choice]] += sums[kind]
+
+
+@njit(nogil=True, error_model="numpy")
 def block_chances(
-    block: Floats, columns: Ints, parameters: Floats, logits: Floats, chances: Floats, top: Floats, total: Floats
+    block: Floats,
+    runs: Runs,
+    k: int,
+    chosen: Chosen,
+    parameters: Floats,
+    tables: Floats,
+    logits: Floats,
+    chances: Floats,
+    top: Floats,
+    total: Floats,
 ) -> None:  # pragma: no cover - compiled
-    """Fill logits and chances of one block; `top` and `total` [places] are scratch."""
+    """Fill logits and chances of block k; `tables` are those of `tabulate`, `top` and `total` [places] are scratch."""
     for label in range(len(logits)):
-        _block_logits(block, columns, parameters, label * (len(columns) + 1), logits[label])
+        _share(runs, k, tables[label], logits[label])
+        _add_logits(block, chosen.numbers, parameters, label * chosen.width, logits[label])
     _chances(logits, chances, top, total)
 
 
 @njit(nogil=True, error_model="numpy")
 def evaluate(
-    rows: Rows, columns: Ints, parameters: Floats, before: Floats, logits: Floats, chances: Floats, slope: Floats
+    rows: Rows, chosen: Chosen, parameters: Floats, before: Floats, logits: Floats, chances: Floats, slope: Floats
 ) -> float:  # pragma: no cover - compiled
     """Fill logits, chances and slope at `parameters`; return the largest change of log-odds from the logits `before`."""
-    labels, size, width = logits.shape[1], logits.shape[2], len(columns) + 1
+    labels, size, width, runs = logits.shape[1], logits.shape[2], chosen.width, rows.runs
     residual, spare = np.empty(size), np.empty(size)
+    tables, sums = np.empty((labels, len(runs.members))), np.zeros((labels, len(runs.members)))
+    tabulate(chosen, runs.members, parameters, tables)
     for i in range(len(slope)):
         slope[i] = rows.penalty * parameters[i] if i % width else 0.0
     worst = 0.0
     for k in range(len(rows.blocks)):
-        block_chances(rows.blocks[k], columns, parameters, logits[k], chances[k], residual, spare)
+        block_chances(rows.blocks[k], runs, k, chosen, parameters, tables, logits[k], chances[k], residual, spare)
         worst = max(worst, _block_change(logits[k], before[k], residual, spare))
         for label in range(labels):
             _residual(rows.weights[k], chances[k, label], rows.wanted[k, label], residual)
-            _add_block_slope(rows.blocks[k], columns, residual, label * width, slope)
+            _gather(runs, k, residual, sums[label])
+            _add_slope(rows.blocks[k], chosen.numbers, residual, label * width, slope)
+    for label in range(labels):
+        _add_kinds(chosen, runs.members, sums[label], label * width, slope)
     return worst
 
 

@@ -16,27 +16,29 @@ from numba import njit
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_train._sources import source_key
 from emsco_train.logistic.algebra import pack
-from emsco_train.logistic.curvature import curvatures
+from emsco_train.logistic.chosen import choose, tabulate
+from emsco_train.logistic.curvature import curvatures, room
 from emsco_train.logistic.newton import Anchor, iterate, prepare
 from emsco_train.logistic.passes import Rows, block_chances, evaluate
+from emsco_train.logistic.rows import Runs
 
 __all__ = ["expand", "fit_sets", "score_sets"]
 
-_PARTS = ("elementary", "algebra", "passes", "curvature", "newton", "sets")
+_PARTS = ("elementary", "algebra", "chosen", "passes", "curvature", "stiff", "newton", "sets")
 
 
 @njit(inline="always")
 def _expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
     """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
     blocks, labels, block = rows.wanted.shape
-    columns = np.arange(rows.blocks.shape[1])
-    width = len(columns) + 1
-    wide = -(-width // 4) * 4
+    numbers = rows.blocks.shape[1]
+    chosen = choose(np.arange(numbers + rows.runs.choices), numbers, rows.runs.choices)
+    tall, square = room(chosen)
     logits, chances = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
-    parts, scaled = np.empty((labels * (labels + 1) // 2, wide, wide)), np.zeros((wide, block))
-    evaluate(rows, columns, parameters, logits, logits, chances, slope)
-    curvatures(rows.blocks, rows.weights, columns, chances, scaled, parts)
-    pack(parts, labels, width, rows.penalty, rows.weight, hessian)
+    parts, scaled = np.empty((labels * (labels + 1) // 2, square, square)), np.zeros((tall, block))
+    evaluate(rows, chosen, parameters, logits, logits, chances, slope)
+    curvatures(rows.blocks, rows, chosen, chances, scaled, parts)
+    pack(parts, labels, chosen.width, rows.penalty, rows.weight, hessian)
     for i in range(len(hessian)):
         for j in range(i):
             hessian[j, i] = hessian[i, j]
@@ -95,8 +97,9 @@ def _fit_sets(
         columns = np.flatnonzero(sets[at])
         parameters = np.empty(table.shape[1] * (len(columns) + 1))
         _gather(table[at], columns, parameters)
-        work, fall = prepare(rows, anchor, columns, warm, parameters)
-        passes[at] = iterate(rows, columns, work, fall, tolerance)
+        chosen = choose(columns, rows.blocks.shape[1], rows.runs.choices)
+        work, fall = prepare(rows, anchor, columns, chosen, warm, parameters)
+        passes[at] = iterate(rows, chosen, work, fall, tolerance)
         _centre(work.x, len(table[at]))
         _scatter(work.x, columns, table[at])
 
@@ -115,40 +118,42 @@ def _top(chances: Floats, place: int) -> tuple[int, float]:  # pragma: no cover 
 
 @njit(inline="always")
 def _score_sets(
-    blocks: Floats, table: Floats, sets: Mask, label: Ints, confidence: Floats
+    blocks: Floats, runs: Runs, order: Ints, table: Floats, sets: Mask, label: Ints, confidence: Floats
 ) -> None:  # pragma: no cover - compiled
     """Fill the most probable label and its probability [sets, rows] of rows in blocks; parameters as `fit_sets` leaves them."""
     labels, block = table.shape[1], blocks.shape[2]
     logits, chances, scratch = np.empty((labels, block)), np.empty((labels, block)), np.empty((2, block))
+    tables = np.empty((labels, len(runs.members)))
     for at in range(len(sets)):
         columns = np.flatnonzero(sets[at])
         parameters = np.empty(labels * (len(columns) + 1))
         _gather(table[at], columns, parameters)
+        chosen = choose(columns, blocks.shape[1], runs.choices)
+        tabulate(chosen, runs.members, parameters, tables)
         for k in range(len(blocks)):
-            block_chances(blocks[k], columns, parameters, logits, chances, scratch[0], scratch[1])
-            for place in range(block):
-                row = place * len(blocks) + k
-                if row < label.shape[1]:
-                    label[at, row], confidence[at, row] = _top(chances, place)
+            block_chances(blocks[k], runs, k, chosen, parameters, tables, logits, chances, scratch[0], scratch[1])
+            for place in range(min(block, len(order) - k * block)):
+                row = order[k * block + place]
+                label[at, row], confidence[at, row] = _top(chances, place)
 
 
 def _entry_points(key: str) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
     """Return the three cached functions; what they close over is part of the key of their cache."""
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def expand(rows, parameters, slope, hessian):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+    def expand(runs, rows, parameters, slope, hessian):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
         if key:
-            _expand(Rows(*rows), parameters, slope, hessian)
+            _expand(Rows(Runs(*runs), *rows), parameters, slope, hessian)
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def fit_sets(rows, anchor, sets, warm, tolerance, table, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+    def fit_sets(runs, rows, anchor, sets, warm, tolerance, table, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
         if key:
-            _fit_sets(Rows(*rows), Anchor(*anchor), sets, warm, tolerance, table, passes)
+            _fit_sets(Rows(Runs(*runs), *rows), Anchor(*anchor), sets, warm, tolerance, table, passes)
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def score_sets(blocks, table, sets, label, confidence):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
+    def score_sets(blocks, runs, order, table, sets, label, confidence):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
         if key:
-            _score_sets(blocks, table, sets, label, confidence)
+            _score_sets(blocks, Runs(*runs), order, table, sets, label, confidence)
 
     return expand, fit_sets, score_sets
 

@@ -40,7 +40,7 @@ class _LogisticScorer:
 
     def __init__(self, problem: Problem, jobs: int) -> None:
         self._fitter = _fitter(problem)
-        self._rows = RowBlocks.of(problem.validation.encoded)
+        self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.choices)
         self._owner = _owners(problem.encoder)
         self._jobs = jobs
         self._chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
@@ -77,7 +77,9 @@ class _ClassifierScorer:
 
 def _fitter(problem: Problem) -> StageFitter:
     train = problem.train
-    return StageFitter(train.encoded, train.target, len(problem.labels), problem.weights, problem.settings)
+    return StageFitter(
+        train.encoded, train.target, len(problem.labels), problem.weights, problem.settings, problem.encoder.choices
+    )
 
 
 def _owners(encoder: BlockEncoder) -> Ints:

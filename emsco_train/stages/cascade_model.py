@@ -154,7 +154,7 @@ class CascadeFitter:
         self._labels = labels
         self._meter = meter
         self._encoder = BlockEncoder.fit(features, codes)
-        self._fitter = StageFitter(self._encoder.transform(codes), target, len(labels), weights, settings)
+        self._fitter = StageFitter(self._encoder.transform(codes), target, len(labels), weights, settings, self._encoder.choices)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
         """Fit the model of every stage and write its graph.

@@ -35,7 +35,7 @@ def test_the_export_writes_the_coefficients_of_the_search(labels: int) -> None:
     settings = Settings(population=30, generations=6, max_stages=3, allow_exclusion=True)
     front = run_evolve(problem, settings, seed=1).front
     train = problem.train
-    search = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings)
+    search = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, problem.encoder.choices)
     assert any(design.excluded for design in front)
     for design in front:
         for stage in fit_design(problem, design).stages:

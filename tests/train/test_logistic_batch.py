@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Barrier
 
@@ -58,6 +59,10 @@ def one_hot() -> tuple[np.ndarray, np.ndarray]:
     return x, (x @ rng.normal(0.0, 1.0, x.shape[1]) + rng.logistic(size=600) > 0.5).astype(np.intp)
 
 
+# The blocks of `one_hot`.
+CHOICES = (slice(3, 6), slice(6, 11), slice(11, 18))
+
+
 def three_labels() -> tuple[np.ndarray, np.ndarray]:
     """Return heavy-tailed columns and three labels."""
     x, _ = spam_like(600, 15, 3)
@@ -73,10 +78,17 @@ def random_sets(count: int, columns: int, seed: int = 1) -> np.ndarray:
     return sets
 
 
-def assert_equals_scikit_learn(x: np.ndarray, y: np.ndarray, sets: np.ndarray, weights: np.ndarray | None, C: float) -> None:  # noqa: N803
+def assert_equals_scikit_learn(
+    x: np.ndarray,
+    y: np.ndarray,
+    sets: np.ndarray,
+    weights: np.ndarray | None,
+    C: float,  # noqa: N803
+    choices: Sequence[slice] = (),
+) -> None:
     """Hold each set to scikit-learn's best: coefficients within 1e-6 relative, probabilities within 1e-8."""
     labels = y.max() + 1
-    batch = LogisticProblem(x, y, labels, weights=weights, C=C).fit(sets)
+    batch = LogisticProblem(x, y, labels, weights=weights, C=C, choices=choices).fit(sets)
     for index, columns in enumerate(sets):
         part = x[:, columns]
         twin = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=1000)
@@ -110,16 +122,20 @@ def test_spambase_sets_equal_scikit_learn() -> None:
     assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), None, 1.0)
 
 
-@pytest.mark.parametrize("name", ["sample weights", "class weights", "one-hot", "three labels", "three labels, weights"])
+@pytest.mark.parametrize(
+    "name", ["sample weights", "class weights", "one-hot", "choices", "choices, weights", "three labels", "three labels, weights"]
+)
 def test_other_sets_equal_scikit_learn(name: str) -> None:
-    """With sample and class weights, one-hot blocks (singular with the intercept) and three labels."""
-    x, y = one_hot() if name == "one-hot" else three_labels() if name.startswith("three") else spam_like()
+    """With sample and class weights, one-hot blocks (singular with the intercept), known as choices or not, and three labels."""
+    hot = name == "one-hot" or name.startswith("choices")
+    x, y = one_hot() if hot else three_labels() if name.startswith("three") else spam_like()
+    choices = CHOICES if name.startswith("choices") else ()
     weights = None
     if name == "class weights":
         weights = row_weights(y, ("a", "b"), class_weight="balanced", sample_weight=None)
     elif name.endswith("weights"):
         weights = np.random.default_rng(2).exponential(1.0, len(y)) * (np.arange(len(y)) % 10 > 0)
-    assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), weights, 1.0)
+    assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), weights, 1.0, choices)
 
 
 def walk(count: int, x: np.ndarray, y: np.ndarray) -> float:
@@ -200,6 +216,29 @@ def test_company_does_not_matter(data: object) -> None:
         alone, model = fit_logistic(x[:, sets[index]], y, y.max() + 1), batch.model(index)
         assert np.abs(alone.coef - model.coef).max() < 1e-10
         assert np.abs(alone.intercept - model.intercept).max() < 1e-10
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+def test_choices_change_nothing_but_the_work(labels: int) -> None:
+    """Models and scores are the same whether columns are known as choices or multiplied out, also in sets with parts of a block.
+
+    Some rows choose nothing, in training and in scoring, and score combinations that training has not seen.
+    """
+    x, _ = one_hot()
+    rng = np.random.default_rng(8)
+    x[rng.random(600) < 0.1, 6:11] = 0.0
+    y = np.argmax(x @ rng.normal(size=(x.shape[1], labels)) + rng.gumbel(size=(600, labels)), axis=1)
+    train, other = x[:350], x[350:]
+    sets = random_sets(30, x.shape[1])
+    wanted = LogisticProblem(train, y[:350], labels).fit(sets)
+    found = LogisticProblem(train, y[:350], labels, choices=CHOICES).fit(sets)
+    assert np.abs(found.coef - wanted.coef).max() < 1e-9
+    assert np.abs(found.intercept - wanted.intercept).max() < 1e-9
+    plain, quick = top_labels(wanted, RowBlocks.of(other)), top_labels(wanted, RowBlocks.of(other, CHOICES))
+    assert np.array_equal(plain.label, quick.label)
+    assert np.abs(plain.confidence - quick.confidence).max() < 1e-14
+    again = LogisticProblem(train, y[:350], labels, choices=CHOICES).fit(sets, wanted)
+    assert np.abs(again.coef - wanted.coef).max() < 1e-9
 
 
 @pytest.mark.parametrize("data", [spam_like, three_labels])

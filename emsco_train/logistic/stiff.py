@@ -1,0 +1,213 @@
+"""Compiled: a better move where a few rows spoil a Newton step.
+
+A Newton step takes every row's loss for a parabola. A row with a value hundreds of deviations away has log-odds that move by
+hundreds in one step, and its loss is then nothing like the parabola: the step has to be cut short on account of some ten rows
+among a hundred thousand, again and again. Here these stiff rows keep their true loss, and the others their parabolas; the lowest
+point of that sum is found without another look at the rows.
+
+With the move v of the Newton step, the Hessian H and the rows X of the stiff ones, moves v - H^-1 X^T a are all that need be
+looked at, so the search is for one number a row, however many columns there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from emsco_runtime._arrays import Floats, Ints
+from emsco_train.logistic.algebra import dot, eliminate, solve
+from emsco_train.logistic.chosen import Chosen
+from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
+from emsco_train.logistic.passes import Rows
+
+__all__ = ["relieve"]
+
+_FAST = {"arcp", "contract", "nsz", "reassoc"}
+# The most rows that are taken for stiff.
+_MOST = 32
+# The move is mended where what their parabolas hide is at least this share of the fall that the step promised.
+_WORTH = 0.05
+_MAX_STEPS = 30
+_MAX_HALVINGS = 30
+# The search ends where a step of it would gain about this share of that fall.
+_NEAR = 1e-6
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _softplus(z: float) -> float:  # pragma: no cover - compiled
+    """Return ln(1 + e^z)."""
+    # |z| / 2 + z / 2 is max(z, 0).
+    return log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z)
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _chance(z: float) -> float:  # pragma: no cover - compiled
+    small = exp_of_negative(-abs(z))
+    share = 1.0 / (1.0 + small)
+    return share if z >= 0.0 else small * share
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _beyond(z: float, change: float) -> float:  # pragma: no cover - compiled
+    """Return how far a row's loss lies above its parabola at z, after its log-odds have changed."""
+    chance = _chance(z)
+    return _softplus(z + change) - _softplus(z) - (chance + 0.5 * chance * (1.0 - chance) * change) * change
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _hidden(before: Floats, after: Floats, weights: Floats, out: Floats) -> None:  # pragma: no cover - compiled
+    """Fill in how far each row's loss after the move is from its parabola."""
+    for row in range(len(out)):
+        out[row] = weights[row] * abs(_beyond(before[row], after[row] - before[row]))
+
+
+@njit(nogil=True, error_model="numpy")
+def _stiffest(rows: Rows, before: Floats, after: Floats, where: Ints) -> tuple[int, float]:  # pragma: no cover - compiled
+    """Fill in block and place of the rows that are farthest from their parabolas; return how many, and the sum of that."""
+    count, least, places = 0, 0, before.shape[2]
+    hidden, each = np.empty(places), np.empty(len(where))
+    for k in range(len(before)):
+        _hidden(before[k, 0], after[k, 0], rows.weights[k], hidden)
+        for place in range(places):
+            if count < len(where):
+                at, count = count, count + 1
+            elif hidden[place] > each[least]:
+                at = least
+            else:
+                continue
+            where[at, 0], where[at, 1], each[at] = k, place, hidden[place]
+            least = int(np.argmin(each[:count]))
+    return count, float(each[:count].sum())
+
+
+@njit(nogil=True, error_model="numpy")
+def _row(rows: Rows, chosen: Chosen, block: int, place: int, out: Floats) -> None:  # pragma: no cover - compiled
+    """Fill in one row's columns, 1 for the intercept first."""
+    for i in range(len(out)):
+        out[i] = 0.0
+    out[0] = 1.0
+    for j in range(len(chosen.numbers)):
+        out[j + 1] = rows.blocks[block, chosen.numbers[j], place]
+    runs = rows.runs
+    run = runs.first[block]
+    while runs.stop[run] <= place:
+        run += 1
+    for choice in runs.members[runs.kind[run]]:
+        if chosen.spots[choice] < chosen.width:
+            out[chosen.spots[choice]] = 1.0
+
+
+@njit(nogil=True, error_model="numpy")
+def _closeness(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - compiled
+    """Return X H^-1 X^T [rows, rows] of the rows X [rows, width]."""
+    count, width = columns.shape
+    halves, out = np.empty((count, width)), np.empty((count, count))
+    for row in range(count):
+        for i in range(width):
+            halves[row, i] = (columns[row, i] - dot(factor[i], halves[row], i)) / factor[i, i]
+        for other in range(row + 1):
+            out[row, other] = out[other, row] = dot(halves[row], halves[other], width)
+    return out
+
+
+# The matrices are small: a call of BLAS costs more than the work, and its threads are not ours.
+@njit(nogil=True, error_model="numpy")
+def _times(matrix: Floats, vector: Floats) -> Floats:  # pragma: no cover - compiled
+    out = np.empty(len(matrix))
+    for i in range(len(matrix)):
+        out[i] = dot(matrix[i], vector, len(vector))
+    return out
+
+
+@njit(nogil=True, error_model="numpy")
+def _height(z: Floats, weights: Floats, change: Floats, amounts: Floats, pulled: Floats) -> float:  # pragma: no cover - compiled
+    """Return how high the sum of parabolas and true losses is above the lowest point of the parabolas alone."""
+    height = 0.5 * dot(amounts, pulled, len(z))
+    for row in range(len(z)):
+        height += weights[row] * _beyond(z[row], change[row])
+    return height
+
+
+@njit(nogil=True, error_model="numpy")
+def _turn(
+    closeness: Floats, z: Floats, weights: Floats, change: Floats, amounts: Floats, step: Floats
+) -> float:  # pragma: no cover - compiled
+    """Fill in the Newton step of the amounts; return minus the slope along it, 0 if there is none."""
+    count = len(z)
+    matrix, wanted = np.empty((count, count)), np.empty(count)
+    for i in range(count):
+        old, new = _chance(z[i]), _chance(z[i] + change[i])
+        curvature = old * (1.0 - old)
+        wanted[i] = step[i] = weights[i] * (new - old - curvature * change[i]) - amounts[i]
+        for j in range(count):
+            matrix[i, j] = weights[i] * (new * (1.0 - new) - curvature) * closeness[i, j]
+        matrix[i, i] += 1.0
+    return dot(_times(closeness, step), wanted, count) if eliminate(matrix, step) else 0.0
+
+
+@njit(nogil=True, error_model="numpy")
+def _amounts(closeness: Floats, z: Floats, weights: Floats, change: Floats, near: float) -> Floats:  # pragma: no cover - compiled
+    """Return each row's amount a of the lowest point, within about `near` of its height.
+
+    `closeness` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less closeness @ a.
+    """
+    amounts, pulled, step = np.zeros(len(z)), np.zeros(len(z)), np.empty(len(z))
+    height = _height(z, weights, change, amounts, pulled)
+    for _ in range(_MAX_STEPS):
+        fall = _turn(closeness, z, weights, change - pulled, amounts, step)
+        if not fall > near:
+            break
+        pull, share, lower = _times(closeness, step), 1.0, height
+        for _ in range(_MAX_HALVINGS):
+            lower = _height(z, weights, change - pulled - share * pull, amounts + share * step, pulled + share * pull)
+            if lower <= height - 1e-4 * share * fall:
+                break
+            share *= 0.5
+        if not lower < height:
+            break
+        height = lower
+        amounts += share * step
+        pulled += share * pull
+    return amounts
+
+
+@njit(nogil=True, error_model="numpy")
+def relieve(
+    rows: Rows, chosen: Chosen, factor: Floats, slope: Floats, before: Floats, after: Floats, move: Floats
+) -> float:  # pragma: no cover - compiled
+    """Mend a Newton step on account of its stiff rows; return minus the slope along it, 0 if it is left as it is.
+
+    Parameters
+    ----------
+    rows, chosen
+        The rows, of two labels, and the set's columns.
+    factor, slope
+        The factor of the Hessian and the slope before the step.
+    before, after
+        Logits before and after it [blocks, 1, places].
+    move
+        The step; what is mended.
+    """
+    fall = -dot(move, slope, len(move))
+    where = np.empty((_MOST, 2), dtype=np.intp)
+    count, hidden = _stiffest(rows, before, after, where)
+    if not _WORTH * fall < hidden < np.inf:
+        return 0.0
+    columns, z, change, weights = np.empty((count, chosen.width)), np.empty(count), np.empty(count), np.empty(count)
+    for row in range(count):
+        block, place = where[row]
+        _row(rows, chosen, block, place, columns[row])
+        z[row], weights[row] = before[block, 0, place], rows.weights[block, place]
+        change[row] = after[block, 0, place] - z[row]
+    amounts = _amounts(_closeness(factor, columns), z, weights, change, _NEAR * fall)
+    back = np.zeros(chosen.width)
+    for row in range(count):
+        for i in range(chosen.width):
+            back[i] += amounts[row] * columns[row, i]
+    solve(factor, back)
+    fall += dot(back, slope, len(back))
+    if not 0.0 < fall < np.inf:
+        return 0.0
+    for i in range(len(move)):
+        move[i] -= back[i]
+    return fall
