@@ -28,6 +28,7 @@ DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_
 ROWS = 125_973
 FEW_GENERATIONS, ALL_GENERATIONS = 4, 150
 SEARCH_ROWS = 1_000
+WARM_UP_ROWS = 2_000
 THRESHOLD = 0.95
 TEXT = ("protocol_type", "service", "flag")
 JOBS = 2
@@ -50,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(asked.child, asked.classes, generations)))
         return
     sizes = [ROWS] if asked.full else [ROWS // 8, ROWS // 4, ROWS // 2, ROWS]
+    in_child(
+        WARM_UP_ROWS, argparse.Namespace(classes=asked.classes, full=False)
+    )  # compiles, where nothing compiled is on disk yet
     print(f"{asked.classes} classes, {generations} generations, {JOBS} jobs")
     print(f"{'rows':>8} {'seconds':>8} {'sets':>7} {'us/set/row':>11} {'designs':>8} {'front':>6} {'peak MiB':>9}")
     for rows in sizes:

@@ -67,8 +67,8 @@ class BlockEncoder:
     >>> encoder.transform(np.array([[3.0, 1.0], [np.nan, -1.0]]))
     array([[1., 0., 1.],
            [0., 0., 0.]])
-    >>> encoder.columns(["kind"])
-    array([1, 2])
+    >>> encoder.columns(["kind"]), encoder.choices
+    (array([1, 2]), (slice(1, 3, None),))
     """
 
     blocks: tuple[Block, ...]

@@ -15,7 +15,7 @@ from emsco_runtime._arrays import Array, Floats, Ints
 from emsco_train.logistic.algebra import tile
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.passes import Rows
-from emsco_train.logistic.rows import Runs
+from emsco_train.logistic.runs import Runs
 
 __all__ = ["curvatures", "room"]
 

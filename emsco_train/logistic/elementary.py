@@ -11,7 +11,7 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["exp_of_negative", "log1p_of_unit"]
+__all__ = ["chance_of", "exp_of_negative", "softplus"]
 
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: multiples of the first by whole numbers up to 2^11 are exact.
@@ -66,7 +66,7 @@ def exp_of_negative(x: float) -> float:  # pragma: no cover - compiled
 
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
-def log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
+def _log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     """Return ln(1 + u) for u in [0, 1]."""
     # ln((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...), with s below 0.172 once ln 2 is taken out of the upper part.
     upper = u > _SQRT2_LESS_1
@@ -78,3 +78,18 @@ def log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     high = 1 / 17 + t * (1 / 19)
     series = low + (middle + high * (t2 * t2)) * (t2 * t2)
     return 2.0 * s * series + (_LN2 if upper else 0.0)
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"arcp", "contract", "nsz"})
+def chance_of(z: float) -> float:  # pragma: no cover - compiled
+    """Return 1 / (1 + e^-z), exact in both tails."""
+    small = exp_of_negative(-abs(z))
+    share = 1.0 / (1.0 + small)
+    return share if z >= 0.0 else small * share
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+def softplus(z: float) -> float:  # pragma: no cover - compiled
+    """Return ln(1 + e^z)."""
+    # |z| / 2 + z / 2 is max(z, 0).
+    return _log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z)

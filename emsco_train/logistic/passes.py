@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_train.logistic.chosen import Chosen, tabulate
-from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
-from emsco_train.logistic.rows import Runs
+from emsco_train.logistic.elementary import chance_of, exp_of_negative, softplus
+from emsco_train.logistic.runs import Runs
 
 __all__ = ["Rows", "block_chances", "evaluate", "loss_rise", "slope_along"]
 
@@ -116,10 +116,7 @@ def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: F
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def _sigmoid(logits: Floats, chances: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(logits)):
-        z = logits[row]
-        small = exp_of_negative(-abs(z))
-        share = 1.0 / (1.0 + small)
-        chances[row] = share if z >= 0.0 else small * share
+        chances[row] = chance_of(logits[row])
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
@@ -269,9 +266,7 @@ def slope_along(
 def _block_loss(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
     loss = 0.0
     for row in range(len(weights)):
-        z = logits[0, row]
-        # |z| / 2 + z / 2 is max(z, 0).
-        loss += weights[row] * (log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z) - wanted[0, row] * z)
+        loss += weights[row] * (softplus(logits[0, row]) - wanted[0, row] * logits[0, row])
     return loss
 
 

@@ -20,11 +20,11 @@ from emsco_train.logistic.chosen import choose, tabulate
 from emsco_train.logistic.curvature import curvatures, room
 from emsco_train.logistic.newton import Anchor, iterate, prepare
 from emsco_train.logistic.passes import Rows, block_chances, evaluate
-from emsco_train.logistic.rows import Runs
+from emsco_train.logistic.runs import Runs
 
 __all__ = ["expand", "fit_sets", "score_sets"]
 
-_PARTS = ("elementary", "algebra", "chosen", "passes", "curvature", "stiff", "newton", "sets")
+_PARTS = ("elementary", "algebra", "chosen", "runs", "passes", "curvature", "stiff", "newton", "sets")
 
 
 @njit(inline="always")

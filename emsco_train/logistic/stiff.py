@@ -17,7 +17,7 @@ from numba import njit
 from emsco_runtime._arrays import Floats, Ints
 from emsco_train.logistic.algebra import dot, eliminate, solve
 from emsco_train.logistic.chosen import Chosen
-from emsco_train.logistic.elementary import exp_of_negative, log1p_of_unit
+from emsco_train.logistic.elementary import chance_of, softplus
 from emsco_train.logistic.passes import Rows
 
 __all__ = ["relieve"]
@@ -34,24 +34,10 @@ _NEAR = 1e-6
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def _softplus(z: float) -> float:  # pragma: no cover - compiled
-    """Return ln(1 + e^z)."""
-    # |z| / 2 + z / 2 is max(z, 0).
-    return log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z)
-
-
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def _chance(z: float) -> float:  # pragma: no cover - compiled
-    small = exp_of_negative(-abs(z))
-    share = 1.0 / (1.0 + small)
-    return share if z >= 0.0 else small * share
-
-
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def _beyond(z: float, change: float) -> float:  # pragma: no cover - compiled
     """Return how far a row's loss lies above its parabola at z, after its log-odds have changed."""
-    chance = _chance(z)
-    return _softplus(z + change) - _softplus(z) - (chance + 0.5 * chance * (1.0 - chance) * change) * change
+    chance = chance_of(z)
+    return softplus(z + change) - softplus(z) - (chance + 0.5 * chance * (1.0 - chance) * change) * change
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
@@ -136,7 +122,7 @@ def _turn(
     count = len(z)
     matrix, wanted = np.empty((count, count)), np.empty(count)
     for i in range(count):
-        old, new = _chance(z[i]), _chance(z[i] + change[i])
+        old, new = chance_of(z[i]), chance_of(z[i] + change[i])
         curvature = old * (1.0 - old)
         wanted[i] = step[i] = weights[i] * (new - old - curvature * change[i]) - amounts[i]
         for j in range(count):

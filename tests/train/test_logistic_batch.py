@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from emsco_train.logistic import fits
 from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, top_labels
+from emsco_train.logistic.layout import ColumnLayout
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.stage_model import row_weights
 from tests.train.single_fit import fit_logistic
@@ -48,15 +49,15 @@ def separable() -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def one_hot() -> tuple[np.ndarray, np.ndarray]:
+def one_hot(rows: int = 600) -> tuple[np.ndarray, np.ndarray]:
     """Return three numeric columns and three blocks of one-hot columns, each summing to 1, with a category that never occurs."""
     rng = np.random.default_rng(6)
-    codes = [rng.integers(0, width, 600) for width in (3, 5, 6)]
+    codes = [rng.integers(0, width, rows) for width in (3, 5, 6)]
     blocks = [
         (code[:, None] == np.arange(width + (width == 6))).astype(float) for code, width in zip(codes, (3, 5, 6), strict=True)
     ]
-    x = np.column_stack([rng.normal(size=(600, 3)), *blocks])
-    return x, (x @ rng.normal(0.0, 1.0, x.shape[1]) + rng.logistic(size=600) > 0.5).astype(np.intp)
+    x = np.column_stack([rng.normal(size=(rows, 3)), *blocks])
+    return x, (x @ rng.normal(0.0, 1.0, x.shape[1]) + rng.logistic(size=rows) > 0.5).astype(np.intp)
 
 
 # The blocks of `one_hot`.
@@ -218,26 +219,29 @@ def test_company_does_not_matter(data: object) -> None:
         assert np.abs(alone.intercept - model.intercept).max() < 1e-10
 
 
+@pytest.mark.parametrize("rows", [300, 2000])
 @pytest.mark.parametrize("labels", [2, 4])
-def test_choices_change_nothing_but_the_work(labels: int) -> None:
+def test_choices_change_nothing_but_the_work(labels: int, rows: int) -> None:
     """Models and scores are the same whether columns are known as choices or multiplied out, also in sets with parts of a block.
 
-    Some rows choose nothing, in training and in scoring, and score combinations that training has not seen.
+    Some rows choose nothing, in training and in scoring, and score combinations that training has not seen. With few rows some
+    blocks are looked up, with many all of them.
     """
-    x, _ = one_hot()
+    x, _ = one_hot(2 * rows)
     rng = np.random.default_rng(8)
-    x[rng.random(600) < 0.1, 6:11] = 0.0
-    y = np.argmax(x @ rng.normal(size=(x.shape[1], labels)) + rng.gumbel(size=(600, labels)), axis=1)
-    train, other = x[:350], x[350:]
+    x[rng.random(2 * rows) < 0.1, 6:11] = 0.0
+    y = np.argmax(x @ rng.normal(size=(x.shape[1], labels)) + rng.gumbel(size=(2 * rows, labels)), axis=1)[:rows]
+    train, other = x[:rows], x[rows:]
     sets = random_sets(30, x.shape[1])
-    wanted = LogisticProblem(train, y[:350], labels).fit(sets)
-    found = LogisticProblem(train, y[:350], labels, choices=CHOICES).fit(sets)
+    assert ColumnLayout.of(train, CHOICES).choices == (15 if rows == 2000 else 12)
+    wanted = LogisticProblem(train, y, labels).fit(sets)
+    found = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets)
     assert np.abs(found.coef - wanted.coef).max() < 1e-9
     assert np.abs(found.intercept - wanted.intercept).max() < 1e-9
     plain, quick = top_labels(wanted, RowBlocks.of(other)), top_labels(wanted, RowBlocks.of(other, CHOICES))
     assert np.array_equal(plain.label, quick.label)
     assert np.abs(plain.confidence - quick.confidence).max() < 1e-14
-    again = LogisticProblem(train, y[:350], labels, choices=CHOICES).fit(sets, wanted)
+    again = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets, wanted)
     assert np.abs(again.coef - wanted.coef).max() < 1e-9
 
 

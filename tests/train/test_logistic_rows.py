@@ -11,7 +11,7 @@ from emsco_train.errors import DataError
 from emsco_train.logistic.layout import ColumnLayout
 from emsco_train.logistic.rows import RowBlocks
 
-widths = st.lists(st.integers(0, 6), max_size=5)
+widths = st.lists(st.integers(0, 14), max_size=5)
 
 
 def encoded(widths: list[int], rows: int, seed: int) -> tuple[np.ndarray, list[slice]]:
@@ -53,11 +53,15 @@ def test_rows_can_be_had_back(widths: list[int], rows: int, seed: int) -> None:
     assert np.array_equal(laid.lay(np.arange(rows)[:, None]).reshape(-1)[:rows], laid.order)
 
 
-def test_small_groups_stay_columns() -> None:
-    """Two columns of a choice are multiplied as they are; a look-up would not be quicker."""
-    layout = ColumnLayout.of(7, [slice(0, 2), slice(3, 6)])
-    assert layout.order.tolist() == [0, 1, 2, 6, 3, 4, 5]
-    assert (layout.numbers, layout.choices) == (4, 3)
+def test_only_groups_that_are_worth_it_are_looked_up() -> None:
+    """Wide ones always; narrow ones where many rows choose the same in all groups; one of two columns never."""
+    rng = np.random.default_rng(0)
+    widths = [2, 3, 5, 12]
+    parts = [rng.integers(0, width, (4000, 1)) == np.arange(width) for width in widths]
+    table, choices = np.column_stack(parts) * 1.0, [slice(0, 2), slice(2, 5), slice(5, 10), slice(10, 22)]
+    many, some, few = (ColumnLayout.of(table[:rows], choices) for rows in (4000, 400, 40))
+    assert [layout.choices for layout in (many, some, few)] == [20, 17, 12]
+    assert many.order.tolist() == [0, 1, *range(10, 22), *range(5, 10), *range(2, 5)]
 
 
 @pytest.mark.parametrize("row", [[1.0, 1.0, 0.0], [0.5, 0.0, 0.0], [0.0, np.nan, 0.0], [2.0, 0.0, 0.0]])
