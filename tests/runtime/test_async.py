@@ -36,8 +36,9 @@ _Result = TypeVar("_Result")
 def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let idle threads end at once, and see that all have ended after each test."""
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
+    before = set(our_threads())
     yield
-    until(lambda: not our_threads(), "threads of the pool end")
+    until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:

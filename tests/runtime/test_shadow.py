@@ -41,8 +41,9 @@ WITHIN = 0.5
 def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let idle threads end at once, and see that all have ended after each test."""
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
+    before = set(our_threads())
     yield
-    until(lambda: not our_threads(), "threads end")
+    until(lambda: set(our_threads()) <= before, "threads end")
 
 
 def on_size(sign: float = 1.0, threshold: float = 0.9) -> Bundle:
