@@ -51,9 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(asked.child, asked.classes, generations)))
         return
     sizes = [ROWS] if asked.full else [ROWS // 8, ROWS // 4, ROWS // 2, ROWS]
-    in_child(
-        WARM_UP_ROWS, argparse.Namespace(classes=asked.classes, full=False)
-    )  # compiles, where nothing compiled is on disk yet
+    # Compiles, where nothing compiled is on disk yet.
+    in_child(WARM_UP_ROWS, argparse.Namespace(classes=asked.classes, full=False))
     print(f"{asked.classes} classes, {generations} generations, {JOBS} jobs")
     print(f"{'rows':>8} {'seconds':>8} {'sets':>7} {'us/set/row':>11} {'designs':>8} {'front':>6} {'peak MiB':>9}")
     for rows in sizes:

@@ -12,7 +12,7 @@ from numba import njit
 
 from emsco_runtime._arrays import Array, Floats
 
-__all__ = ["corrected", "dot", "eliminate", "factored", "pack", "remember", "solve", "tile"]
+__all__ = ["corrected", "dot", "eliminate", "factored", "pack", "remember", "solve", "solve_half", "tile"]
 
 _FIRST_RIDGE = 1e-12
 # Sums may be regrouped: that is what lets loops run on several numbers at once.
@@ -116,10 +116,16 @@ def factored(matrix: Floats, factor: Floats) -> float:  # pragma: no cover - com
 
 
 @njit(nogil=True, error_model="numpy")
-def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
-    """Replace the vector by the solution of factor factor^T x = vector."""
+def solve_half(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
+    """Replace the vector by the solution of factor x = vector."""
     for i in range(len(vector)):
         vector[i] = (vector[i] - dot(factor[i], vector, i)) / factor[i, i]
+
+
+@njit(nogil=True, error_model="numpy")
+def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
+    """Replace the vector by the solution of factor factor^T x = vector."""
+    solve_half(factor, vector)
     for i in range(len(vector) - 1, -1, -1):
         vector[i] /= factor[i, i]
         for j in range(i):

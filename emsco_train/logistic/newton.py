@@ -194,11 +194,12 @@ def _lowest(rows: Rows, work: Work, fall: float, end: float) -> float:  # pragma
 
 
 @njit(inline="always")
-def _try(rows: Rows, chosen: Chosen, work: Work, share: float) -> float:  # pragma: no cover - compiled
-    """Put the trial at a share of the move; return the largest change of log-odds."""
+def _try(rows: Rows, chosen: Chosen, work: Work, share: float) -> tuple[float, float]:  # pragma: no cover - compiled
+    """Put the trial at a share of the move; return the largest change of log-odds, and the slope along the move there."""
     for i in range(len(work.x)):
         work.trial[i] = work.x[i] + share * work.move[i]
-    return evaluate(rows, chosen, work.trial, work.before, work.after, work.chances, work.trial_slope)
+    change = evaluate(rows, chosen, work.trial, work.before, work.after, work.chances, work.trial_slope)
+    return change, dot(work.move, work.trial_slope, len(work.move))
 
 
 @njit(inline="always")
@@ -215,18 +216,16 @@ def _step(
     bent the move. `fall` is minus the slope along the move, `fresh` tells whether it is the step of a Hessian just built.
     """
     share, passes, bent = 1.0, 1, False
-    change = _try(rows, chosen, work, share)
-    end = dot(work.move, work.trial_slope, len(work.move))
+    change, end = _try(rows, chosen, work, share)
     # Were the losses the parabolas that the Hessian takes them for, there would be no slope at the end.
     if fresh and change > 1.0 and abs(end) > _BENT * fall and work.before.shape[1] == 1:
         mended = relieve(rows, chosen, work.factor, work.slope, work.before, work.after, work.move)
         bent = mended > 0.0
         if bent:
             fall = mended
-            change = _try(rows, chosen, work, share)
+            change, end = _try(rows, chosen, work, share)
             passes += 1
     for halvings in range(_MAX_HALVINGS):
-        end = dot(work.move, work.trial_slope, len(work.move))
         # The loss is convex: with no rise at the end there was none before. And while log-odds change by at most 1, curvature
         # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
@@ -237,7 +236,7 @@ def _step(
         if rise <= (-_WORTH * fall if first and change > 1.0 else _SLACK * (1.0 + loss)):
             return share, change, passes, bent
         share = _lowest(rows, work, fall, end) if first else 0.5 * share
-        change = _try(rows, chosen, work, share)
+        change, end = _try(rows, chosen, work, share)
         passes += 1
     return 0.0, np.inf, passes, bent
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from emsco_runtime._arrays import Floats, Ints
-from emsco_train.logistic.algebra import dot, eliminate, solve
+from emsco_train.logistic.algebra import dot, eliminate, solve, solve_half
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.elementary import chance_of, softplus
 from emsco_train.logistic.passes import Rows
@@ -87,10 +87,9 @@ def _row(rows: Rows, chosen: Chosen, block: int, place: int, out: Floats) -> Non
 def _closeness(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - compiled
     """Return X H^-1 X^T [rows, rows] of the rows X [rows, width]."""
     count, width = columns.shape
-    halves, out = np.empty((count, width)), np.empty((count, count))
+    halves, out = columns.copy(), np.empty((count, count))
     for row in range(count):
-        for i in range(width):
-            halves[row, i] = (columns[row, i] - dot(factor[i], halves[row], i)) / factor[i, i]
+        solve_half(factor, halves[row])
         for other in range(row + 1):
             out[row, other] = out[other, row] = dot(halves[row], halves[other], width)
     return out
