@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emsco_train._interrupts import interrupts_held
 from emsco_train.exact.bits import Landscape, Units
 from emsco_train.exact.kernel import walk
 from emsco_train.exact.plan import Part, ways
@@ -124,21 +125,31 @@ def _catch(finds: Finds, used: int, limits: Limits, land: Landscape, free: int) 
 def sweep(space: Space, parts: Iterable[Part], jobs: int, limits: Callable[[], Limits], take: Callable[[Harvest], None]) -> None:
     """Walk all parts, each under the latest limits, and hand each harvest to `take`, in the order in which they end.
 
-    A part that was cut short comes again, with more room. Whatever ends the sweep, no thread goes on after it.
+    A part that was cut short comes again, with more room. Whatever ends the sweep, no thread goes on after it. Ctrl-C comes out
+    of it once they have stopped, which is at once.
     """
     stop = np.zeros(1, dtype=np.int64)
+    with interrupts_held(stop):
+        _in_threads(space, deque(parts), jobs, limits, take, stop)
+
+
+def _in_threads(
+    space: Space, todo: deque[Part], jobs: int, limits: Callable[[], Limits], take: Callable[[Harvest], None], stop: Units
+) -> None:
     benches = [_Bench(space) for _ in range(jobs)]
-    todo = deque(parts)
     running: dict[Future[Harvest], _Bench] = {}
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="emsco-exhaustive")
     try:
-        while todo or running:
+        while (todo or running) and not stop[0]:
             while todo and benches:
                 bench = benches.pop()
                 running[pool.submit(bench.work, todo.popleft(), limits(), stop)] = bench
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 benches.append(running.pop(future))
                 harvest = future.result()
+                # Where all are to stop, it may be a part of its part.
+                if stop[0]:
+                    break
                 if harvest.cut:
                     todo.appendleft(harvest.part)
                 take(harvest)

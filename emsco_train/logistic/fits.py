@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
+from emsco_train._interrupts import interrupts_held
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.newton import Anchor
 from emsco_train.logistic.passes import Rows
@@ -293,6 +294,13 @@ def _share_out(work: Callable[[slice], None], count: int, workers: int) -> None:
         for part in parts:
             work(part)
         return
+    stop = np.zeros(1, dtype=np.int64)
+    with interrupts_held(stop):
+        _in_threads(lambda part: None if stop[0] else work(part), parts, workers)
+
+
+def _in_threads(work: Callable[[slice], None], parts: Sequence[slice], workers: int) -> None:
+    # A function of its own: the pool is gone with it, and what is left of its threads.
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, parts):
             pass

@@ -183,18 +183,18 @@ print(model.outcome_.stopped, len(model.front_), len(model.predict(X)))
 def test_ctrl_c_in_a_fit_keeps_the_front_so_far() -> None:
     """A real SIGINT while the bar is shown on a real terminal: a fitted model, and a message that says why it ended."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", FIT],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=os.environ | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
-    )
-    os.close(theirs)
-    shown = read_terminal(ours, until=b"generation 2")
-    process.send_signal(signal.SIGINT)
-    shown += read_terminal(ours, until=None)
-    out, _ = process.communicate(timeout=60)
-    os.close(ours)
+    environment = os.environ | {"COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([sys.executable, "-c", FIT], stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        try:
+            shown = read_terminal(ours, until=b"generation 2")
+            process.send_signal(signal.SIGINT)
+            shown += read_terminal(ours, until=None)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            # Whatever went wrong here is not to disturb the tests that follow.
+            process.kill()
+            os.close(ours)
     assert process.returncode == 0, shown.decode()
     stopped, designs, rows = out.split()
     assert (stopped, rows) == (b"interrupted", b"569")
@@ -207,7 +207,8 @@ def read_terminal(terminal: int, *, until: bytes | None) -> bytes:
     """Return what is written to a terminal, up to some words or to the end."""
     shown = b""
     while until is None or until not in shown:
-        assert select.select([terminal], [], [], 120)[0], f"nothing more is shown: {shown.decode()}"
+        # Where nothing is compiled yet, that alone takes a minute.
+        assert select.select([terminal], [], [], 300)[0], f"nothing for five minutes, {until!r} is due after: {shown.decode()}"
         try:
             more = os.read(terminal, 4096)
         except OSError:  # how Linux tells that the other side is closed

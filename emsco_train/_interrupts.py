@@ -1,0 +1,72 @@
+"""Ctrl-C while threads work.
+
+Python raises KeyboardInterrupt between any two lines, those of `concurrent.futures` and `threading` too. There it may leave a
+lock taken that a worker then waits for without end, or be dropped with the weak reference that was just cleared: of a hundred
+searches, one did not hear its Ctrl-C, or never ended. So it is kept back until the threads have.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["interrupts_held"]
+
+_RAISES = signal.default_int_handler
+
+
+@contextmanager
+def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
+    """Keep Ctrl-C back until the block has ended, and raise it then.
+
+    Parameters
+    ----------
+    stop
+        Becomes 1 at [0] when Ctrl-C comes: threads, compiled ones too, look at it and end early. It is an array since a signal
+        handler must not wait for a lock.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At the end of the block, if Ctrl-C came. An error of the block itself goes first.
+
+    Notes
+    -----
+    Only the main thread gets interrupts, and only Python's own handler raises them. In other threads, and where the program has a
+    handler of its own, nothing is changed.
+
+    Examples
+    --------
+    >>> stop = np.zeros(1, dtype=np.int64)
+    >>> try:
+    ...     with interrupts_held(stop):
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("the block ends first, and may know:", stop[0])
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    the block ends first, and may know: 1
+    interrupted
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _RAISES:
+        yield
+        return
+    came = False
+
+    def note(_signum: int, _frame: object) -> None:
+        nonlocal came
+        came = True
+        stop[0] = 1
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        # One that has come by now is noted first: `signal.signal` looks.
+        signal.signal(signal.SIGINT, _RAISES)
+    if came:
+        raise KeyboardInterrupt
