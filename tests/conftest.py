@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is slow, and not wrong: how long an example takes, or takes to draw, says nothing about what is tested.
@@ -23,3 +24,14 @@ def _open_the_lock_of_coverage() -> None:
 
 # Before ours: hooks run in the order in which they were registered, and ours are measured.
 os.register_at_fork(after_in_child=_open_the_lock_of_coverage)
+
+
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not count the lines of the commands that a test starts: those that get a Ctrl-C.
+
+    Counting takes coverage's lock at every call, and a KeyboardInterrupt between taking and giving it back is one that waits for
+    ever: about one in a hundred.
+    """
+    for name in [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]:
+        monkeypatch.delenv(name)

@@ -180,6 +180,7 @@ print(model.outcome_.stopped, len(model.front_), len(model.predict(X)))
 """
 
 
+@pytest.mark.usefixtures("uncounted")
 def test_ctrl_c_in_a_fit_keeps_the_front_so_far() -> None:
     """A real SIGINT while the bar is shown on a real terminal: a fitted model, and a message that says why it ended."""
     ours, theirs = pty.openpty()
