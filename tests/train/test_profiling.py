@@ -441,8 +441,9 @@ def test_waiting_is_told_where_cpu_time_is_counted() -> None:
         await asyncio.sleep(0.02)
         return 1.0
 
-    (told,) = measured(acquirers, ["x"], repeats=2).cautions
-    assert "mostly waits, which CPU time does not count; wall time would" in told
+    # On a busy machine there may be cautions of other kinds.
+    told = measured(acquirers, ["x"], repeats=2).cautions
+    assert any("mostly waits, which CPU time does not count; wall time would" in text for text in told)
     assert not [text for text in measured(acquirers, ["x"], repeats=2, clock="wall").cautions if "waits" in text]
 
 
