@@ -42,6 +42,7 @@ def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
 
     Examples
     --------
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     >>> stop = np.zeros(1, dtype=np.int64)
     >>> try:
     ...     with interrupts_held(stop):
@@ -51,6 +52,7 @@ def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
     ...     print("interrupted")
     the block ends first, and may know: 1
     interrupted
+    >>> _ = signal.signal(signal.SIGINT, before)
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _RAISES:
         yield

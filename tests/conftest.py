@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,12 +27,7 @@ def _open_the_lock_of_coverage() -> None:
 os.register_at_fork(after_in_child=_open_the_lock_of_coverage)
 
 
-@pytest.fixture
-def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not count the lines of the commands that a test starts: those that get a Ctrl-C.
-
-    Counting takes coverage's lock at every call, and a KeyboardInterrupt between taking and giving it back is one that waits for
-    ever: about one in a hundred.
-    """
-    for name in [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]:
-        monkeypatch.delenv(name)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is about the project and its example: their lines are not counted."""
+    if item.path.relative_to(Path(__file__).parent).parts[0] in ("project", "spam_filter"):
+        item.add_marker("uncounted")

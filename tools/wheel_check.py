@@ -24,6 +24,7 @@ pythonpath = .
 filterwarnings = error
 markers =
     proof: the long form of a test
+    uncounted: not for coverage
 """
 TESTS = (
     *("test_bundle", "test_commands", "test_decision", "test_golden", "test_manifest", "test_meter", "test_metrics"),

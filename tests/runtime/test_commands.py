@@ -386,7 +386,7 @@ def test_an_interrupt_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "emsco-test: interrupted\n"
 
 
-@pytest.mark.usefixtures("uncounted")
+@pytest.mark.uncounted
 def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
     """Ctrl-C: one line, status 130, no half-written file."""
     pipe = tmp_path / "rows.csv"

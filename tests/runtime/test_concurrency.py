@@ -16,6 +16,8 @@ from emsco_runtime._process import Process
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.testing import make_bundle, sample_bundle
 
+pytestmark = pytest.mark.uncounted
+
 NAMES = [f"f{index}" for index in range(15)]
 Told = tuple[object, ...]
 

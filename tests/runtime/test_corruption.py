@@ -14,6 +14,8 @@ from emsco_runtime import Bundle, BundleError, Cascade, read_bundle, write_bundl
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle
 
+pytestmark = pytest.mark.uncounted
+
 PLACES = 2_000
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
 from emsco_runtime.testing import make_bundle
 from tests.runtime.strategies import bundles, items, prices
 from tests.runtime.test_breaker import Clock, fail
+
+pytestmark = pytest.mark.uncounted
 
 POLICIES = ["raise", "reject", "default"]
 POOL = AcquirerPool(4)

@@ -30,6 +30,8 @@ from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.service import FOLDER, acquirers
 from tests.runtime.waiting import our_threads, until
 
+pytestmark = pytest.mark.uncounted
+
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = 6
 OLD = sample_bundle()

@@ -23,6 +23,8 @@ from tests.runtime.soak_sources import Calls, registry
 from tests.runtime.soak_world import World
 from tests.runtime.waiting import our_threads, until
 
+pytestmark = pytest.mark.uncounted
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

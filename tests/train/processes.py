@@ -67,18 +67,15 @@ class Running:
         return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
 
 
-def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None, counted: bool = True) -> Running:
-    """Start a command in a child; `without` names a package that is not to be found there.
-
-    A child that is to get a Ctrl-C must not be `counted`, see the fixture `uncounted`.
-    """
+def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> Running:
+    """Start a command in a child; `without` names a package that is not to be found there."""
     context = multiprocessing.get_context("forkserver")
     folder = tempfile.TemporaryDirectory()
     for name in ("stdout", "stderr"):
         # At once: a child may be killed before it does anything.
         (Path(folder.name) / name).touch()
     words = [str(argument) for argument in arguments]
-    process = context.Process(target=_work, args=(command, words, folder.name, str(cwd or Path.cwd()), without, counted))
+    process = context.Process(target=_work, args=(command, words, folder.name, str(cwd or Path.cwd()), without))
     process.start()
     return Running(process, folder, [command, *words])
 
@@ -108,10 +105,8 @@ def refused(status: int, command: str, *arguments: object, cwd: Path | None = No
     return lines[0]
 
 
-def _work(command: str, words: list[str], folder: str, cwd: str, without: str | None, counted: bool) -> None:
+def _work(command: str, words: list[str], folder: str, cwd: str, without: str | None) -> None:
     """Be the command, from its first line to its exit status."""
-    if not counted and (coverage := sys.modules.get("coverage")) and (counting := coverage.Coverage.current()):
-        counting.stop()
     os.chdir(cwd)
     if without is not None:
         sys.modules[without] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported

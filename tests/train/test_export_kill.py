@@ -15,6 +15,8 @@ from emsco_runtime.manifest import Manifest
 from tests.train.processes import done, start
 from tests.train.run_tables import read_rows, write_mixed
 
+pytestmark = pytest.mark.uncounted
+
 
 def loaded(out: Path) -> Manifest:
     """Load a bundle as production does: everything is audited, and golden items are replayed."""

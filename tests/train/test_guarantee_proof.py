@@ -26,6 +26,8 @@ from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.tally import Tally
 
+pytestmark = pytest.mark.uncounted
+
 ERROR, CONFIDENCE = 0.05, 0.95
 ALPHA = 1 - CONFIDENCE
 ROWS = 800

@@ -13,6 +13,8 @@ import pytest
 
 from emsco_train._interrupts import interrupts_held
 
+pytestmark = pytest.mark.uncounted
+
 # Counts interrupts that come at random moments while a work goes on in threads, and ends without a word if one does not come out.
 COUNT = """
 import faulthandler, signal, threading
@@ -57,7 +59,6 @@ def handler() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("uncounted")
 @pytest.mark.parametrize(("work", "seconds"), [(FITS, 3e-3), (FRONT, 1e-2)], ids=["fits", "exact front"])
 def test_every_interrupt_comes_out(work: str, seconds: float) -> None:
     """Four hundred at random moments: without the hold, one of the first two hundred is lost, or waits for a lock for ever."""

@@ -29,6 +29,8 @@ from sklearn.datasets import load_breast_cancer
 from emsco_train import CheckpointError, Checkpoints, Outcome, Problem, Settings, run_search
 from emsco_train.searches import run_evolve
 
+pytestmark = pytest.mark.uncounted
+
 PLAIN = Settings(max_stages=4, population=40, generations=60)
 # A run tells each generation and then waits so long: it would else be over before it can be killed. It is killed in the first
 # half of its generations, so that there is time for that even where the machine is busy.
@@ -180,7 +182,6 @@ print(model.outcome_.stopped, len(model.front_), len(model.predict(X)))
 """
 
 
-@pytest.mark.usefixtures("uncounted")
 def test_ctrl_c_in_a_fit_keeps_the_front_so_far() -> None:
     """A real SIGINT while the bar is shown on a real terminal: a fitted model, and a message that says why it ended."""
     ours, theirs = pty.openpty()

@@ -19,6 +19,8 @@ from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings
 from tests.train.toy_landscape import all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
+pytestmark = pytest.mark.uncounted
+
 ONE = np.zeros((1, 6), dtype=np.int8)
 
 

@@ -17,6 +17,8 @@ from emsco_train.runs.source import Columns
 from tests.train.processes import Running, done, refused, run, start
 from tests.train.run_tables import read_rows, write_wide
 
+pytestmark = pytest.mark.uncounted
+
 SEARCH = ["--threshold", "0.8", "--search", "evolve", "--generations", "240", "--population", "40"]
 # Far from the end, so that a signal comes in time; and after the first checkpoint, so that there is something to go on from.
 MIDDLE = 10
@@ -44,7 +46,7 @@ def generation(out: Path) -> int:
 
 def in_the_middle(wide: Path, out: Path, *more: object) -> Running:
     """Start a run, and return when it is well under way."""
-    running = start("emsco-train", "--data", wide, *SEARCH, "--out", out, *more, counted=False)
+    running = start("emsco-train", "--data", wide, *SEARCH, "--out", out, *more)
     running.wait_until(lambda: generation(out) >= MIDDLE)
     return running
 

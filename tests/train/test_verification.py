@@ -15,6 +15,8 @@ from emsco_runtime import Cascade
 from emsco_train import Export, Table, VerificationError, export_design, verify
 from emsco_train.data.features import encode_table
 
+pytestmark = pytest.mark.uncounted
+
 LOADERS = {"breast_cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
 
 
