@@ -10,8 +10,7 @@ COMPILED := build/.compiled
 SHOW ?= clinic
 # Processes that run tests.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-# Modules are compiled when they are imported, which most never are.
-PIP := -m pip --disable-pip-version-check install --quiet --no-compile
+PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint unit wheel bench experiments proofs schemas format clean
@@ -47,6 +46,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 # Once, before several processes would do it at the same time.
 $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/exact/*.py emsco_train/logistic/*.py emsco_train/scoring/*.py)
 	$(BIN)/python tools/compile.py
+	$(BIN)/python -m compileall -q emsco_runtime emsco_train
 	@mkdir -p $(@D) && touch $@
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without.
