@@ -15,7 +15,7 @@ from emsco_train._interrupts import interrupts_held
 
 pytestmark = pytest.mark.uncounted
 
-# Counts interrupts that come at random moments while a work goes on in threads, and ends without a word if one does not come out.
+# Interrupts a work in threads at random moments. If one does not come out, it ends after a while and tells where each thread is.
 COUNT = """
 import faulthandler, signal, threading
 import numpy as np
