@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from emsco_train.compilation import compile_search
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
@@ -38,6 +39,8 @@ class Workbench:
     def __init__(
         self, problem: Problem, thresholds: Sequence[Threshold] | None = None, *, jobs: int = 1, max_bytes: int = 2**30
     ) -> None:
+        if problem.settings.classifier is None:
+            compile_search()
         self.problem = problem
         self.jobs = jobs
         self.thresholds = (

@@ -14,6 +14,7 @@ from emsco_runtime.manifest import Certificate
 from emsco_runtime.publish import seal
 from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
 from emsco_train.bundling.publication import Export, publish
+from emsco_train.compilation import compile_search
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
@@ -60,6 +61,8 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
 
 def cascade_fitter(problem: Problem) -> CascadeFitter:
     """Return what fits the designs of a problem; where several are fitted, one serves them all."""
+    if problem.settings.classifier is None:
+        compile_search()
     return CascadeFitter(
         problem.features,
         problem.train.codes,

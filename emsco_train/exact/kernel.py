@@ -14,31 +14,23 @@ Two rules, and nothing else, decide what is left out, and both leave out only de
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-from emsco_train._sources import source_key
+from emsco_train._compiled import entry_point, inner
 from emsco_train.exact.bits import Landscape, Units
 from emsco_train.exact.count import count_pairs
+from emsco_train.exact.key import KEY
 from emsco_train.exact.state import Finds, Limits, Stack
 
 __all__ = ["walk"]
 
-_PARTS = ("bits", "count", "kernel", "state")
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _compiled(function: _Function) -> _Function:
-    # Nothing here makes an array, so numba need not count who uses the arrays; that counting took a third of the time.
-    compiler: Any = njit
-    return cast("_Function", compiler(nogil=True, _nrt=False)(function))
+# Nothing here makes an array, so numba need not count who uses the arrays; that counting took a third of the time.
+# A number that is written out in a call has a type of its own, hence int(np.int64(0)): the function is compiled once.
 
 
-@_compiled
+@inner(counted=False)
 def _population(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -46,7 +38,7 @@ def _population(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@_compiled
+@inner(counted=False)
 def _push(land: Landscape, stack: Stack, level: int, larger: int) -> None:  # pragma: no cover - compiled
     """Put the prefix that goes on with set `larger` above the one at `level`."""
     words = land.ends[2]
@@ -66,7 +58,7 @@ def _push(land: Landscape, stack: Stack, level: int, larger: int) -> None:  # pr
         stack.waiting[level + 1, 2 * word + 1] = waiting
 
 
-@_compiled
+@inner(counted=False)
 def _hopeless(land: Landscape, limits: Limits, stack: Stack, level: int) -> bool:  # pragma: no cover - compiled
     """Whether a known design strictly dominates the best conceivable design with this prefix; notes what that one is held to."""
     base = stack.sets[level]
@@ -90,7 +82,7 @@ def _hopeless(land: Landscape, limits: Limits, stack: Stack, level: int) -> bool
     return bool(cost > most)
 
 
-@_compiled
+@inner(counted=False)
 def _too_dear(land: Landscape, stack: Stack, level: int, larger: int) -> bool:  # pragma: no cover - compiled
     """Whether going on from the prefix at `level` with set `larger` costs more than its best conceivable design may."""
     added = land.cost[larger] - (land.cost[stack.sets[level]] if level else 0)
@@ -98,7 +90,7 @@ def _too_dear(land: Landscape, stack: Stack, level: int, larger: int) -> bool:  
     return bool(cost > stack.most[level])
 
 
-@_compiled
+@inner(counted=False)
 def _comes_first(chain: Units, other: Units, stages: int, last: int) -> bool:  # pragma: no cover - compiled
     """Whether a chain's chromosome is lexicographically less; `last` is 1 if the full set follows, which is not in the chain."""
     apart = np.int64(0)
@@ -115,7 +107,7 @@ def _comes_first(chain: Units, other: Units, stages: int, last: int) -> bool:  #
     return mine > theirs
 
 
-@_compiled
+@inner(counted=False)
 def _note(
     land: Landscape,
     finds: Finds,
@@ -141,7 +133,7 @@ def _note(
         return
     if cost == finds.cost[slot]:
         finds.ties[slot] += 1
-        if not _comes_first(chain, finds.chain[slot], stages, 1 if land.closed else 0):
+        if not _comes_first(chain, finds.chain[slot], stages, int(land.closed)):
             return
     else:
         finds.cost[slot] = cost
@@ -150,7 +142,7 @@ def _note(
         finds.chain[slot, stage] = chain[stage]
 
 
-@_compiled
+@inner(counted=False)
 def _all_to_last(land: Landscape, stack: Stack, level: int) -> Any:  # pragma: no cover - compiled
     """Count items accepted, and those wrong, if all that wait go straight to the forced last stage (if there is one)."""
     accepted, wrong = stack.accepted[level], stack.accepted[level] - stack.right[level]
@@ -162,19 +154,19 @@ def _all_to_last(land: Landscape, stack: Stack, level: int) -> Any:  # pragma: n
     return accepted, wrong
 
 
-@_compiled
+@inner(counted=False)
 def _score_full(land: Landscape, limits: Limits, stack: Stack, finds: Finds, listing: bool) -> None:  # noqa: FBT001  # pragma: no cover - compiled
     """Score the design of one stage that has all features."""
-    accepted, wrong = _all_to_last(land, stack, 0)
+    accepted, wrong = _all_to_last(land, stack, int(np.int64(0)))
     cell = (accepted - limits.fewest) * limits.stride + wrong
     cost = stack.left[0] * land.cost[(1 << land.features) - 1]
     if cost <= limits.most[cell]:
-        _note(land, finds, cell, cost, stack.sets[1:], 0, listing)
+        _note(land, finds, cell, cost, stack.sets[1:], int(np.int64(0)), listing)
     finds.tally[1] += 1
     finds.tally[2] += 1
 
 
-@_compiled
+@inner(counted=False)
 def _score_last(
     land: Landscape,
     limits: Limits,
@@ -219,7 +211,7 @@ def _score_last(
     finds.tally[2] += scored
 
 
-@_compiled
+@inner(counted=False)
 def _enter(
     land: Landscape, limits: Limits, stack: Stack, finds: Finds, level: int, larger: int, ways: Units, options: Any
 ) -> bool:  # pragma: no cover - compiled
@@ -237,13 +229,13 @@ def _enter(
         finds.tally[1] += ways[more, outside]
         return False
     if more == 1:
-        _score_last(land, limits, stack, finds, level + 1, 0, listing)
+        _score_last(land, limits, stack, finds, level + 1, int(np.int64(0)), listing)
         return False
     return True
 
 
-@_compiled
-def _walk(
+@entry_point(KEY, counted=False)
+def walk(
     land: Landscape,
     limits: Limits,
     stack: Stack,
@@ -262,10 +254,10 @@ def _walk(
     if ways.shape[0] == 0:
         _score_full(land, limits, stack, finds, options[1])
     if ways.shape[0] == 1:
-        _score_last(land, limits, stack, finds, 0, pinned, options[1])
+        _score_last(land, limits, stack, finds, int(np.int64(0)), pinned, options[1])
     everything = (1 << land.features) - 1
     for which in range(starts.shape[0]):
-        level, larger = 0, starts[which]
+        level, larger = int(np.int64(0)), starts[which]
         while not (stop[0] or finds.tally[3]):
             # Here `larger` is the next set to put above `level`; 0 when there is none.
             if larger == 0:
@@ -278,34 +270,3 @@ def _walk(
             added = stack.trying[level]
             larger = stack.sets[level] | added if added else 0
             stack.trying[level] = (added - 1) & (everything & ~stack.sets[level])
-
-
-def _entry_point(key: str) -> Callable[..., None]:
-    """Return the walk, cached on disk under the key; see `_sources` for why it takes its records as plain tuples."""
-    compiler: Any = njit
-
-    @compiler(cache=True, nogil=True, _nrt=False)
-    def walk(land, limits, stack, finds, starts, ways, pinned, options, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
-        if key:
-            _walk(Landscape(*land), Limits(*limits), Stack(*stack), Finds(*finds), starts, ways, pinned, options, stop)
-
-    return cast("Callable[..., None]", walk)
-
-
-_walk_tuples = _entry_point(source_key("emsco_train.exact", *_PARTS))
-
-
-def walk(
-    land: Landscape,
-    limits: Limits,
-    stack: Stack,
-    finds: Finds,
-    *,
-    starts: Units,
-    ways: Units,
-    pinned: int,
-    options: tuple[bool, bool],
-    stop: Units,
-) -> None:
-    """Visit designs; see `_walk`."""
-    _walk_tuples(tuple(land), tuple(limits), tuple(stack), tuple(finds), starts, ways, pinned, options, stop)

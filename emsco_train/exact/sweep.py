@@ -96,11 +96,11 @@ class _Bench:
             limits,
             self._stack,
             finds,
-            starts=part.starts,
-            ways=table,
-            pinned=space.pinned,
-            options=(space.prune, space.listing),
-            stop=stop,
+            part.starts,
+            table,
+            space.pinned,
+            (space.prune, space.listing),
+            stop,
         )
         used, designs, scored, cut = finds.tally.tolist()
         self._slots[finds.cell[:used]] = -1

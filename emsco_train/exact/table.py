@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from emsco_train._compiled import entry_point
 from emsco_train.exact.bits import Landscape, Units
+from emsco_train.exact.key import KEY
 from emsco_train.exact.state import Limits
 
-__all__ = ["Catch", "FrontTable", "Vector"]
+__all__ = ["Catch", "FrontTable", "Vector", "lower_limits", "not_dominated"]
 
 Vector: TypeAlias = tuple[int, int, int]
 
@@ -69,7 +70,7 @@ class FrontTable:
         return self._merge(catch, counted=False)
 
     def _merge(self, catch: Catch, *, counted: bool) -> bool:
-        keep = _not_dominated(catch.vectors, self.vectors())
+        keep = not_dominated(catch.vectors, self.vectors())
         changed = False
         for vector, count, chain in zip(
             catch.vectors[keep].tolist(), catch.counts[keep].tolist(), catch.chains[keep].tolist(), strict=True
@@ -84,7 +85,7 @@ class FrontTable:
                 tie.chain = tuple(chain)
         if changed:
             vectors = self._sorted()
-            kept = vectors[_not_dominated(vectors, vectors)]
+            kept = vectors[not_dominated(vectors, vectors)]
             self._ties = {tuple(vector): self._ties[tuple(vector)] for vector in kept.tolist()}
         return changed
 
@@ -109,7 +110,7 @@ class FrontTable:
         """Return the most that a design may cost, by accepted and wrong items, not to be strictly dominated."""
         height, stride = land.widest - land.fewest + 1, land.wrongest + 1
         most = np.full(height * stride, np.iinfo(np.int64).max)
-        _lower(most, self.vectors(), land.fewest, stride)
+        lower_limits(most, self.vectors(), land.fewest, stride)
         return Limits(most, land.fewest, stride)
 
 
@@ -128,8 +129,8 @@ def _stands_before(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return stages[0] < stages[1]
 
 
-@njit(cache=True)
-def _not_dominated(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
+@entry_point(KEY)
+def not_dominated(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
     """Tell for each vector that none of the others dominates it; an equal one does not."""
     keep = np.ones(vectors.shape[0], dtype=np.bool_)
     for row in range(vectors.shape[0]):
@@ -144,8 +145,8 @@ def _not_dominated(vectors: Units, others: Units) -> Any:  # pragma: no cover - 
     return keep
 
 
-@njit(cache=True)
-def _lower(most: Units, vectors: Units, fewest: int, stride: int) -> None:  # pragma: no cover - compiled
+@entry_point(KEY)
+def lower_limits(most: Units, vectors: Units, fewest: int, stride: int) -> None:  # pragma: no cover - compiled
     """Lower the limits to what the vectors (cheapest first) allow; each cell is written once."""
     height = most.shape[0] // stride
     filled = np.full(height, stride)

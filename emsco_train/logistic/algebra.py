@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from emsco_runtime._arrays import Array, Floats
+from emsco_train._compiled import inner
 
 __all__ = ["corrected", "dot", "eliminate", "factored", "pack", "remember", "solve", "solve_half", "tile"]
 
 _FIRST_RIDGE = 1e-12
 # Sums may be regrouped: that is what lets loops run on several numbers at once.
-_SUMS = {"contract", "nsz", "reassoc"}
+_SUMS = ("contract", "nsz", "reassoc")
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_SUMS)
+@inner(*_SUMS)
 def dot(a: Floats, b: Floats, count: int) -> float:  # pragma: no cover - compiled
     """Return the inner product of the first `count` elements."""
     total = 0.0
@@ -28,7 +28,7 @@ def dot(a: Floats, b: Floats, count: int) -> float:  # pragma: no cover - compil
     return total
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def pack(
     parts: Floats, labels: int, width: int, penalty: float, weight: float, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -49,7 +49,7 @@ def pack(
             out[one * width + i, one * width + i] += penalty
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_SUMS)
+@inner(*_SUMS)
 def tile(a: Array, i: int, j: int, count: int, out: Array) -> None:  # pragma: no cover - compiled
     """Fill `out` [4, 2] with the inner products of rows i to i + 3 with rows j and j + 1, of their first `count` elements.
 
@@ -72,7 +72,7 @@ def tile(a: Array, i: int, j: int, count: int, out: Array) -> None:  # pragma: n
     out[2, 0], out[2, 1], out[3, 0], out[3, 1] = s20, s21, s30, s31
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _factor_row(matrix: Floats, i: int, first: int, ridge: float, factor: Floats) -> bool:  # pragma: no cover - compiled
     """Fill row i from column `first` on; return whether the matrix is positive so far."""
     for j in range(first, i):
@@ -84,7 +84,7 @@ def _factor_row(matrix: Floats, i: int, first: int, ridge: float, factor: Floats
     return True
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _factor(matrix: Floats, ridge: float, factor: Floats) -> bool:  # pragma: no cover - compiled
     sums = np.empty((4, 2))
     fours = len(matrix) - len(matrix) % 4
@@ -99,12 +99,12 @@ def _factor(matrix: Floats, ridge: float, factor: Floats) -> bool:  # pragma: no
             if not _factor_row(matrix, k, i, ridge, factor):
                 return False
     for i in range(fours, len(matrix)):  # noqa: SIM110 - compiled code has no generators
-        if not _factor_row(matrix, i, 0, ridge, factor):
+        if not _factor_row(matrix, i, int(np.int64(0)), ridge, factor):
             return False
     return True
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def factored(matrix: Floats, factor: Floats) -> float:  # pragma: no cover - compiled
     """Fill the Cholesky factor of the lower triangle; return the relative ridge that it needed, or -1 if none helps."""
     ridge = 0.0
@@ -115,14 +115,14 @@ def factored(matrix: Floats, factor: Floats) -> float:  # pragma: no cover - com
     return -1.0
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def solve_half(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
     """Replace the vector by the solution of factor x = vector."""
     for i in range(len(vector)):
         vector[i] = (vector[i] - dot(factor[i], vector, i)) / factor[i, i]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
     """Replace the vector by the solution of factor factor^T x = vector."""
     solve_half(factor, vector)
@@ -132,7 +132,7 @@ def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compile
             vector[j] -= vector[i] * factor[i, j]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def eliminate(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover - compiled
     """Replace the vector by the solution of matrix x = vector, and the matrix by its remains; return whether there is one."""
     size = len(vector)
@@ -159,7 +159,7 @@ def eliminate(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover - com
     return True
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def corrected(
     factor: Floats, slope: Floats, steps: Floats, turns: Floats, count: int, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -179,7 +179,7 @@ def corrected(
             out[i] += share * steps[k, i]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def remember(step: Floats, turn: Floats, steps: Floats, turns: Floats, count: int) -> int:  # pragma: no cover - compiled
     """Append a pair, dropping the oldest when full; return how many there are. A pair without curvature is no use."""
     size = len(step)

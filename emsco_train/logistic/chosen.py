@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from emsco_runtime._arrays import Floats, Ints
+from emsco_train._compiled import inner
 
 __all__ = ["Chosen", "choose", "tabulate"]
 
@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
     width: int
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def choose(columns: Ints, numbers: int, choices: int) -> Chosen:  # pragma: no cover - compiled
     """Return a set by its columns, ascending, of which those below `numbers` hold numbers."""
     width, first = len(columns) + 1, 0
@@ -43,7 +43,7 @@ def choose(columns: Ints, numbers: int, choices: int) -> Chosen:  # pragma: no c
     return Chosen(columns[:first], spots, width)
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def tabulate(chosen: Chosen, members: Ints, parameters: Floats, tables: Floats) -> None:  # pragma: no cover - compiled
     """Fill in the part of each logit that all rows of a kind share [logits, kinds]: intercept and choices."""
     for label in range(len(tables)):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from emsco_runtime._arrays import Array, Floats, Ints
+from emsco_train._compiled import inner
 from emsco_train.logistic.algebra import tile
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.passes import Rows
@@ -19,10 +19,10 @@ from emsco_train.logistic.runs import Runs
 
 __all__ = ["curvatures", "room"]
 
-_FAST = {"arcp", "contract", "nsz", "reassoc"}
+_FAST = ("arcp", "contract", "nsz", "reassoc")
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _roots(
     weights: Floats,
     one: Floats,
@@ -35,7 +35,7 @@ def _roots(
         out[row] = math.sqrt(weights[row] * one[row] * (1.0 - one[row] if same else other[row]))
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _scale(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pragma: no cover - compiled
     for row in range(len(roots)):
         out[0, row] = roots[row]
@@ -45,7 +45,7 @@ def _scale(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pr
             out[j + 1, row] = x[row] * roots[row]
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _products(
     scaled: Array, roots: Array, start: int, stop: int, sign: float, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -57,7 +57,7 @@ def _products(
         out[j] = sign * total
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _add_choices(
     runs: Runs, k: int, chosen: Chosen, scaled: Array, roots: Array, sign: float, sums: Floats, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -73,14 +73,14 @@ def _add_choices(
                 out[spot, chosen.spots[members[other]]] += sums[0]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def room(chosen: Chosen) -> tuple[int, int]:  # pragma: no cover - compiled
     """Return the sizes that `curvatures` needs: of `scaled`, and of `out`."""
     tall = -(-(len(chosen.numbers) + 1) // 4) * 4
     return tall, max(tall, chosen.width + 1)
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def curvatures(
     blocks: Array, rows: Rows, chosen: Chosen, chances: Floats, scaled: Array, out: Floats
 ) -> None:  # pragma: no cover - compiled

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from emsco_train._compiled import inner
 
 __all__ = ["chance_of", "exp_of_negative", "softplus"]
 
@@ -48,7 +50,7 @@ _float_of: Any = intrinsic(_emit_float)
 
 
 # Sums must not be regrouped here (the two parts of ln 2 would collapse); fused multiply-add is welcome.
-@njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@inner("contract", "nsz")
 def exp_of_negative(x: float) -> float:  # pragma: no cover - compiled
     """Return e^x for x <= 0; below -700, e^-700, which nothing can tell from 0."""
     x = x if x > _LEAST else _LEAST  # noqa: FURB136 - max() minds NaN, and keeps the loop scalar
@@ -65,7 +67,7 @@ def exp_of_negative(x: float) -> float:  # pragma: no cover - compiled
     return series * scale
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@inner("contract", "nsz")
 def _log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     """Return ln(1 + u) for u in [0, 1]."""
     # ln((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...), with s below 0.172 once ln 2 is taken out of the upper part.
@@ -80,7 +82,7 @@ def _log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     return 2.0 * s * series + (_LN2 if upper else 0.0)
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"arcp", "contract", "nsz"})
+@inner("arcp", "contract", "nsz")
 def chance_of(z: float) -> float:  # pragma: no cover - compiled
     """Return 1 / (1 + e^-z), exact in both tails."""
     small = exp_of_negative(-abs(z))
@@ -88,7 +90,7 @@ def chance_of(z: float) -> float:  # pragma: no cover - compiled
     return share if z >= 0.0 else small * share
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@inner("contract", "nsz")
 def softplus(z: float) -> float:  # pragma: no cover - compiled
     """Return ln(1 + e^z)."""
     # |z| / 2 + z / 2 is max(z, 0).

@@ -199,10 +199,10 @@ class LogisticProblem:
             table[:, :, 0] = start.intercept
             table[:, :, 1:] = start.coef[:, :, order]
         passes = np.zeros(len(sets), dtype=np.intp)
-        ordered, warm = sets[:, order], start is not None
+        ordered, warm = np.ascontiguousarray(sets[:, order]), start is not None
 
         def work(part: slice) -> None:
-            fit_sets(*_plain(self._rows), tuple(self._anchor), ordered[part], warm, _TOLERANCE, table[part], passes[part])
+            fit_sets(self._rows, self._anchor, ordered[part], warm, _TOLERANCE, table[part], passes[part])
 
         _share_out(work, len(sets), workers)
         self._refuse_failures(sets, passes)
@@ -234,11 +234,11 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
     shape = (len(batch), len(rows.order))
     label, confidence = np.empty(shape, dtype=np.intp), np.empty(shape)
     order = rows.layout.order
-    table = np.concatenate([batch.intercept[:, :, None], batch.coef[:, :, order]], axis=2)
-    columns = batch.columns[:, order]
+    table = np.ascontiguousarray(np.concatenate([batch.intercept[:, :, None], batch.coef[:, :, order]], axis=2))
+    columns = np.ascontiguousarray(batch.columns[:, order])
 
     def work(part: slice) -> None:
-        score_sets(rows.values, tuple(rows.runs), rows.order, table[part], columns[part], label[part], confidence[part])
+        score_sets(rows.values, rows.runs, rows.order, table[part], columns[part], label[part], confidence[part])
 
     _share_out(work, len(batch), workers)
     return TopLabels(label, confidence)
@@ -267,22 +267,17 @@ def _anchored(rows: Rows, intercepts: Floats) -> Anchor:
     near = _expanded(rows, intercepts, bare.ravel(), None)
     table, passes = np.zeros((1, *bare.shape)), np.zeros(1, dtype=np.intp)
     every = np.ones((1, columns), dtype=np.bool_)
-    fit_sets(*_plain(rows), tuple(near), every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
+    fit_sets(rows, near, every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
     return _expanded(rows, intercepts, table.ravel(), near) if passes[0] > 0 else near
 
 
 def _expanded(rows: Rows, intercepts: Floats, parameters: Floats, bare: Anchor | None) -> Anchor:
     slope, hessian = np.empty(len(parameters)), np.empty((len(parameters), len(parameters)))
-    expand(*_plain(rows), parameters, slope, hessian)
+    expand(rows, parameters, slope, hessian)
     # Values near the largest float overflow here; the fits of the sets that have them say so.
     with np.errstate(over="ignore", invalid="ignore"):
         target = hessian @ parameters - slope
     return Anchor(intercepts, slope if bare is None else bare.slope, hessian, target)
-
-
-def _plain(rows: Rows) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return runs and rows as compiled code that is kept on disk takes them."""
-    return tuple(rows.runs), tuple(rows[1:])
 
 
 def _share_out(work: Callable[[slice], None], count: int, workers: int) -> None:

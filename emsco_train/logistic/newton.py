@@ -5,7 +5,7 @@ and it is built anew where the steps that it would still take cost more than a n
 mended (`stiff`). A long step that goes beyond the lowest point on its way goes back to it, which logits alone tell; any step is
 halved until the loss falls.
 
-The parts are inlined before anything is compiled: compiling each by itself, and again within its callers, takes longer.
+`step` and `build` are kept on disk by themselves: two processes compile them side by side (`compilation`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
+from emsco_train._compiled import inner
 from emsco_train.logistic.algebra import corrected, dot, factored, pack, remember, solve
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.curvature import curvatures, room
+from emsco_train.logistic.key import KEY
 from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
 from emsco_train.logistic.stiff import relieve
 
-__all__ = ["Anchor", "Work", "iterate", "prepare"]
+__all__ = ["Anchor", "Work", "arrive", "build", "iterate", "prepare", "step", "turn"]
 
 _PAIRS = 10
 _MAX_PASSES = 400
@@ -87,7 +88,7 @@ class Work(NamedTuple):
     exact: Floats
 
 
-@njit(inline="always")
+@inner()
 def _work(rows: Rows, labels: int, chosen: Chosen) -> Work:  # pragma: no cover - compiled
     blocks, block, size = len(rows.blocks), rows.blocks.shape[2], labels * chosen.width
     tall, square = room(chosen)
@@ -110,7 +111,7 @@ def _work(rows: Rows, labels: int, chosen: Chosen) -> Work:  # pragma: no cover 
     )
 
 
-@njit(inline="always")
+@inner()
 def _begin(anchor: Anchor, index: Ints, width: int, work: Work) -> None:  # pragma: no cover - compiled
     """Stand at the model without columns."""
     for i in range(len(index)):
@@ -122,7 +123,7 @@ def _begin(anchor: Anchor, index: Ints, width: int, work: Work) -> None:  # prag
                 work.before[k, label, row] = anchor.intercepts[label]
 
 
-@njit(inline="always")
+@inner()
 def _aim(anchor: Anchor, index: Ints, work: Work) -> bool:  # pragma: no cover - compiled
     """Take over the anchor's Hessian and aim at the minimum of its approximation on the set's columns."""
     for i in range(len(index)):
@@ -138,7 +139,7 @@ def _aim(anchor: Anchor, index: Ints, work: Work) -> bool:  # pragma: no cover -
     return True
 
 
-@njit(inline="always")
+@inner(key=KEY)
 def prepare(
     rows: Rows,
     anchor: Anchor,
@@ -173,7 +174,7 @@ def prepare(
     return work, fall
 
 
-@njit(inline="always")
+@inner()
 def _lowest(rows: Rows, work: Work, fall: float, end: float) -> float:  # pragma: no cover - compiled
     """Return a share of the move near the lowest point along it; the trial stands at its end, where the slope along it is `end`.
 
@@ -193,17 +194,8 @@ def _lowest(rows: Rows, work: Work, fall: float, end: float) -> float:  # pragma
     return share
 
 
-@njit(inline="always")
-def _try(rows: Rows, chosen: Chosen, work: Work, share: float) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Put the trial at a share of the move; return the largest change of log-odds, and the slope along the move there."""
-    for i in range(len(work.x)):
-        work.trial[i] = work.x[i] + share * work.move[i]
-    change = evaluate(rows, chosen, work.trial, work.before, work.after, work.chances, work.trial_slope)
-    return change, dot(work.move, work.trial_slope, len(work.move))
-
-
-@njit(inline="always")
-def _step(
+@inner(key=KEY)
+def step(
     rows: Rows,
     chosen: Chosen,
     work: Work,
@@ -215,34 +207,35 @@ def _step(
     Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took; whether stiff rows
     bent the move. `fall` is minus the slope along the move, `fresh` tells whether it is the step of a Hessian just built.
     """
-    share, passes, bent = 1.0, 1, False
-    change, end = _try(rows, chosen, work, share)
-    # Were the losses the parabolas that the Hessian takes them for, there would be no slope at the end.
-    if fresh and change > 1.0 and abs(end) > _BENT * fall and work.before.shape[1] == 1:
-        mended = relieve(rows, chosen, work.factor, work.slope, work.before, work.after, work.move)
-        bent = mended > 0.0
-        if bent:
-            fall = mended
-            change, end = _try(rows, chosen, work, share)
-            passes += 1
-    for halvings in range(_MAX_HALVINGS):
+    share, passes, shortened, bent = 1.0, 0, 0, False
+    while shortened < _MAX_HALVINGS:
+        for i in range(len(work.x)):
+            work.trial[i] = work.x[i] + share * work.move[i]
+        change = evaluate(rows, chosen, work.trial, work.before, work.after, work.chances, work.trial_slope)
+        end = dot(work.move, work.trial_slope, len(work.move))
+        passes += 1
+        # Were the losses the parabolas that the Hessian takes them for, there would be no slope at the end.
+        if passes == 1 and fresh and change > 1.0 and abs(end) > _BENT * fall and work.before.shape[1] == 1:
+            corrected_fall = relieve(rows, chosen, work.factor, work.slope, work.before, work.after, work.move)
+            if corrected_fall > 0.0:
+                fall, bent = corrected_fall, True
+                continue
         # The loss is convex: with no rise at the end there was none before. And while log-odds change by at most 1, curvature
         # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * fall):
             return share, change, passes, bent
-        first = halvings == 0
+        first = shortened == 0
         rise, loss = loss_rise(rows, work.x, work.trial, work.before, work.after)
         # A long move that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
         if rise <= (-_WORTH * fall if first and change > 1.0 else _SLACK * (1.0 + loss)):
             return share, change, passes, bent
         share = _lowest(rows, work, fall, end) if first else 0.5 * share
-        change, end = _try(rows, chosen, work, share)
-        passes += 1
+        shortened += 1
     return 0.0, np.inf, passes, bent
 
 
-@njit(inline="always")
-def _arrive(work: Work, count: int) -> int:  # pragma: no cover - compiled
+@inner(key=KEY)
+def arrive(work: Work, count: int) -> int:  # pragma: no cover - compiled
     """Make the trial the place where the fit is; return how many pairs are remembered."""
     for i in range(len(work.x)):
         # The old place is of no further use: its vectors hold the differences.
@@ -258,8 +251,8 @@ def _arrive(work: Work, count: int) -> int:  # pragma: no cover - compiled
     return count
 
 
-@njit(inline="always")
-def _build(rows: Rows, chosen: Chosen, work: Work, precision: int) -> int:  # pragma: no cover - compiled
+@inner(key=KEY)
+def build(rows: Rows, chosen: Chosen, work: Work, precision: int) -> int:  # pragma: no cover - compiled
     """Build and factor the Hessian where the fit is, in this precision (1: single, 2: double) or above.
 
     Returns the precision that it took, 0 if none is enough.
@@ -277,14 +270,14 @@ def _build(rows: Rows, chosen: Chosen, work: Work, precision: int) -> int:  # pr
     return 0
 
 
-@njit(inline="always")
-def _turn(work: Work, count: int) -> float:  # pragma: no cover - compiled
+@inner(key=KEY)
+def turn(work: Work, count: int) -> float:  # pragma: no cover - compiled
     """Point the move along the corrected Newton step; return minus the slope along it."""
     corrected(work.factor, work.slope, work.steps, work.turns, count, work.move)
     return -dot(work.move, work.slope, len(work.move))
 
 
-@njit(inline="always")
+@inner()
 def _worth_building(
     rate: float, change: float, tolerance: float, labels: int, chosen: Chosen
 ) -> bool:  # pragma: no cover - compiled
@@ -298,7 +291,7 @@ def _worth_building(
     return left > build / (0.64 * numbers + 10.0) + _NEWTON_STEPS
 
 
-@njit(inline="always")
+@inner()
 def _finished(
     share: float,
     change: float,
@@ -312,18 +305,20 @@ def _finished(
     return share == 1.0 and (near or (change <= tolerance and (fresh or rate <= 0.5)))
 
 
-@njit(inline="always")
+@inner(inlined=True)
 def iterate(rows: Rows, chosen: Chosen, work: Work, fall: float, tolerance: float) -> int:  # pragma: no cover - compiled
     """Go along the move that is set, then by Newton steps to the end; return the passes, minus them if there was no end."""
-    passes, count, precision, fresh, rate = 0, 0, 0, False, 1.0
+    passes, precision, rate = 0, 0, 1.0
+    # Not written as 0 and False, for which the functions that take them would be compiled by themselves.
+    count, fresh = int(np.int64(0)), passes > 0
     while passes < _MAX_PASSES:
-        share, change, took, bent = _step(rows, chosen, work, fall, fresh)
+        share, change, took, bent = step(rows, chosen, work, fall, fresh)
         passes += took
         if share == 0.0 and precision > 0:
             break
-        count = _arrive(work, count)
+        count = arrive(work, count)
         if precision > 0:
-            after = _turn(work, count)
+            after = turn(work, count)
             rate = math.sqrt(after / fall) if share == 1.0 and after > 0.0 and not bent else 1.0
             if _finished(share, change, rate, fresh, tolerance):
                 for i in range(len(work.x)):
@@ -334,11 +329,11 @@ def iterate(rows: Rows, chosen: Chosen, work: Work, fall: float, tolerance: floa
         spent = precision == 2 or (fresh and change <= 1.0 and rate > 0.5)
         fresh = _worth_building(rate, change, tolerance, work.before.shape[1], chosen)
         if fresh:
-            precision = _build(rows, chosen, work, 2 if spent else 1)
+            precision = build(rows, chosen, work, 2 if spent else 1)
             if precision == 0:
                 break
-            count = 0
-            fall = _turn(work, count)
+            count = int(np.int64(0))
+            fall = turn(work, count)
         if fall == 0.0:
             return passes
     return -passes

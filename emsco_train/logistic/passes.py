@@ -11,18 +11,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
+from emsco_train._compiled import inner
 from emsco_train.logistic.chosen import Chosen, tabulate
 from emsco_train.logistic.elementary import chance_of, exp_of_negative, softplus
+from emsco_train.logistic.key import KEY
 from emsco_train.logistic.runs import Runs
 
 __all__ = ["Rows", "block_chances", "evaluate", "loss_rise", "slope_along"]
 
 # Division by zero is no event of its own, and sums may be regrouped: both are what lets loops run on several rows at once.
-_FAST = {"arcp", "contract", "nsz", "reassoc"}
+_FAST = ("arcp", "contract", "nsz", "reassoc")
 
 
 class Rows(NamedTuple):
@@ -55,7 +56,7 @@ class Rows(NamedTuple):
     penalty: float
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _share(runs: Runs, k: int, table: Floats, logits: Floats) -> None:  # pragma: no cover - compiled
     """Fill in the part of block k's logits that the rows of a kind share."""
     for run in range(runs.first[k], runs.first[k + 1]):
@@ -64,7 +65,7 @@ def _share(runs: Runs, k: int, table: Floats, logits: Floats) -> None:  # pragma
             logits[row] = shared
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _gather(runs: Runs, k: int, residual: Floats, sums: Floats) -> None:  # pragma: no cover - compiled
     """Add the residuals of block k to the sums of their kinds."""
     for run in range(runs.first[k], runs.first[k + 1]):
@@ -74,7 +75,7 @@ def _gather(runs: Runs, k: int, residual: Floats, sums: Floats) -> None:  # prag
         sums[runs.kind[run]] += total
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _add_logits(block: Floats, columns: Ints, parameters: Floats, at: int, logits: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
@@ -89,7 +90,7 @@ def _add_logits(block: Floats, columns: Ints, parameters: Floats, at: int, logit
             logits[row] += b0 * x0[row]
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
@@ -113,13 +114,13 @@ def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: F
         slope[at + j + 1] += s0
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _sigmoid(logits: Floats, chances: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(logits)):
         chances[row] = chance_of(logits[row])
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(top)):
         top[row], total[row] = logits[0, row], 0.0
@@ -137,7 +138,7 @@ def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> Non
             chances[label, row] /= total[row]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _chances(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
     if len(logits) == 1:
         _sigmoid(logits[0], chances[0])
@@ -145,13 +146,13 @@ def _chances(logits: Floats, chances: Floats, top: Floats, total: Floats) -> Non
         _softmax(logits, chances, top, total)
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _residual(weights: Floats, chances: Floats, wanted: Floats, residual: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(residual)):
         residual[row] = weights[row] * (chances[row] - wanted[row])
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> float:  # pragma: no cover - compiled
     """Return the largest change of log-odds between two labels, in any row."""
     worst = 0.0
@@ -171,7 +172,7 @@ def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> 
     return worst
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _add_kinds(chosen: Chosen, members: Ints, sums: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
     """Add the sums of all kinds to the slopes of the intercept and of their choices."""
     for kind in range(len(members)):
@@ -181,7 +182,7 @@ def _add_kinds(chosen: Chosen, members: Ints, sums: Floats, at: int, slope: Floa
                 slope[at + chosen.spots[choice]] += sums[kind]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def block_chances(
     block: Floats,
     runs: Runs,
@@ -201,7 +202,7 @@ def block_chances(
     _chances(logits, chances, top, total)
 
 
-@njit(nogil=True, error_model="numpy")
+@inner(key=KEY)
 def evaluate(
     rows: Rows, chosen: Chosen, parameters: Floats, before: Floats, logits: Floats, chances: Floats, slope: Floats
 ) -> float:  # pragma: no cover - compiled
@@ -225,13 +226,13 @@ def evaluate(
     return worst
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _between(before: Floats, after: Floats, share: float, out: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(out)):
         out[row] = before[row] + share * (after[row] - before[row])
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _block_slope_along(
     weights: Floats, chances: Floats, wanted: Floats, before: Floats, after: Floats
 ) -> float:  # pragma: no cover - compiled
@@ -241,7 +242,7 @@ def _block_slope_along(
     return total
 
 
-@njit(nogil=True, error_model="numpy")
+@inner(key=KEY)
 def slope_along(
     rows: Rows, parameters: Floats, move: Floats, before: Floats, after: Floats, share: float
 ) -> float:  # pragma: no cover - compiled
@@ -262,7 +263,7 @@ def slope_along(
     return slope
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _block_loss(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
     loss = 0.0
     for row in range(len(weights)):
@@ -270,7 +271,7 @@ def _block_loss(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pr
     return loss
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
     loss = 0.0
     for row in range(len(weights)):
@@ -284,7 +285,7 @@ def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # 
     return loss
 
 
-@njit(nogil=True, error_model="numpy")
+@inner(key=KEY)
 def loss_rise(
     rows: Rows, old: Floats, new: Floats, before: Floats, after: Floats
 ) -> tuple[float, float]:  # pragma: no cover - compiled

@@ -3,32 +3,28 @@
 Every set is its own computation, in one thread, in a fixed order of adding: its coefficients and its scores do not depend on the
 other sets of a batch, nor on the number of threads.
 
-Compiling takes some 20 s, so the result is kept on disk, for the three entry points alone (see `_sources`).
+Compiling takes long, so the result is kept on disk (see `_compiled` and `compilation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numba import njit
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_train._sources import source_key
+from emsco_train._compiled import entry_point, inner
 from emsco_train.logistic.algebra import pack
 from emsco_train.logistic.chosen import choose, tabulate
 from emsco_train.logistic.curvature import curvatures, room
+from emsco_train.logistic.key import KEY
 from emsco_train.logistic.newton import Anchor, iterate, prepare
 from emsco_train.logistic.passes import Rows, block_chances, evaluate
 from emsco_train.logistic.runs import Runs
 
 __all__ = ["expand", "fit_sets", "score_sets"]
 
-_PARTS = ("elementary", "algebra", "chosen", "runs", "passes", "curvature", "stiff", "newton", "sets")
 
-
-@njit(inline="always")
-def _expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
+@entry_point(KEY)
+def expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
     """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
     blocks, labels, block = rows.wanted.shape
     numbers = rows.blocks.shape[1]
@@ -44,7 +40,7 @@ def _expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> N
             hessian[j, i] = hessian[i, j]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _gather(table: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
     """Take a set's parameters out of a table [logits, 1 + columns]."""
     width = len(columns) + 1
@@ -54,7 +50,7 @@ def _gather(table: Floats, columns: Ints, out: Floats) -> None:  # pragma: no co
             out[label * width + j + 1] = table[label, columns[j] + 1]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _scatter(parameters: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
     """Put a set's parameters into a table [logits, 1 + columns], and 0 elsewhere."""
     width = len(columns) + 1
@@ -66,7 +62,7 @@ def _scatter(parameters: Floats, columns: Ints, out: Floats) -> None:  # pragma:
             out[label, columns[j] + 1] = parameters[label * width + j + 1]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - compiled
     """Make each column's parameters sum to 0 over the labels: so they do at the optimum, and intercepts may by choice."""
     width = len(parameters) // labels
@@ -78,8 +74,8 @@ def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - comp
             parameters[label * width + j] -= total / labels
 
 
-@njit(inline="always")
-def _fit_sets(
+@entry_point(KEY)
+def fit_sets(
     rows: Rows,
     anchor: Anchor,
     sets: Mask,
@@ -104,7 +100,7 @@ def _fit_sets(
         _scatter(work.x, columns, table[at])
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _top(chances: Floats, place: int) -> tuple[int, float]:  # pragma: no cover - compiled
     """Return the most probable label, the first one of equals, and its probability."""
     if len(chances) == 1:
@@ -116,8 +112,8 @@ def _top(chances: Floats, place: int) -> tuple[int, float]:  # pragma: no cover 
     return best, chances[best, place]
 
 
-@njit(inline="always")
-def _score_sets(
+@entry_point(KEY)
+def score_sets(
     blocks: Floats, runs: Runs, order: Ints, table: Floats, sets: Mask, label: Ints, confidence: Floats
 ) -> None:  # pragma: no cover - compiled
     """Fill the most probable label and its probability [sets, rows] of rows in blocks; parameters as `fit_sets` leaves them."""
@@ -135,27 +131,3 @@ def _score_sets(
             for place in range(min(block, len(order) - k * block)):
                 row = order[k * block + place]
                 label[at, row], confidence[at, row] = _top(chances, place)
-
-
-def _entry_points(key: str) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
-    """Return the three cached functions; what they close over is part of the key of their cache."""
-
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def expand(runs, rows, parameters, slope, hessian):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
-        if key:
-            _expand(Rows(Runs(*runs), *rows), parameters, slope, hessian)
-
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def fit_sets(runs, rows, anchor, sets, warm, tolerance, table, passes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
-        if key:
-            _fit_sets(Rows(Runs(*runs), *rows), Anchor(*anchor), sets, warm, tolerance, table, passes)
-
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def score_sets(blocks, runs, order, table, sets, label, confidence):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 # pragma: no cover
-        if key:
-            _score_sets(blocks, Runs(*runs), order, table, sets, label, confidence)
-
-    return expand, fit_sets, score_sets
-
-
-expand, fit_sets, score_sets = _entry_points(source_key("emsco_train.logistic", *_PARTS))

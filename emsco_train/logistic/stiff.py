@@ -12,17 +12,18 @@ looked at, so the search is for one number a row, however many columns there are
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from emsco_runtime._arrays import Floats, Ints
+from emsco_train._compiled import inner
 from emsco_train.logistic.algebra import dot, eliminate, solve, solve_half
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.elementary import chance_of, softplus
+from emsco_train.logistic.key import KEY
 from emsco_train.logistic.passes import Rows
 
 __all__ = ["relieve"]
 
-_FAST = {"arcp", "contract", "nsz", "reassoc"}
+_FAST = ("arcp", "contract", "nsz", "reassoc")
 # The most rows that are taken for stiff.
 _MOST = 32
 # The move is mended where what their parabolas hide is at least this share of the fall that the step promised.
@@ -33,21 +34,21 @@ _MAX_HALVINGS = 30
 _NEAR = 1e-6
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _beyond(z: float, change: float) -> float:  # pragma: no cover - compiled
     """Return how far a row's loss lies above its parabola at z, after its log-odds have changed."""
     chance = chance_of(z)
     return softplus(z + change) - softplus(z) - (chance + 0.5 * chance * (1.0 - chance) * change) * change
 
 
-@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+@inner(*_FAST)
 def _hidden(before: Floats, after: Floats, weights: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     """Fill in how far each row's loss after the move is from its parabola."""
     for row in range(len(out)):
         out[row] = weights[row] * abs(_beyond(before[row], after[row] - before[row]))
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _stiffest(rows: Rows, before: Floats, after: Floats, where: Ints) -> tuple[int, float]:  # pragma: no cover - compiled
     """Fill in block and place of the rows that are farthest from their parabolas; return how many, and the sum of that."""
     count, least, places = 0, 0, before.shape[2]
@@ -62,11 +63,16 @@ def _stiffest(rows: Rows, before: Floats, after: Floats, where: Ints) -> tuple[i
             else:
                 continue
             where[at, 0], where[at, 1], each[at] = k, place, hidden[place]
-            least = int(np.argmin(each[:count]))
-    return count, float(each[:count].sum())
+            least = 0
+            for i in range(1, count):
+                least = i if each[i] < each[least] else least
+    total = 0.0
+    for i in range(count):
+        total += each[i]
+    return count, total
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _row(rows: Rows, chosen: Chosen, block: int, place: int, out: Floats) -> None:  # pragma: no cover - compiled
     """Fill in one row's columns, 1 for the intercept first."""
     for i in range(len(out)):
@@ -83,12 +89,14 @@ def _row(rows: Rows, chosen: Chosen, block: int, place: int, out: Floats) -> Non
             out[chosen.spots[choice]] = 1.0
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _closeness(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - compiled
     """Return X H^-1 X^T [rows, rows] of the rows X [rows, width]."""
     count, width = columns.shape
-    halves, out = columns.copy(), np.empty((count, count))
+    halves, out = np.empty((count, width)), np.empty((count, count))
     for row in range(count):
+        for i in range(width):
+            halves[row, i] = columns[row, i]
         solve_half(factor, halves[row])
         for other in range(row + 1):
             out[row, other] = out[other, row] = dot(halves[row], halves[other], width)
@@ -96,67 +104,76 @@ def _closeness(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover -
 
 
 # The matrices are small: a call of BLAS costs more than the work, and its threads are not ours.
-@njit(nogil=True, error_model="numpy")
-def _times(matrix: Floats, vector: Floats) -> Floats:  # pragma: no cover - compiled
-    out = np.empty(len(matrix))
+@inner()
+def _multiply(matrix: Floats, vector: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     for i in range(len(matrix)):
         out[i] = dot(matrix[i], vector, len(vector))
-    return out
 
 
-@njit(nogil=True, error_model="numpy")
-def _height(z: Floats, weights: Floats, change: Floats, amounts: Floats, pulled: Floats) -> float:  # pragma: no cover - compiled
-    """Return how high the sum of parabolas and true losses is above the lowest point of the parabolas alone."""
-    height = 0.5 * dot(amounts, pulled, len(z))
+@inner()
+def _height(z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats, share: float) -> float:  # pragma: no cover
+    """Return how high the sum of parabolas and true losses is above the lowest point of the parabolas alone.
+
+    `at` and `along` [2, rows] are amounts and what they pull, and a step of both, of which a share is gone.
+    """
+    height = 0.0
     for row in range(len(z)):
-        height += weights[row] * _beyond(z[row], change[row])
+        pulled = at[1, row] + share * along[1, row]
+        height += 0.5 * (at[0, row] + share * along[0, row]) * pulled
+        height += weights[row] * _beyond(z[row], change[row] - pulled)
     return height
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _turn(
-    closeness: Floats, z: Floats, weights: Floats, change: Floats, amounts: Floats, step: Floats
+    closeness: Floats, z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats
 ) -> float:  # pragma: no cover - compiled
-    """Fill in the Newton step of the amounts; return minus the slope along it, 0 if there is none."""
+    """Fill in the Newton step of the amounts, and what it pulls; return minus the slope along it, 0 if there is none."""
     count = len(z)
     matrix, wanted = np.empty((count, count)), np.empty(count)
     for i in range(count):
-        old, new = chance_of(z[i]), chance_of(z[i] + change[i])
+        changed = change[i] - at[1, i]
+        old, new = chance_of(z[i]), chance_of(z[i] + changed)
         curvature = old * (1.0 - old)
-        wanted[i] = step[i] = weights[i] * (new - old - curvature * change[i]) - amounts[i]
+        wanted[i] = along[0, i] = weights[i] * (new - old - curvature * changed) - at[0, i]
         for j in range(count):
             matrix[i, j] = weights[i] * (new * (1.0 - new) - curvature) * closeness[i, j]
         matrix[i, i] += 1.0
-    return dot(_times(closeness, step), wanted, count) if eliminate(matrix, step) else 0.0
+    if not eliminate(matrix, along[0]):
+        return 0.0
+    _multiply(closeness, along[0], along[1])
+    return dot(along[1], wanted, count)
 
 
-@njit(nogil=True, error_model="numpy")
+@inner()
 def _amounts(closeness: Floats, z: Floats, weights: Floats, change: Floats, near: float) -> Floats:  # pragma: no cover - compiled
     """Return each row's amount a of the lowest point, within about `near` of its height.
 
     `closeness` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less closeness @ a.
     """
-    amounts, pulled, step = np.zeros(len(z)), np.zeros(len(z)), np.empty(len(z))
-    height = _height(z, weights, change, amounts, pulled)
+    at, along = np.zeros((2, len(z))), np.zeros((2, len(z)))
+    height = _height(z, weights, change, at, along, 0.0)
     for _ in range(_MAX_STEPS):
-        fall = _turn(closeness, z, weights, change - pulled, amounts, step)
+        fall = _turn(closeness, z, weights, change, at, along)
         if not fall > near:
             break
-        pull, share, lower = _times(closeness, step), 1.0, height
+        share, lower = 1.0, height
         for _ in range(_MAX_HALVINGS):
-            lower = _height(z, weights, change - pulled - share * pull, amounts + share * step, pulled + share * pull)
+            lower = _height(z, weights, change, at, along, share)
             if lower <= height - 1e-4 * share * fall:
                 break
             share *= 0.5
         if not lower < height:
             break
         height = lower
-        amounts += share * step
-        pulled += share * pull
+        for row in range(len(z)):
+            at[0, row] += share * along[0, row]
+            at[1, row] += share * along[1, row]
+    amounts: Floats = at[0]
     return amounts
 
 
-@njit(nogil=True, error_model="numpy")
+@inner(key=KEY)
 def relieve(
     rows: Rows, chosen: Chosen, factor: Floats, slope: Floats, before: Floats, after: Floats, move: Floats
 ) -> float:  # pragma: no cover - compiled

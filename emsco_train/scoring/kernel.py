@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from emsco_train._compiled import entry_point, inner, source_key
 
 __all__ = ["count_exits"]
 
+_KEY = source_key("emsco_train.scoring")
 
-@njit(cache=True)
+
+@inner(counted=False)
 def _population(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -17,7 +20,7 @@ def _population(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True)
+@entry_point(_KEY)
 def count_exits(
     chains: NDArray[np.int64],
     confident: NDArray[np.uint64],

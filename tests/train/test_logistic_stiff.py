@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -11,6 +14,25 @@ from emsco_train.logistic.algebra import eliminate
 from emsco_train.logistic.chosen import choose
 from emsco_train.logistic.fits import LogisticBatch, LogisticProblem
 from emsco_train.logistic.stiff import relieve
+
+
+@njit
+def _eliminate(matrix: Any, vector: Any) -> Any:
+    """Call what only compiled code can call."""
+    return eliminate(matrix, vector)
+
+
+@njit
+def _choose(columns: Any, numbers: Any, choices: Any) -> Any:
+    """Call what only compiled code can call."""
+    return choose(columns, numbers, choices)
+
+
+@njit
+def _relieve(rows: Any, chosen: Any, factor: Any, slope: Any, before: Any, after: Any, move: Any) -> Any:
+    """Call what only compiled code can call."""
+    return relieve(rows, chosen, factor, slope, before, after, move)
+
 
 CHOICES = (slice(2, 6),)
 
@@ -50,9 +72,9 @@ def test_the_mended_step_is_the_lowest_point() -> None:
         return padded.reshape(len(rows.weights), 1, -1)
 
     z, change = ones @ at, ones @ step
-    chosen = choose(np.arange(6), rows.blocks.shape[1], rows.runs.choices)
+    chosen = _choose(np.arange(6), rows.blocks.shape[1], rows.runs.choices)
     move = step.copy()
-    fall = relieve(rows, chosen, np.linalg.cholesky(hessian), slope, laid(z), laid(z + change), move)
+    fall = _relieve(rows, chosen, np.linalg.cholesky(hessian), slope, laid(z), laid(z + change), move)
 
     def beyond(change: np.ndarray) -> np.ndarray:
         chance = expit(z)
@@ -81,8 +103,8 @@ def test_a_step_that_nothing_spoils_is_left_alone() -> None:
     after = np.zeros(rows.weights.size)
     after[:400] = ones @ step
     move, shape = step.copy(), (len(rows.weights), 1, rows.weights.shape[1])
-    chosen = choose(np.arange(3), 3, 0)
-    assert relieve(rows, chosen, np.linalg.cholesky(hessian), slope, np.zeros(shape), after.reshape(shape), move) == 0.0
+    chosen = _choose(np.arange(3), 3, 0)
+    assert _relieve(rows, chosen, np.linalg.cholesky(hessian), slope, np.zeros(shape), after.reshape(shape), move) == 0.0
     assert np.array_equal(move, step)
 
 
@@ -109,11 +131,11 @@ def test_elimination_solves(size: int) -> None:
     matrix, wanted = rng.normal(size=(size, size)), rng.normal(size=size)
     matrix[0, 0] = 0.0 if size > 1 else 2.0
     vector = matrix @ wanted
-    assert eliminate(matrix, vector)
+    assert _eliminate(matrix, vector)
     assert np.abs(vector - wanted).max() < 1e-9
 
 
 def test_elimination_refuses_what_has_no_solution() -> None:
     """A singular matrix, or one that is not finite."""
     for matrix in (np.ones((2, 2)), np.array([[np.nan, 1.0], [1.0, 1.0]]), np.zeros((1, 1))):
-        assert not eliminate(matrix.copy(), np.ones(len(matrix)))
+        assert not _eliminate(matrix.copy(), np.ones(len(matrix)))

@@ -1,0 +1,111 @@
+"""How training compiles its loops, and how the result is kept on disk.
+
+Compiling takes most of the first search after an install, and nearly all of it is work per function and per type. So a function
+that only compiled code calls gets no way in from Python, every array has one memory layout, and a number that is written out in a
+call is given a type (numba would compile the function again for that number alone).
+
+numba notices a change of the file that holds a function which it keeps on disk, not of the files whose functions that one calls,
+and cannot read what names a class that is gone. So functions are kept under the key of their whole package: a hash of its files.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+__all__ = ["collection_paused", "entry_point", "inner", "is_kept", "source_key"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+# Enough of a key for the name of a file.
+_DIGITS = 16
+
+
+def inner(*fastmath: str, key: str = "", counted: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions that only compiled code calls.
+
+    Parameters
+    ----------
+    fastmath
+        What LLVM may do to floating-point arithmetic: its own names, such as "contract".
+    key
+        Keep the compiled function on disk under this key, as `source_key` gives it; "": do not.
+    counted
+        Whether numba counts who uses an array; a function that makes none needs no counting, and is faster without.
+    inlined
+        Whether it becomes a part of its one caller before anything is compiled.
+
+    Examples
+    --------
+    >>> @inner("contract")
+    ... def multiply_add(a: float, b: float, c: float) -> float:
+    ...     return a * b + c
+    >>> entry = njit(lambda a: multiply_add(a, a, a))
+    >>> entry(3.0)
+    12.0
+    """
+    if inlined:
+        return cast("Callable[[_Function], _Function]", njit(inline="always"))
+    return _decorator(fastmath, key, counted=counted, inner=True)
+
+
+def entry_point(key: str, *, counted: bool = True) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions that Python calls; they are kept on disk. For the parameters see `inner`."""
+    return _decorator((), key, counted=counted, inner=False)
+
+
+def source_key(package: str) -> str:
+    """Return a hash of the source text of a package and of this file.
+
+    Examples
+    --------
+    >>> source_key("emsco_train.exact") == source_key("emsco_train.exact") != source_key("emsco_train.logistic")
+    True
+    """
+    whole = hashlib.sha256(Path(__file__).read_bytes())
+    for file in sorted((file for file in files(package).iterdir() if file.name.endswith(".py")), key=lambda file: file.name):
+        whole.update(file.read_bytes())
+    return whole.hexdigest()
+
+
+def is_kept(function: Any, key: str) -> bool:
+    """Return whether a compiled form of a function is on disk under this key."""
+    folder = Path(function.stats.cache_path)
+    return any(folder.glob(f"*.{function.py_func.__name__}-{key[:_DIGITS]}*.nbi"))
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the garbage collector: compiling makes millions of objects that it would look through for a sixth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _decorator(fastmath: tuple[str, ...], key: str, *, counted: bool, inner: bool) -> Callable[[_Function], _Function]:
+    def decorate(function: _Function) -> _Function:
+        if key:
+            # numba names its files by this: another key, other files.
+            function.__qualname__ = f"{function.__name__}-{key[:_DIGITS]}"
+        decorator = njit(
+            cache=bool(key),
+            nogil=True,
+            error_model="numpy",
+            fastmath=set(fastmath),
+            no_cpython_wrapper=inner,
+            no_cfunc_wrapper=inner,
+            _nrt=counted,
+        )
+        return cast("_Function", decorator(function))
+
+    return decorate

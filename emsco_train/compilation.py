@@ -1,0 +1,127 @@
+"""Compiles the search at its first use after an install, in two processes side by side.
+
+Most of a compilation is numba's own Python code, at which threads would take turns. So a second process compiles what can be
+compiled by itself, and leaves it on disk for the first one. Where that fails (no process can be started, nothing can be written),
+everything is compiled here as it is needed: that takes longer, and gives the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba import boolean, float32, float64, int32, int64, types, uint64
+
+from emsco_train._compiled import collection_paused, is_kept
+from emsco_train.exact.bits import Landscape
+from emsco_train.exact.kernel import walk
+from emsco_train.exact.state import Finds, Limits, Stack
+from emsco_train.exact.table import lower_limits, not_dominated
+from emsco_train.logistic.chosen import Chosen
+from emsco_train.logistic.key import KEY
+from emsco_train.logistic.newton import Anchor, Work, arrive, build, prepare, step, turn
+from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
+from emsco_train.logistic.runs import Runs
+from emsco_train.logistic.sets import expand, fit_sets, score_sets
+from emsco_train.logistic.stiff import relieve
+from emsco_train.scoring.kernel import count_exits
+
+__all__ = ["SIGNATURES", "compile_search"]
+
+_LOGGER = logging.getLogger("emsco_train")
+
+_VECTOR, _MATRIX, _CUBE = float64[::1], float64[:, ::1], float64[:, :, ::1]
+_INDICES, _INDEX_TABLE, _SET_MASKS = int64[::1], int64[:, ::1], boolean[:, ::1]
+_WORDS, _WORD_TABLE, _WORD_CUBE = uint64[::1], uint64[:, ::1], uint64[:, :, ::1]
+_RUNS = types.NamedTuple([_INDICES, _WORDS, _WORDS, _INDICES, _INDEX_TABLE, int64], Runs)
+_ROWS = types.NamedTuple([_RUNS, _CUBE, float32[:, :, ::1], _CUBE, _MATRIX, float64, float64], Rows)
+_CHOSEN = types.NamedTuple([_INDICES, _INDICES, int64], Chosen)
+_ANCHOR = types.NamedTuple([_VECTOR, _VECTOR, _MATRIX, _VECTOR], Anchor)
+_WORK = types.NamedTuple(
+    [_VECTOR] * 5 + [_CUBE] * 3 + [_MATRIX] * 4 + [_CUBE, float32[:, ::1], _MATRIX],
+    Work,
+)
+_LANDSCAPE = types.NamedTuple(
+    [_WORDS, _WORD_CUBE] + [_INDICES] * 4 + [types.UniTuple(int64, 3), _WORDS, int64, int64, boolean] + [int64] * 3,
+    Landscape,
+)
+_LIMITS = types.NamedTuple([_INDICES, int64, int64], Limits)
+_STACK = types.NamedTuple([_INDICES] * 8 + [_WORD_TABLE], Stack)
+_FINDS = types.NamedTuple([int32[::1], _INDICES, _INDICES, _INDICES, _INDEX_TABLE, _INDICES], Finds)
+
+# The types of the arguments of every compiled function that is kept on disk; there are no others.
+SIGNATURES: dict[Any, tuple[Any, ...]] = {
+    evaluate: (_ROWS, _CHOSEN, _VECTOR, _CUBE, _CUBE, _CUBE, _VECTOR),
+    loss_rise: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE),
+    slope_along: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE, float64),
+    relieve: (_ROWS, _CHOSEN, _MATRIX, _VECTOR, _CUBE, _CUBE, _VECTOR),
+    build: (_ROWS, _CHOSEN, _WORK, int64),
+    prepare: (_ROWS, _ANCHOR, _INDICES, _CHOSEN, boolean, _VECTOR),
+    arrive: (_WORK, int64),
+    turn: (_WORK, int64),
+    step: (_ROWS, _CHOSEN, _WORK, float64, boolean),
+    expand: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
+    fit_sets: (_ROWS, _ANCHOR, _SET_MASKS, boolean, float64, _CUBE, _INDICES),
+    score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
+    count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDEX_TABLE, _INDEX_TABLE),
+    walk: (_LANDSCAPE, _LIMITS, _STACK, _FINDS, _INDICES, _INDEX_TABLE, int64, types.UniTuple(boolean, 2), _INDICES),
+    not_dominated: (_INDEX_TABLE, _INDEX_TABLE),
+    lower_limits: (_INDICES, _INDEX_TABLE, int64, int64),
+}
+# What the second process compiles; the first one waits for the two functions that its own are made of.
+_SECOND: tuple[Any, ...] = (relieve, build, prepare, expand, count_exits, walk, not_dominated, lower_limits)
+
+
+def compile_search() -> None:
+    """Compile what a search needs, unless that was done before on this machine."""
+    if is_kept(fit_sets, KEY):
+        return
+    _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
+    with collection_paused(), _second_process() as compiled:
+        for function in (evaluate, loss_rise, slope_along, score_sets, arrive, turn):
+            _compile(function)
+        compiled(relieve)
+        _compile(step)
+        compiled(prepare)
+        _compile(fit_sets)
+        compiled(lower_limits)
+
+
+def main() -> None:
+    """Compile the second process's part; print the name of each function as soon as it is on disk."""
+    with collection_paused():
+        for function in _SECOND:
+            _compile(function)
+            print(function.py_func.__name__, flush=True)  # noqa: T201 - the first process waits for it
+
+
+def _compile(function: Any) -> None:
+    function.compile(SIGNATURES[function])
+
+
+@contextmanager
+def _second_process() -> Iterator[Any]:
+    """Start the second process; give a function that waits until it has compiled one, or has ended."""
+    command = [sys.executable, "-m", "emsco_train.compilation"]
+    # Its errors are of no concern: what it leaves undone is compiled here.
+    with subprocess.Popen(  # noqa: S603 - this very Python
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            yield lambda function: _wait(process, function.py_func.__name__)
+        finally:
+            process.kill()
+
+
+def _wait(process: subprocess.Popen[str], name: str) -> None:
+    for line in process.stdout or ():
+        if line.strip() == name:
+            return
+
+
+if __name__ == "__main__":
+    main()
