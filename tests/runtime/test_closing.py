@@ -59,7 +59,7 @@ def test_a_closed_cascade_refuses_to_decide(decider: Decider, use: Callable[[Dec
     with decider as entered:
         assert entered is decider
         use(decider)
-    with pytest.raises(ClosedError, match="is closed and decides no more. Load another one") as caught:
+    with pytest.raises(ClosedError, match=r"is closed and decides no more\. Load another one") as caught:
         use(decider)
     assert isinstance(caught.value, RuntimeError)
     assert decider.manifest.name == "sample"

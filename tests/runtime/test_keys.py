@@ -1,4 +1,4 @@
-"""Keys: the caller's own names of items, in decisions, errors and whatever observers write; checked before anything is acquired."""
+"""Keys: the caller's own names of items, in decisions, in errors and in what observers write; checked before anything else."""
 
 from __future__ import annotations
 
@@ -129,15 +129,15 @@ def test_an_error_has_the_key_of_its_item() -> None:
             told.append(error.key)
 
     cascade = Cascade(sample_bundle(), observers=[Watching()])
-    with pytest.raises(AcquisitionError, match="^item 'm-1': feature 'size'") as alone:
+    with pytest.raises(AcquisitionError, match=r"^item 'm-1': feature 'size'") as alone:
         cascade.decide({}, key="m-1")
     assert alone.value.key == "m-1"
-    with pytest.raises(AcquisitionError, match="^item 1, 'm-2': feature 'size'") as among:
+    with pytest.raises(AcquisitionError, match=r"^item 1, 'm-2': feature 'size'") as among:
         cascade.decide_many([ITEM, {}], keys=["m-1", "m-2"])
     assert (among.value.index, among.value.key) == (1, "m-2")
-    with pytest.raises(AcquisitionError, match="^item 1: feature 'size'"):
+    with pytest.raises(AcquisitionError, match=r"^item 1: feature 'size'"):
         cascade.decide_many([ITEM, {}])
-    with pytest.raises(AcquisitionError, match="^feature 'size'"):
+    with pytest.raises(AcquisitionError, match=r"^feature 'size'"):
         cascade.decide({})
     assert told == ["m-1", "m-2", None, None]
 
