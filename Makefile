@@ -41,6 +41,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	MYPYPATH=examples $(BIN)/mypy --package spam_filter
+	$(BIN)/mypy tests/typing
 	$(BIN)/lint-imports
 
 # Once, before several processes would do it at the same time.

@@ -11,7 +11,7 @@ The way of an item, one module each::
     _scorer      onnxruntime: probabilities
     _rule        accept or go on;  meter: what it costs
     decision     what happened, with its bill
-    cascade      the face of it all
+    cascade      the face of it all;  decider: its type, and that of whatever else decides
     observers    who is told of each decision: logs, audit, metrics, tracing, drift;  drift_metrics: drift as metrics
     reload       a cascade whose bundle is replaced while it works;  shadow: a second bundle, compared
 
@@ -35,9 +35,18 @@ if TYPE_CHECKING:
     from emsco_runtime.bundle import Bundle, read_bundle
     from emsco_runtime.cache import AcquirerCache
     from emsco_runtime.cascade import Cascade
+    from emsco_runtime.decider import Decider
     from emsco_runtime.decision import Decision, Failure, StageRecord
     from emsco_runtime.drift import DriftMonitor
-    from emsco_runtime.errors import AcquisitionError, BindError, BundleError, BundleVersionError, EmscoError, InputError
+    from emsco_runtime.errors import (
+        AcquisitionError,
+        BindError,
+        BundleError,
+        BundleVersionError,
+        ClosedError,
+        EmscoError,
+        InputError,
+    )
     from emsco_runtime.logs import DecisionLogger
     from emsco_runtime.manifest import Manifest
     from emsco_runtime.meter import Meter
@@ -62,7 +71,9 @@ __all__ = [
     "BundleVersionError",
     "Cascade",
     "CircuitBreaker",
+    "ClosedError",
     "ColumnDecisions",
+    "Decider",
     "Decision",
     "DecisionLogger",
     "DriftMonitor",
@@ -92,7 +103,9 @@ _HOMES = {
     "BundleVersionError": "emsco_runtime.errors",
     "Cascade": "emsco_runtime.cascade",
     "CircuitBreaker": "emsco_runtime.breaker",
+    "ClosedError": "emsco_runtime.errors",
     "ColumnDecisions": "emsco_runtime._columns",
+    "Decider": "emsco_runtime.decider",
     "Decision": "emsco_runtime.decision",
     "DecisionLogger": "emsco_runtime.logs",
     "DriftMonitor": "emsco_runtime.drift",

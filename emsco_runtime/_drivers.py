@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["drive_many", "drive_one"]
 
 
-def drive_one(plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float) -> Decision:
+def drive_one(
+    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, key: str | None = None
+) -> Decision:
     """Walk one item to its decision."""
-    steps = walk(plan, known, budget)
+    steps = walk(plan, known, budget, math.inf, key)
     send = steps.send
     score = scorer.score
     reply: Any = None

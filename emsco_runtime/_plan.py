@@ -218,7 +218,7 @@ def _calls(needed: Mapping[str, Feature], entries: Sequence[Acquirer], on_failur
     """Choose the acquirer of each feature: for many items a batch one where there is one, for a single item the other."""
     # Stable sort: the preferred kind comes last, and the last one wins.
     ordered = sorted(entries, key=lambda entry: (entry.shape == "batch") == many)
-    chosen = {name: entry for entry in ordered for name in entry.names}
+    chosen = {name: entry for entry in ordered for name in entry.offered}
     served: dict[int, list[Feature]] = {}
     for name, feature in needed.items():
         served.setdefault(id(chosen[name]), []).append(feature)
@@ -369,7 +369,7 @@ def _coverage_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for entry in entries:
         # Names that are no text were told above; some cannot even be looked up.
-        for name in texts(entry.names):
+        for name in texts(entry.offered):
             owners[name, entry.shape == "batch"].append(str(entry))
     for (name, _), found in owners.items():
         if len(found) > 1 and name in features:
@@ -387,7 +387,7 @@ def _fallback_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     return [
         f'feature {name!r}: on_failure is "default", but the bundle gives it no fallback value. Use "reject" or "raise"'
         for entry in entries
-        for name in texts(entry.names)
+        for name in texts(entry.offered)
         if name in features
         if features[name].fallback is None and (entry.on_failure or on_failure) == "default"
     ]

@@ -64,7 +64,7 @@ Request: TypeAlias = Acquire | Score
 Walk: TypeAlias = Generator[Request, Any, Decision]
 
 
-def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float = _NEVER) -> Walk:
+def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float = _NEVER, key: str | None = None) -> Walk:
     """Walk one item through the stages.
 
     Parameters
@@ -77,6 +77,8 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         Most that may be billed; infinity for no limit.
     deadline
         When to stop, by `time.perf_counter`; infinity for never.
+    key
+        The caller's own name of the item, for the decision or the error.
     """
     started = time.perf_counter()
     labels = plan.labels
@@ -133,7 +135,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             if expired or settled.fatal is not None:
                 trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
                 if not expired:
-                    _raise_if_asked(settled, bill, trace)
+                    _raise_if_asked(settled, bill, trace, key)
                 reason = "deadline" if expired else "acquisition_failed"
                 break
 
@@ -144,7 +146,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             settled = _not_scorable(plan, stage, values)
             errors += settled.failures
             trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
-            _raise_if_asked(settled, bill, trace)
+            _raise_if_asked(settled, bill, trace, key)
             reason = "acquisition_failed"
             break
 
@@ -170,6 +172,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         degraded,
         errors,
         plan.bundle,
+        key,
     )
 
 
@@ -282,8 +285,9 @@ def _not_scorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _Set
     return _Settled([], (), (), (failure,), failure, plan.calls[name].policy, None)
 
 
-def _raise_if_asked(settled: _Settled, bill: float, trace: Sequence[StageRecord]) -> None:
+def _raise_if_asked(settled: _Settled, bill: float, trace: Sequence[StageRecord], key: str | None) -> None:
     fatal = settled.fatal
     if fatal is not None and settled.policy == "raise":
         message = f"feature {fatal.feature!r} (stage {fatal.stage}): {fatal.message}"
-        raise AcquisitionError(message, fatal.feature, fatal.stage, fatal.kind, bill, tuple(trace)) from settled.cause
+        error = AcquisitionError(message, fatal.feature, fatal.stage, fatal.kind, bill, tuple(trace), key=key)
+        raise error from settled.cause

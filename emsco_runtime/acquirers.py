@@ -6,9 +6,14 @@ bundle here: `_plan` does that when a cascade is bound, and lists every fault at
 
 from __future__ import annotations
 
+import difflib
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from emsco_runtime.errors import BindError, InputError
 
 if TYPE_CHECKING:
     from emsco_runtime.breaker import CircuitBreaker
@@ -19,6 +24,12 @@ __all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
 OnFailure: TypeAlias = Literal["raise", "reject", "default"]
 Shape: TypeAlias = Literal["feature", "features", "batch"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Same(Enum):
+    """Stands for an option that is not given, where None is one."""
+
+    SAME = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,8 @@ class Acquirer:
         Seconds that a call may take; None for no limit.
     breaker, cache
         Guards its source, and keeps its values across items; None: there is none.
+    overridden
+        Those of its features that another acquirer obtains in its place.
     """
 
     function: Callable[..., Any]
@@ -48,6 +61,12 @@ class Acquirer:
     timeout_s: float | None = None
     breaker: CircuitBreaker | None = None
     cache: AcquirerCache | None = None
+    overridden: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Return the features that can be taken from it."""
+        return tuple(name for name in self.names if name not in self.overridden)
 
     def __str__(self) -> str:
         """Return the name of the callable, for messages."""
@@ -76,10 +95,90 @@ class Acquirers:
     ...     return [len(message.split()) for message in messages]
     >>> acquirers.names
     ('capitals', 'digits', 'length', 'words')
+
+    Registries of several modules are put together with ``|``, and an acquirer is replaced in a copy, as tests do:
+
+    >>> remote = Acquirers()
+    >>> @remote.feature("reputation", timeout_s=0.5)
+    ... def reputation(message):
+    ...     raise ConnectionError("tests do not go there")
+    >>> tested = (acquirers | remote).override("reputation", lambda message: 0.5)
+    >>> [entry.timeout_s for entry in tested.entries if entry.names == ("reputation",)]
+    [0.5]
     """
 
     def __init__(self) -> None:
         self._entries: list[Acquirer] = []
+
+    @staticmethod
+    def merge(*registries: Acquirers) -> Acquirers:
+        """Return a new registry with all that is registered in these.
+
+        Raises
+        ------
+        BindError
+            If a feature is in more than one of them; lists every such feature. One for single items and one for batches go
+            together.
+        """
+        owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+        for registry in registries:
+            for key, owner in _owners(registry).items():
+                owners[key].append(owner)
+        faults = [
+            f"feature {name!r}: registered more than once, by {', '.join(found)}. Keep one, or replace it with `override`"
+            for (name, _), found in owners.items()
+            if len(found) > 1
+        ]
+        if faults:
+            raise BindError(faults)
+        return _registry(entry for registry in registries for entry in registry.entries)
+
+    def __or__(self, other: Acquirers) -> Acquirers:
+        """Return a new registry with all that is registered in both, as `merge`."""
+        return Acquirers.merge(self, other)
+
+    def override(
+        self,
+        name: str,
+        function: Callable[[Any], Any],
+        *,
+        on_failure: OnFailure | _Same | None = _Same.SAME,
+        timeout_s: float | _Same | None = _Same.SAME,
+        breaker: CircuitBreaker | None = None,
+        cache: AcquirerCache | None = None,
+    ) -> Acquirers:
+        """Return a new registry in which another callable obtains a feature; this one stays as it is.
+
+        Parameters
+        ----------
+        name
+            A feature that is registered. Where an acquirer obtains several, the others are still taken from it.
+        function
+            Takes an item and returns the feature's value, plain or async. It stands in for batch acquirers too.
+        on_failure, timeout_s
+            As in `feature`; those of the acquirer that it replaces unless given.
+        breaker, cache
+            As in `feature`. Those of the acquirer that it replaces are left out: they hold what its source did, and answered.
+
+        Raises
+        ------
+        InputError
+            If no such feature is registered.
+        """
+        found = [entry for entry in self._entries if name in entry.offered]
+        if not found:
+            close = difflib.get_close_matches(str(name), self.names, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f". Registered are: {', '.join(self.names) or 'none'}"
+            raise InputError(f"override: no acquirer is registered for the feature {name!r}{hint}")
+        # The one that `decide` would call.
+        replaced = min(found, key=lambda entry: entry.shape == "batch")
+        policy = replaced.on_failure if isinstance(on_failure, _Same) else on_failure
+        limit = replaced.timeout_s if isinstance(timeout_s, _Same) else timeout_s
+        without = [
+            replace(entry, overridden=(*entry.overridden, name)) if name in entry.offered else entry for entry in self._entries
+        ]
+        kept = [entry for entry in without if entry.offered or not entry.names]
+        return _registry([*kept, Acquirer(function, (name,), "feature", policy, limit, breaker, cache)])
 
     def feature(
         self,
@@ -141,7 +240,7 @@ class Acquirers:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all features that can be obtained, sorted."""
-        return tuple(sorted({name for entry in self._entries for name in texts(entry.names)}))
+        return tuple(sorted({name for entry in self._entries for name in texts(entry.offered)}))
 
     @property
     def entries(self) -> tuple[Acquirer, ...]:
@@ -165,3 +264,17 @@ class Acquirers:
             return function
 
         return register
+
+
+def _registry(entries: Iterable[Acquirer]) -> Acquirers:
+    made = Acquirers()
+    made._entries.extend(entries)  # noqa: SLF001 - one of our own
+    return made
+
+
+def _owners(registry: Acquirers) -> dict[tuple[str, bool], str]:
+    """Return who obtains each feature: the one for single items, and the one for batches."""
+    given: object = registry
+    if not isinstance(given, Acquirers):
+        raise InputError(f"merge: expected Acquirers, got {type(given).__name__}")
+    return {(name, entry.shape == "batch"): str(entry) for entry in registry.entries for name in texts(entry.offered)}

@@ -1,6 +1,7 @@
 """`AuditWriter`: one line of JSON per decision, in a file that only grows.
 
-A line holds the time (UTC), the id of the item if you give one, and the decision as ``schemas/decision.v1.schema.json`` has it::
+A line holds the time (UTC), the id of the item if you give one (else the decision's key), and the decision in the form of
+``schemas/decision.v1.schema.json``::
 
     {"time": "2026-01-01T12:00:00.000000Z", "item": "message-17", "decision": {"status": "accepted", ...}}
 
@@ -62,7 +63,8 @@ class AuditWriter:
         The secret of the hash (HMAC with SHA-256), needed for "hash": without one, short values could be guessed.
     item
         Returns the id of the item that is being decided, something that JSON has; called without arguments where `decide` was
-        called, so that a context variable will do. `decide_many` has one context for all of its items.
+        called, so that a context variable will do. `decide_many` has one context for all of its items. None: it is the key that
+        `decide` was given.
     sync
         Wait for the disk after each line. Slow; without it a crash of the machine, not of the process, may lose lines.
     mode
@@ -157,7 +159,7 @@ class AuditWriter:
         settings = self._settings
         document = {
             "time": settings.clock().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            "item": None if settings.item is None else settings.item(),
+            "item": decision.key if settings.item is None else settings.item(),
             "decision": self._told(decision),
         }
         # A lone surrogate cannot be encoded; its backslash form is what JSON would write for it.

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from emsco_runtime._arguments import check_count, is_count
 from emsco_runtime._async import AsyncLimits, drive_async, in_order
@@ -25,11 +25,13 @@ from emsco_runtime._timed import timed
 from emsco_runtime._walk import Walk, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
-from emsco_runtime.errors import AcquisitionError, BindError, InputError
+from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
 from emsco_runtime.observers import Observer, Observers
 from emsco_runtime.pool import AcquirerPool
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from emsco_runtime.decision import Decision
     from emsco_runtime.manifest import Manifest
 
@@ -60,6 +62,8 @@ class _Shared(NamedTuple):
 class Cascade:
     """A bundle bound to acquirers: thread-safe, fork-safe, picklable.
 
+    It can be used as a context manager, ``with`` or ``async with``, which closes it at the end.
+
     Parameters
     ----------
     bundle
@@ -89,10 +93,10 @@ class Cascade:
     Examples
     --------
     >>> from emsco_runtime.testing import sample_bundle
-    >>> cascade = Cascade(sample_bundle())
-    >>> decision = cascade.decide({"size": 2.0, "links": 1.0, "reputation": 0.5})
-    >>> decision.status, decision.label, decision.stages, decision.cost
-    ('accepted', 'spam', 1, 1.0)
+    >>> with Cascade(sample_bundle()) as cascade:
+    ...     decision = cascade.decide({"size": 2.0, "links": 1.0, "reputation": 0.5}, key="message-17")
+    >>> decision.accepted, decision.label, decision.stages, decision.cost, decision.key
+    (True, 'spam', 1, 1.0, 'message-17')
     """
 
     def __init__(
@@ -176,10 +180,12 @@ class Cascade:
         self._row_plan = bind(bundle.manifest, readers, on_failure)
         self._features = {feature.name: feature for feature in bundle.manifest.features}
         self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
-        self._scorer = Scorer.of(bundle)
+        scorer = Scorer.of(bundle)
+        # None once it is closed. A decision takes it when it begins, so one that has begun is not disturbed.
+        self._scorer: Scorer | None = scorer
         # Calling the functions is all there is to do: the quickest driver will do.
         self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
-        replay(bundle, self._scorer)
+        replay(bundle, scorer)
         self._observers.tell_bind(bundle.manifest)
 
     def __getstate__(self) -> _State:
@@ -195,6 +201,36 @@ class Cascade:
         """Return name, version, number of stages and the beginning of the id."""
         manifest = self.manifest
         return f"<Cascade {manifest.name!r} version {manifest.version!r}, {len(manifest.stages)} stages, id {manifest.id[:12]}>"
+
+    def __enter__(self) -> Self:
+        """Return the cascade itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the cascade itself."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        await self.aclose()
+
+    def close(self) -> None:
+        """Release what the cascade owns: the sessions of its models, and idle threads of a pool of its own.
+
+        Decisions under way finish, and are not waited for; later ones raise `ClosedError`. What was handed in (pool, observers,
+        listener, the clients inside acquirers) stays open. Closing it again does nothing.
+        """
+        self._scorer = None
+        if self._state.pool is None:
+            self._pool.close()
+
+    async def aclose(self) -> None:
+        """Close it, as `close` does."""
+        self.close()
 
     @property
     def bundle(self) -> Bundle:
@@ -215,6 +251,7 @@ class Cascade:
         self,
         item: Any,
         *,
+        key: str | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Mapping[str, object] | None = None,
@@ -225,6 +262,9 @@ class Cascade:
         ----------
         item
             Handed to the acquirers as it is.
+        key
+            Your own name of the item, such as the id of an order: it is in the decision (`Decision.key`), and so in logs, audit
+            lines and spans, where the item itself is not.
         budget
             Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not begun.
         deadline_s
@@ -238,19 +278,26 @@ class Cascade:
         AcquisitionError
             If a feature cannot be obtained and its policy is "raise".
         InputError
-            If the budget is negative or NaN, or a known value is not one.
+            If the key is not a string, the budget is negative or NaN, or a known value is not one.
+        ClosedError
+            If the cascade was closed.
         """
+        if key is not None:
+            _check_key(key)
         limit = math.inf if budget is None else _checked_budget(budget)
         given = self._checked_known(known) if known is not None else _NOTHING
+        scorer = self._scorer
+        if scorer is None:
+            raise self._closed()
         hearing: Hearing | None = None
         try:
             if self._simple and deadline_s is None:
-                decision = drive_one(self._plan, self._scorer, item, given, limit)
+                decision = drive_one(self._plan, scorer, item, given, limit, key)
             else:
                 _refuse_async("decide", self._plan)
                 limits = self._limits(deadline_s)
-                steps, hearing = self._walk(self._plan, item, given, limit, limits.deadline)
-                decision = drive_pooled(steps, self._scorer, item, limits)
+                steps, hearing = self._walk(self._plan, item, given, limit, limits.deadline, key)
+                decision = drive_pooled(steps, scorer, item, limits)
         except AcquisitionError as error:
             self._observers.tell_error(error, self._plan.bundle)
             raise
@@ -264,6 +311,7 @@ class Cascade:
         self,
         item: Any,
         *,
+        key: str | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Mapping[str, object] | None = None,
@@ -274,20 +322,24 @@ class Cascade:
 
         Parameters
         ----------
-        item, budget, deadline_s, known
+        item, key, budget, deadline_s, known
             As in `decide`.
         """
+        if key is not None:
+            _check_key(key)
         limit = math.inf if budget is None else _checked_budget(budget)
         given = self._checked_known(known) if known is not None else _NOTHING
-        return await self._decide_async(item, given, limit, deadline_s)
+        return await self._decide_async(self._live(), item, key, given, limit, deadline_s)
 
-    async def _decide_async(self, item: Any, given: Mapping[str, object], limit: float, deadline_s: float | None) -> Decision:
+    async def _decide_async(
+        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+    ) -> Decision:
         bounds = self._async_limits
         if deadline_s is not None:
             bounds = replace(bounds, deadline=_deadline(deadline_s))
-        steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline)
+        steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline, key)
         try:
-            decision = await drive_async(steps, self._scorer, item, bounds)
+            decision = await drive_async(steps, scorer, item, bounds)
         except AcquisitionError as error:
             self._observers.tell_error(error, self._plan.bundle)
             raise
@@ -301,6 +353,7 @@ class Cascade:
         self,
         items: Iterable[Any],
         *,
+        keys: Sequence[str | None] | None = None,
         concurrency: int = 100,
         budget: float | None = None,
         deadline_s: float | None = None,
@@ -312,6 +365,8 @@ class Cascade:
         ----------
         items
             Any iterable.
+        keys
+            One key (or None) per item, as in `decide`.
         concurrency
             Items under way at the same time.
         budget, deadline_s
@@ -327,12 +382,14 @@ class Cascade:
         listed = list(items)
         limit = math.inf if budget is None else _checked_budget(budget)
         _deadline(deadline_s)
+        names = _checked_keys(keys, len(listed))
         each = self._known_each(known, len(listed))
         check_count("concurrency", concurrency)
+        scorer = self._live()
 
         async def decide_at(index: int) -> Decision:
             try:
-                return await self._decide_async(listed[index], each[index], limit, deadline_s)
+                return await self._decide_async(scorer, listed[index], names[index], each[index], limit, deadline_s)
             except AcquisitionError as error:
                 raise error.at(index) from error.__cause__
 
@@ -342,6 +399,7 @@ class Cascade:
         self,
         items: Iterable[Any],
         *,
+        keys: Sequence[str | None] | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
@@ -355,6 +413,8 @@ class Cascade:
         ----------
         items
             Any iterable; the decisions come in its order. All are under way at once: hand in batches of a bounded size.
+        keys
+            One key (or None) per item, as in `decide`.
         budget
             As in `decide`, for each item.
         deadline_s
@@ -370,16 +430,18 @@ class Cascade:
         listed = list(items)
         limit = math.inf if budget is None else _checked_budget(budget)
         _refuse_async("decide_many", self._plan_many)
+        names = _checked_keys(keys, len(listed))
         given = self._known_each(known, len(listed))
         limits = self._limits(deadline_s)
+        scorer = self._live()
         walks, hearings = [], []
-        for item, values in zip(listed, given, strict=True):
-            steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline)
+        for item, key, values in zip(listed, names, given, strict=True):
+            steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline, key)
             walks.append(steps)
             hearings.append(hearing)
         decisions: dict[int, Decision] = {}
         try:
-            drive_many(self._plan_many, self._scorer, listed, walks, limits, decisions)
+            drive_many(self._plan_many, scorer, listed, walks, limits, decisions)
         except BaseException as error:
             # An audit or a count must not lack what was decided, whatever ended the rest.
             self._tell_many(decisions, hearings)
@@ -415,20 +477,30 @@ class Cascade:
             As in `decide`, for each row.
         """
         limit = math.inf if budget is None else _checked_budget(budget)
+        scorer = self._live()
 
         def decide_row(row: Mapping[str, Any]) -> Decision:
-            return drive_one(self._row_plan, self._scorer, row, _NOTHING, limit)
+            return drive_one(self._row_plan, scorer, row, _NOTHING, limit)
 
-        return decide_columns(ColumnContext(self._row_plan, self._features, self._scorer, limit, decide_row), columns)
+        return decide_columns(ColumnContext(self._row_plan, self._features, scorer, limit, decide_row), columns)
+
+    def _live(self) -> Scorer:
+        scorer = self._scorer
+        if scorer is None:
+            raise self._closed()
+        return scorer
+
+    def _closed(self) -> ClosedError:
+        return ClosedError(f"{self!r} is closed and decides no more. Load another one, or close it when no more items come")
 
     def _limits(self, deadline_s: float | None) -> Limits:
         return Limits(_deadline(deadline_s), self._pool, self._side_by_side)
 
     def _walk(
-        self, plan: Plan, item: Any, given: Mapping[str, object], limit: float, deadline: float
+        self, plan: Plan, item: Any, given: Mapping[str, object], limit: float, deadline: float, key: str | None
     ) -> tuple[Walk, Hearing | None]:
         """Return the walk of an item, and what listens to it."""
-        steps = walk(plan, given, limit, deadline)
+        steps = walk(plan, given, limit, deadline, key)
         if self._state.listener is None:
             return steps, None
         hearing = Hearing(self._state.listener, item, given, limit)
@@ -463,6 +535,24 @@ def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
     if not isinstance(acquirers, Acquirers):
         raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
     return acquirers.entries
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise InputError(f"key: expected a string, got {key!r} ({type(key).__name__}). Convert it, as with str(key)")
+
+
+def _checked_keys(keys: object, count: int) -> Sequence[str | None]:
+    if keys is None:
+        return (None,) * count
+    if isinstance(keys, str | bytes) or not isinstance(keys, Sequence):
+        raise InputError(f"keys: expected a sequence with one string (or None) per item, got {type(keys).__name__}")
+    if len(keys) != count:
+        raise InputError(f"keys: expected one per item, got {len(keys)} keys for {count} items")
+    for index, key in enumerate(keys):
+        if not isinstance(key, str | None):
+            raise InputError(f"keys[{index}]: expected a string or None, got {key!r} ({type(key).__name__}). Convert it first")
+    return keys
 
 
 def _refuse_async(method: str, plan: Plan) -> None:

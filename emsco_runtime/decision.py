@@ -3,13 +3,26 @@
 The JSON form (`Decision.to_dict`, `Decision.to_json`) follows ``schemas/decision.v1.schema.json``.
 
 The records are named tuples: frozen like a frozen dataclass, but made six times as fast, and four of them are made per decision.
+For pydantic (and so for FastAPI) each of them is the JSON object of its schema, not the array that a tuple would be.
+
+How to change the JSON form
+---------------------------
+1. A field may be added to version 1 if it has a default in its class: it is then optional in the schema, and documents that were
+   written before stay valid.
+2. Nothing is ever removed, renamed, made required or given another meaning: that is a ``schemas/decision.v2.schema.json`` beside
+   the old file.
+3. The schema allows no other fields, so a document is checked with the schema of the emsco that wrote it, or of a newer one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 __all__ = ["Decision", "Failure", "FailureKind", "Label", "Reason", "StageRecord", "Status"]
 
@@ -37,6 +50,11 @@ class Failure(NamedTuple):
     stage: int
     kind: FailureKind
     message: str
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Tell pydantic that this is an object in JSON."""
+        return _schema(cls, handler)
 
 
 class StageRecord(NamedTuple):
@@ -67,6 +85,11 @@ class StageRecord(NamedTuple):
     cost: float
     probabilities: Mapping[Label, float]
     cached: tuple[str, ...] = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Tell pydantic that this is an object in JSON."""
+        return _schema(cls, handler)
 
 
 class Decision(NamedTuple):
@@ -100,6 +123,8 @@ class Decision(NamedTuple):
         Every failure met on the way.
     bundle
         The id of the bundle that decided.
+    key
+        The caller's own name of the item, as it was given to `decide`; None when none was.
     """
 
     status: Status
@@ -114,6 +139,12 @@ class Decision(NamedTuple):
     degraded: bool
     errors: tuple[Failure, ...]
     bundle: str
+    key: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Return whether the item was accepted, and so has a label."""
+        return self.status == "accepted"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, as `schemas/decision.v1.schema.json` describes them."""
@@ -130,11 +161,32 @@ class Decision(NamedTuple):
             "degraded": self.degraded,
             "errors": [_failure_to_dict(failure) for failure in self.errors],
             "bundle": self.bundle,
+            "key": self.key,
         }
 
     def to_json(self) -> str:
         """Return `to_dict` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Tell pydantic that this is the object that `to_dict` returns.
+
+        Such an object is read back as a `Decision`. The labels in its `probabilities` are text then, since keys in JSON are.
+        """
+        return _schema(cls, handler, _check_outcome)
+
+
+def _schema(record: type, handler: GetCoreSchemaHandler, check: Callable[[Any], None] | None = None) -> CoreSchema:
+    from emsco_runtime._record_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
+
+    return record_schema(record, handler, check)
+
+
+def _check_outcome(decision: Decision) -> None:
+    if not decision.accepted == (decision.reason == "confident") == (decision.label is not None):
+        got = f"status {decision.status!r}, reason {decision.reason!r} and label {decision.label!r}"
+        raise ValueError(f"expected the reason 'confident' and a label if accepted, neither of them if rejected; got {got}")
 
 
 def _by_text(probabilities: Mapping[Label, float]) -> dict[str, float]:

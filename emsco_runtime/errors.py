@@ -7,6 +7,7 @@
     │   └── BundleVersionError      its schema_version is newer than this library
     ├── BindError                   acquirers and bundle do not fit; lists every fault
     ├── AcquisitionError            a feature could not be obtained (on_failure="raise")
+    ├── ClosedError (RuntimeError)  a cascade was used after it was closed
     └── InputError (ValueError)     an argument of a call is wrong
 
 Every message says what is wrong, where, the value that was got and what to do next; the same facts are attributes of the
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from emsco_runtime.decision import StageRecord
 
-__all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError", "EmscoError", "InputError"]
+__all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError", "ClosedError", "EmscoError", "InputError"]
 
 
 class EmscoError(Exception):
@@ -100,6 +101,8 @@ class AcquisitionError(EmscoError):
         The stages begun so far.
     index
         Position of the item in the call (`decide_many`, `decide_columns`); None for `decide`.
+    key
+        The caller's own name of the item; None when none was given.
     """
 
     def __init__(
@@ -111,8 +114,9 @@ class AcquisitionError(EmscoError):
         cost: float,
         trace: tuple[StageRecord, ...],
         index: int | None = None,
+        key: str | None = None,
     ) -> None:
-        super().__init__(message, feature, stage, kind, cost, trace, index)
+        super().__init__(message, feature, stage, kind, cost, trace, index, key)
         self.message = message
         self.feature = feature
         self.stage = stage
@@ -120,16 +124,23 @@ class AcquisitionError(EmscoError):
         self.cost = cost
         self.trace = trace
         self.index = index
+        self.key = key
 
     def __str__(self) -> str:
-        """Return the message, with the item's position where there is one."""
-        return self.message if self.index is None else f"item {self.index}: {self.message}"
+        """Return the message, with the item's position and key where it has them."""
+        named = [str(self.index)] if self.index is not None else []
+        named += [repr(self.key)] if self.key is not None else []
+        return f"item {', '.join(named)}: {self.message}" if named else self.message
 
     def at(self, index: int) -> AcquisitionError:
         """Return the same error with the position of its item; the cause is kept."""
-        error = AcquisitionError(self.message, self.feature, self.stage, self.kind, self.cost, self.trace, index)
+        error = AcquisitionError(self.message, self.feature, self.stage, self.kind, self.cost, self.trace, index, self.key)
         error.__cause__ = self.__cause__
         return error
+
+
+class ClosedError(EmscoError, RuntimeError):
+    """A cascade was asked to decide after `close`, or after the end of its ``with`` block."""
 
 
 class InputError(EmscoError, ValueError):

@@ -100,4 +100,5 @@ class DecisionLogger:
             "emsco_degraded": decision.degraded,
             "emsco_failures": failures,
             "emsco_bundle": decision.bundle,
+            "emsco_key": decision.key,
         }

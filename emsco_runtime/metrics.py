@@ -273,7 +273,7 @@ class Metrics:
 
     def __call__(self, decision: Decision) -> None:
         """Count the decision."""
-        status, reason, label, _, _, stages, cost, elapsed_s, trace, degraded, errors, bundle = decision
+        status, reason, label, _, _, stages, cost, elapsed_s, trace, degraded, errors, bundle, _ = decision
         bound = self._bound.get(bundle) or self._not_bound(bundle)
         count = bound.decisions.get((reason, label, stages)) or self._decisions(bound, status, reason, label, stages)
         count()

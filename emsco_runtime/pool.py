@@ -100,6 +100,7 @@ class AcquirerPool:
         self._waiting: deque[PoolCall] = deque()
         self._threads = self._idle = 0
         self._abandoned = self._abandoned_ever = 0
+        self._closed_times = 0
 
     def __getstate__(self) -> tuple[int, int]:
         """Return the settings: threads belong to their process."""
@@ -116,6 +117,15 @@ class AcquirerPool:
         """Return what the pool is doing."""
         with self._work:
             return PoolCounts(self._threads, len(self._waiting), self._abandoned, self._abandoned_ever)
+
+    def close(self) -> None:
+        """Let the threads end: those that are idle at once, the others when nothing waits for them.
+
+        Calls under way and calls that wait are still made. The pool can be used again, and then starts new threads.
+        """
+        with self._work:
+            self._closed_times += 1
+            self._work.notify_all()
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
         """Hand in a call.
@@ -165,12 +175,13 @@ class AcquirerPool:
             self._threads += 1
 
     def _serve(self) -> None:
-        while self._serve_one():
+        closed_times = self._closed_times
+        while self._serve_one(closed_times):
             pass
 
-    def _serve_one(self) -> bool:
+    def _serve_one(self, closed_times: int) -> bool:
         """Make one call; a function of its own, so that an idle thread keeps no item or result alive."""
-        call = self._next()
+        call = self._next(closed_times)
         if call is None:
             return False
         call.run()
@@ -180,14 +191,16 @@ class AcquirerPool:
                 self._abandoned -= 1
         return True
 
-    def _next(self) -> PoolCall | None:
-        """Return the next call, or None for a thread that is one too many or was idle for long."""
+    def _next(self, closed_times: int) -> PoolCall | None:
+        """Return the next call, or None for a thread that is one too many, was idle for long, or is from before a `close`."""
         with self._work:
             while self._threads - self._abandoned <= self._most:
                 while self._waiting:
                     call = self._waiting.popleft()
                     if call.set_running_or_notify_cancel():
                         return call
+                if self._closed_times != closed_times:
+                    break
                 self._idle += 1
                 woken = self._work.wait(_IDLE_S)
                 self._idle -= 1

@@ -9,6 +9,7 @@ Acquirers, their breakers and caches, threads and observers stay what they are.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -24,7 +25,7 @@ from emsco_runtime._arguments import check_seconds
 from emsco_runtime._process import forks
 from emsco_runtime.bundle import MANIFEST, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
-from emsco_runtime.errors import InputError
+from emsco_runtime.errors import ClosedError, InputError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -86,7 +87,7 @@ class _Settings(NamedTuple):
 
 
 class ReloadingCascade:
-    """A cascade that follows its bundle's folder: thread-safe, fork-safe, picklable.
+    """A cascade that follows its bundle's folder: thread-safe, fork-safe, picklable; a context manager, as `Cascade` is.
 
     Parameters
     ----------
@@ -189,8 +190,16 @@ class ReloadingCascade:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop watching."""
+        """Stop watching, and close the cascade in service."""
         self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop watching, and close the cascade in service."""
+        await self.aclose()
 
     def __repr__(self) -> str:
         """Return the path and the cascade in service."""
@@ -212,18 +221,30 @@ class ReloadingCascade:
         return self._last
 
     def close(self) -> None:
-        """Stop watching; what is in service stays, and `refresh` still works."""
+        """Stop watching, and close the cascade in service, as `Cascade.close` does: no more decisions, and no more reloads."""
         self._closed = True
         self._stop.set()
         thread, self._thread = self._thread, None
         # From `on_reload` it may be called in the very thread that it ends.
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        # Whoever is refreshing puts nothing in service after this.
+        with self._refreshing:
+            self._current.close()
+
+    async def aclose(self) -> None:
+        """Close it, as `close` does; a look that is under way is waited for in another thread."""
+        await asyncio.to_thread(self.close)
 
     def refresh(self) -> Reload:
         """Look at the folder, and take up a new bundle if there is one; one thread at a time.
 
-        Nothing is raised: a bundle that cannot be used is told in the record, to `on_reload`, and in the log.
+        Nothing else is raised: a bundle that cannot be used is told in the record, to `on_reload`, and in the log.
+
+        Raises
+        ------
+        ClosedError
+            If it was closed.
         """
         told = self._look()
         self._report(told)
@@ -231,6 +252,8 @@ class ReloadingCascade:
 
     def _look(self) -> Reload:
         with self._refreshing:
+            if self._closed:
+                raise ClosedError(f"{self!r} is closed and takes up no bundle. Make another one, or close it later")
             before = self._current.manifest.id
             try:
                 changed = self._take_up()
@@ -259,7 +282,10 @@ class ReloadingCascade:
 
     def _watch_once(self) -> None:
         """Look once, from the watching thread: the same trouble is not told at every look."""
-        told = self._look()
+        try:
+            told = self._look()
+        except ClosedError:
+            return
         now = time.monotonic()
         if told.outcome == "failed":
             if not _is_due(self._reported_at, now):
@@ -287,39 +313,43 @@ class ReloadingCascade:
         self,
         item: Any,
         *,
+        key: str | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Mapping[str, object] | None = None,
     ) -> Decision:
         """Decide one item, as `Cascade.decide`."""
-        return self._current.decide(item, budget=budget, deadline_s=deadline_s, known=known)
+        return self._current.decide(item, key=key, budget=budget, deadline_s=deadline_s, known=known)
 
     async def decide_async(
         self,
         item: Any,
         *,
+        key: str | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Mapping[str, object] | None = None,
     ) -> Decision:
         """Decide one item in an event loop, as `Cascade.decide_async`."""
-        return await self._current.decide_async(item, budget=budget, deadline_s=deadline_s, known=known)
+        return await self._current.decide_async(item, key=key, budget=budget, deadline_s=deadline_s, known=known)
 
     def decide_many(
         self,
         items: Iterable[Any],
         *,
+        keys: Sequence[str | None] | None = None,
         budget: float | None = None,
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
         """Decide many items in step and with one bundle, as `Cascade.decide_many`."""
-        return self._current.decide_many(items, budget=budget, deadline_s=deadline_s, known=known)
+        return self._current.decide_many(items, keys=keys, budget=budget, deadline_s=deadline_s, known=known)
 
     async def decide_many_async(
         self,
         items: Iterable[Any],
         *,
+        keys: Sequence[str | None] | None = None,
         concurrency: int = 100,
         budget: float | None = None,
         deadline_s: float | None = None,
@@ -327,7 +357,7 @@ class ReloadingCascade:
     ) -> list[Decision]:
         """Decide many items side by side and with one bundle, as `Cascade.decide_many_async`."""
         return await self._current.decide_many_async(
-            items, concurrency=concurrency, budget=budget, deadline_s=deadline_s, known=known
+            items, keys=keys, concurrency=concurrency, budget=budget, deadline_s=deadline_s, known=known
         )
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:

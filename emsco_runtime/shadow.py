@@ -242,7 +242,7 @@ class Shadow:
                 self._latest = self._background.submit(self._compare, heard)
                 return
         except PoolFull as error:
-            self._complain(error)
+            self._complain(error, heard.decision.key)
         self._count("dropped")
 
     def _compare(self, heard: Heard) -> None:
@@ -254,7 +254,7 @@ class Shadow:
             self._count("not_comparable")
         except Exception as error:  # noqa: BLE001 - a shadow harms nobody
             self._count("errors")
-            self._complain(error)
+            self._complain(error, heard.decision.key)
         else:
             self._count(_verdict(heard.decision, decision), heard.decision.cost, decision.cost)
 
@@ -264,19 +264,19 @@ class Shadow:
             self._cost += cost
             self._shadow_cost += shadow_cost
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: Exception, key: str | None) -> None:
         with self._lock:
             now = time.monotonic()
             if self._logged_at is not None and now - self._logged_at < _LOG_EVERY_S:
                 return
             self._logged_at = now
-        _log.error("the shadow, bundle %s, failed at an item", self._plan.bundle[:12], exc_info=error)
+        _log.error("the shadow, bundle %s, failed at an item (key %r)", self._plan.bundle[:12], key, exc_info=error)
 
     def _decide(self, heard: Heard) -> Decision:
         known = {name: value for name, value in heard.known.items() if name in self._features}
         values = dict(heard.values)
         may_acquire = self._is_drawn()
-        steps = walk(self._plan, known, heard.budget)
+        steps = walk(self._plan, known, heard.budget, key=heard.decision.key)
         reply: Any = None
         try:
             while True:

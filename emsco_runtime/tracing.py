@@ -106,4 +106,6 @@ def _attributes(decision: Decision) -> dict[str, AttributeValue]:
         told["emsco.label"] = str(decision.label)
     if decision.confidence is not None:
         told["emsco.confidence"] = decision.confidence
+    if decision.key is not None:
+        told["emsco.key"] = decision.key
     return told

@@ -26,7 +26,7 @@ from emsco_train.runs.training import train
 from emsco_train.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
 RUNS = ROOT / "docs" / "runs.md"
 # Keys that are names of the user's or of libraries: any word may stand there.

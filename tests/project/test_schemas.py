@@ -113,6 +113,7 @@ def decisions() -> dict[str, Decision]:
         "deadline": plain.decide(unsure, deadline_s=0),
         "cached": [caching.decide(unsure) for _ in range(2)][1],
         "known": plain.decide({"links": 0.0, "reputation": 9.0}, known={"size": 0.0}),
+        "with a key": plain.decide({"size": 5.0}, key="message-17"),
     }
 
 
@@ -125,6 +126,14 @@ def test_real_decisions(name: str) -> None:
     decision = DECISIONS[name]
     validate_decision(decision.to_dict())
     validate_decision(json.loads(decision.to_json()))
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_decisions_from_before_keys_stay_valid(name: str) -> None:
+    """A document of version 1 that was written before decisions had keys still follows the schema."""
+    document = DECISIONS[name].to_dict()
+    del document["key"]
+    validate_decision(document)
 
 
 def test_the_sorts_of_decisions_are_what_they_say() -> None:
@@ -140,11 +149,11 @@ def test_the_sorts_of_decisions_are_what_they_say() -> None:
 
 
 def test_words_come_from_the_code() -> None:
-    """Reasons and kinds of failure are those of the types, and every field of a decision is described."""
+    """Reasons and kinds of failure are those of the types; every field of a decision is described, and required but the key."""
     schema = decision_schema()
     assert schema["properties"]["reason"]["enum"] == list(get_args(Reason))
     assert schema["$defs"]["Failure"]["properties"]["kind"]["enum"] == list(get_args(FailureKind))
-    assert list(schema["properties"]) == list(Decision._fields) == schema["required"]
+    assert list(schema["properties"]) == list(Decision._fields) == [*schema["required"], "key"]
     assert all(field["description"] for field in schema["properties"].values())
 
 
@@ -163,6 +172,7 @@ BROKEN_DECISIONS: dict[str, tuple[Any, ...]] = {
     "extra field in the trace": ("trace", 0, "seconds", 1),
     "probability as text": ("probabilities", "spam", "0.9"),
     "bundle without an id": ("bundle", ""),
+    "key as a number": ("key", 17),
     "failure of no kind": ("errors", [{"feature": "size", "stage": 1, "kind": "bad luck", "message": ""}]),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, BindError, Bundle, Cascade
+from emsco_runtime import AcquirerCache, Acquirers, BindError, Bundle, Cascade, CircuitBreaker, InputError
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
@@ -233,3 +233,116 @@ def test_many_faults_make_one_readable_error() -> None:
     assert len(lines) == 4
     assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
     assert "\n" not in str(BindError(["one fault"]))
+
+
+# Registries put together, and acquirers replaced
+
+UNSURE = {"size": 0.0, "links": 0.0, "reputation": 0.0}
+
+
+def test_registries_are_put_together() -> None:
+    """`|` and `merge` give a new registry with all of both, options included; what is registered later stays out of it."""
+    one, other, third = RecordingAcquirers("size"), Acquirers(), RecordingAcquirers("reputation")
+    other.feature("links", timeout_s=9.0, on_failure="reject")(lambda item: 0.0)
+    both = one | other
+    assert type(both) is Acquirers
+    assert both.names == ("links", "size")
+    assert (one.names, other.names) == (("size",), ("links",))
+    merged = Acquirers.merge(one, other, third)
+    assert merged.entries == (*one.entries, *other.entries, *third.entries)
+    one.feature("later")(len)
+    assert "later" not in merged.names
+    assert Cascade(sample_bundle(), merged).decide(UNSURE).stages == 3
+    assert Acquirers.merge().names == ()
+
+
+def test_a_feature_in_two_registries_is_refused() -> None:
+    """Every feature that two registries have is named with its acquirers; one for batches beside one for items is fine."""
+
+    def ours(item: Any) -> float:
+        return 0.0
+
+    one, other = Acquirers(), Acquirers()
+    for registry in (one, other):
+        registry.feature("size")(ours)
+        registry.features("links", "reputation")(ours)
+    with pytest.raises(BindError) as caught:
+        _ = one | other
+    assert [fault.partition(":")[0] for fault in caught.value.faults] == [
+        f"feature {name!r}" for name in ("size", "links", "reputation")
+    ]
+    assert f"by {ours.__qualname__}, {ours.__qualname__}. Keep one" in caught.value.faults[0]
+    assert (RecordingAcquirers("size") | RecordingAcquirers(batch=["size"])).names == ("size",)
+
+
+def test_only_registries_are_put_together() -> None:
+    """A mapping of functions is none, and the message says what is expected."""
+    with pytest.raises(InputError, match="merge: expected Acquirers, got dict"):
+        _ = Acquirers() | {"size": len}  # type: ignore[operator]
+
+
+def test_an_acquirer_is_replaced_in_a_copy() -> None:
+    """The copy calls the other function and keeps policy and time-out; the registry, and cascades made of it, stay."""
+    acquirers = RecordingAcquirers("links", "reputation")
+    breaker, cache = CircuitBreaker(), AcquirerCache(key=str, ttl_s=60.0)
+    acquirers.feature("size", on_failure="reject", timeout_s=9.0, breaker=breaker, cache=cache)(lambda item: 0.0)
+    before = Cascade(sample_bundle(), acquirers)
+    tested = acquirers.override("size", lambda item: 3.0)
+    (entry,) = [entry for entry in tested.entries if "size" in entry.names]
+    # A breaker or a cache of the source that is replaced would refuse, or answer, in the place of the new function.
+    assert (entry.on_failure, entry.timeout_s, entry.breaker, entry.cache) == ("reject", 9.0, None, None)
+    assert Cascade(sample_bundle(), tested).decide(UNSURE).label == "spam"
+    assert Cascade(sample_bundle(), acquirers).decide(UNSURE).label is None
+    assert before.decide(UNSURE).label is None
+
+
+def test_options_of_a_replacement_can_be_given() -> None:
+    """An option that is given counts, None included."""
+    acquirers = Acquirers()
+    acquirers.feature("size", on_failure="reject", timeout_s=9.0)(len)
+    breaker, cache = CircuitBreaker(), AcquirerCache(key=str, ttl_s=60.0)
+    (entry,) = acquirers.override("size", len, on_failure=None, timeout_s=None, breaker=breaker, cache=cache).entries
+    assert (entry.on_failure, entry.timeout_s, entry.breaker, entry.cache) == (None, None, breaker, cache)
+
+
+def test_one_of_several_features_is_replaced() -> None:
+    """The others are still taken from the acquirer of several, which is called as before; with all replaced, it goes."""
+    acquirers = RecordingAcquirers(("size", "links", "reputation"), on_failure="reject")
+    tested = acquirers.override("links", lambda item: 9.0)
+    decision = Cascade(sample_bundle(), tested).decide(UNSURE)
+    assert (decision.label, decision.stages) == ("spam", 2)
+    assert acquirers.asked == [("size", "links", "reputation")]
+    for name in ("size", "reputation"):
+        tested = tested.override(name, lambda item: 0.0)
+    assert [entry.names for entry in tested.entries] == [("links",), ("size",), ("reputation",)]
+    assert {entry.on_failure for entry in tested.entries} == {"reject"}
+    assert tested.override("size", lambda item: -9.0).names == ("links", "reputation", "size")
+
+
+def test_a_replacement_stands_in_for_batches_too() -> None:
+    """Where a feature has an acquirer for items and one for batches, both are replaced, with the options of the first."""
+    acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
+    acquirers.feature("size", timeout_s=9.0)(lambda item: 0.0)
+    tested = acquirers.override("size", lambda item: 3.0)
+    assert [entry.timeout_s for entry in tested.entries if "size" in entry.names] == [9.0]
+    cascade = Cascade(sample_bundle(), tested)
+    assert [decision.label for decision in cascade.decide_many([UNSURE, UNSURE])] == ["spam", "spam"]
+    assert cascade.decide(UNSURE).label == "spam"
+    assert acquirers.calls == []
+
+
+def test_only_what_is_registered_can_be_replaced() -> None:
+    """A misspelt name is told, with the one that was probably meant or all that there are."""
+    acquirers = RecordingAcquirers("size", "links")
+    with pytest.raises(InputError, match=r"no acquirer is registered for the feature 'sizes'; did you mean 'size'\?"):
+        acquirers.override("sizes", len)
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: links, size"):
+        acquirers.override("colour", len)
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: none"):
+        Acquirers().override("colour", len)
+
+
+def test_a_replacement_that_cannot_be_called_is_told_at_binding() -> None:
+    """It is checked like any acquirer."""
+    acquirers = RecordingAcquirers("size", "links", "reputation").override("size", 3.0)  # type: ignore[arg-type]
+    assert "not callable: 3.0" in bound(acquirers)[0]

@@ -47,6 +47,7 @@ def test_one_record_per_decision(caplog: pytest.LogCaptureFixture) -> None:
         "emsco_degraded": False,
         "emsco_failures": [],
         "emsco_bundle": cascade.manifest.id,
+        "emsco_key": None,
     }
     assert json.loads(json.dumps(fields(record))) == fields(record)
 

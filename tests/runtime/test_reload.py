@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, BindError, Bundle, BundleError, InputError, write_bundle
+from emsco_runtime import Acquirers, BindError, Bundle, BundleError, ClosedError, InputError, write_bundle
 from emsco_runtime import pool as pool_module
 from emsco_runtime import reload as reload_module
 from emsco_runtime.pool import AcquirerPool
@@ -253,7 +253,7 @@ def test_threads_and_options_outlive_a_bundle(folder: Path) -> None:
 
 
 def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
-    """Nobody asks: the new bundle is in service soon; closing ends the thread, what is in service stays."""
+    """Nobody asks: the new bundle is in service soon; closing ends the thread, decisions and reloads."""
     told: list[Reload] = []
     with ReloadingCascade(folder, period_s=0.005, on_reload=told.append) as cascade:
         new = put(folder, version(2))
@@ -263,9 +263,14 @@ def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
     assert watchers() == []
     cascade.close()
     put(folder, version(3))
-    assert cascade.decide(ITEM).bundle == new
+    with pytest.raises(ClosedError, match="is closed and decides no more"):
+        cascade.decide(ITEM)
+    with pytest.raises(ClosedError, match="is closed and takes up no bundle"):
+        cascade.refresh()
+    # A look of the thread that began while it was being closed: it finds it closed, and goes.
+    cascade._watch_once()
     assert [one.outcome for one in told] == ["changed"]
-    assert cascade.refresh().outcome == "changed"
+    assert cascade.manifest.id == new
 
 
 def test_trouble_that_lasts_is_told_once_a_minute(
