@@ -1,11 +1,14 @@
 # Every target sets up what it needs in .venv, and is quick the second time.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-WHEEL_VENV := .venv-wheel
+WHEEL_VENV := $(VENV)-wheel
 WHEEL_READY := $(WHEEL_VENV)/.ready
-COMPILED := build/.compiled
+COMPILED := $(VENV)/.compiled
+# The versions that checks and tests use (`make lock` renews them). A Python that has no file yet gets the newest.
+PINS ?= requirements/$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
+CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 # What `make demo` shows: clinic, or mail.
 SHOW ?= clinic
 # Processes that run tests.
@@ -13,16 +16,17 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit wheel bench experiments proofs schemas format clean
+.PHONY: help demo test test-pythons test-lowest lint unit wheel bench experiments proofs schemas lock format clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-$(READY): pyproject.toml emsco_runtime/__init__.py
+# Without isolation the package is built by the pinned tools, too.
+$(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(PIP) --upgrade pip
-	@$(BIN)/python $(PIP) --editable '.[dev]'
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 demo: $(READY)  ## train, export and decide on a small data set, and show what happens; SHOW=mail: a spam filter at work
@@ -36,6 +40,17 @@ test: $(READY)  ## every check
 	@$(MAKE) --no-print-directory --jobs=3 lint wheel $(COMPILED)
 	@$(MAKE) --no-print-directory unit
 
+test-pythons:  ## `make test` on every supported Python of this machine, each with an environment of its own
+	@$(PYTHON) tools/pythons.py | while read version python; do \
+	  echo "== Python $$version: $$python"; \
+	  $(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version < /dev/null || exit 1; \
+	done
+
+test-lowest:  ## the tests on the oldest supported Python with the lowest supported versions of all packages
+	@$(PYTHON) tools/pythons.py | head -n 1 | while read version python; do \
+	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt < /dev/null; \
+	done
+
 lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
@@ -48,7 +63,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/exact/*.py emsco_train/logistic/*.py emsco_train/scoring/*.py)
 	$(BIN)/python tools/compile.py
 	$(BIN)/python -m compileall -q emsco_runtime emsco_train
-	@mkdir -p $(@D) && touch $@
+	@touch $@
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without.
 unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 95 %
@@ -59,14 +74,14 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
-$(WHEEL_READY): pyproject.toml
+$(WHEEL_READY): pyproject.toml $(wildcard $(PINS))
 	@echo "setting up $(WHEEL_VENV) ..."
 	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv $(WHEEL_VENV)
-	@$(WHEEL_VENV)/bin/python $(PIP) --upgrade pip
+	@$(WHEEL_VENV)/bin/python $(PIP) $(CONSTRAINT) --upgrade pip
 	@touch $@
 
 wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run the tests that prove the install
-	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python
+	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python $(CONSTRAINT)
 
 bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/runtime.py
@@ -86,14 +101,17 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 
 proofs: $(READY) $(WHEEL_READY)  ## the long forms of the tests, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof
-	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python --all
+	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python $(CONSTRAINT) --all
 
 schemas: $(READY)  ## write schemas/ from the models
 	$(BIN)/python tools/schemas.py
 
-format: $(READY)  ## format and mend what can be mended
+lock:  ## renew requirements/: the newest versions, and the lowest; needs every supported Python
+	$(PYTHON) tools/lock.py
+
+format: $(READY)  ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) $(WHEEL_VENV) build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv* build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -55,12 +55,13 @@ def main() -> int:
     """Run all steps; the first that fails ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="the interpreter of the clean environment")
+    parser.add_argument("--constraint", help="a file of the versions to install")
     parser.add_argument(
         "--all", action="store_true", help="run all of the runtime's tests, not just those that prove the install"
     )
     options = parser.parse_args()
     python = str(Path(options.python).absolute())
-    install(python, build_wheel())
+    install(python, build_wheel(), ["--constraint", options.constraint] if options.constraint else [])
     check_packages(python)
     check_imports(python)
     check_missing_extra(python)
@@ -68,7 +69,7 @@ def main() -> int:
 
 
 def build_wheel() -> Path:
-    """Build the wheel anew."""
+    """Build the wheel from scratch."""
     folder = BUILD / "wheel"
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(
@@ -77,7 +78,7 @@ def build_wheel() -> Path:
     return next(folder.glob("*.whl"))
 
 
-def install(python: str, wheel: Path) -> None:
+def install(python: str, wheel: Path, constraint: Sequence[str]) -> None:
     """Install the wheel with its own requirements, and the test tools; nothing is done if this very wheel is there already."""
     # The build is reproducible: the same sources make the same bytes.
     note = Path(python).parent.parent / ".wheel-sha256"
@@ -85,7 +86,7 @@ def install(python: str, wheel: Path) -> None:
     if note.exists() and note.read_text() == digest:
         return
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, wheel, "pytest", "hypothesis"], check=True)
+    subprocess.run([*pip, *constraint, wheel, "pytest", "hypothesis"], check=True)
     subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     note.write_text(digest)
 
@@ -99,9 +100,9 @@ def check_packages(python: str) -> None:
         text=True,
     )
     found = {line.split("==")[0].lower().replace("_", "-") for line in listing.stdout.split()}
-    strangers = found - ALLOWED
-    if strangers:
-        raise SystemExit(f"the base install brings packages that nobody allowed: {', '.join(sorted(strangers))}")
+    unknown = found - ALLOWED
+    if unknown:
+        raise SystemExit(f"the base install brings packages that nobody allowed: {', '.join(sorted(unknown))}")
 
 
 def check_imports(python: str) -> None:
