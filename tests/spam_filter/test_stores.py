@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,24 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     for name in ("missing", "text", "other"):
         with pytest.raises(StoreError, match="train again"):
             Stores.open(tmp_path / name)
+
+
+def test_a_refused_file_leaves_no_connection_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection whose very first use fails is closed all the same."""
+    (tmp_path / "text").write_text("no database" * 100, encoding="utf-8")
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def record(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr("spam_filter.learnt.stores.sqlite3.connect", record)
+    with pytest.raises(StoreError, match="train again"):
+        Stores.open(tmp_path / "text")
+    assert len(made) == 1
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].execute("SELECT 1")
 
 
 def test_a_lock_is_waited_for_no_longer_than_said(tmp_path: Path) -> None:

@@ -129,9 +129,10 @@ class Stores:
                     # `close` comes from another thread; otherwise each keeps to its own.
                     check_same_thread=False,
                 )
+                # Before its first use, which may fail: `close` then finds it.
+                self._connections.add(connection)
                 # Each thread keeps up to 4 MB of the file: most look-ups then read no page.
                 connection.execute("PRAGMA cache_size = -4096")
-                self._connections.add(connection)
             holder = self._mine.holder = _Holder(connection)
             # Threads of a pool come and go: with the thread goes its holder, and with that its connection.
             weakref.finalize(holder, _close_one, self._connections, connection)
