@@ -14,6 +14,7 @@ from emsco_runtime.decision import Decision
 from emsco_runtime.summary import percent
 from emsco_train.bundling.choice import DesignWish
 from emsco_train.demo.clinic import Clinic, open_clinic
+from emsco_train.designs.front import Front
 from emsco_train.designs.wish import Wish
 from emsco_train.progress import Progress
 from emsco_train.report import write_report
@@ -30,6 +31,8 @@ __all__ = ["take_tour"]
 _THRESHOLD = 0.95
 _GENERATIONS, _MAX_STAGES = 40, 4
 _MIN_ACCURACY, _MIN_COVERAGE = 0.97, 0.9
+# Shares of patients to decide, for each of which the cheapest design of the front is shown.
+_COVERAGES = (0.75, 0.8, 0.85, 0.9, 0.92)
 _LABEL = "diagnosis"
 
 
@@ -66,22 +69,43 @@ def _title(step: int, text: str) -> None:
 def _train(clinic: Clinic, folder: Path) -> Trained:
     run = folder / "run"
     print(f"   $ emsco-train --data {clinic.table} --label {_LABEL} --costs {clinic.costs} --threshold {_THRESHOLD:g} \\")
-    print(f"         --search evolve --generations {_GENERATIONS} --max-stages {_MAX_STAGES} --out {run}\n", flush=True)
+    print(f"         --search evolve --generations {_GENERATIONS} --max-stages {_MAX_STAGES} --allow-exclusion \\")
+    print(f"         --out {run}\n", flush=True)
     request = TrainRequest(
         paths={None: str(clinic.table)},
         columns=Columns(label=_LABEL),
         thresholds=(_THRESHOLD,),
         costs=str(clinic.costs),
         method="evolve",
-        settings=Settings(generations=_GENERATIONS, max_stages=_MAX_STAGES),
+        settings=Settings(generations=_GENERATIONS, max_stages=_MAX_STAGES, allow_exclusion=True),
     )
     started = time.monotonic()
     trained = train(prepare(request), run, force=True, watch=lambda what: Progress(sys.stderr, what=what))
     entry = trained.run.thresholds[0]
     spent = f"{time.monotonic() - started:.0f} s"
     found = f"{len(trained.front)} designs on the front"
-    print(f"   {entry.designs:,} designs tried, {entry.fits:,} stage models fitted, {found}, {spent}")
+    print(f"   {entry.designs:,} designs tried, {entry.fits:,} stage models fitted, {found}, {spent}. Some of them:\n")
+    print(_indented(_some_designs(trained.front)))
     return trained
+
+
+def _some_designs(front: Front) -> str:
+    """Return a table of the cheapest designs that decide so many of the validation patients, accurately enough."""
+    wishes = [Wish(_MIN_ACCURACY, coverage) for coverage in _COVERAGES]
+    able = [wish for wish in wishes if any(wish.meets(design) for design in front)]
+    designs = dict.fromkeys(wish.choose(front, front.full_cost) for wish in able)
+    return table(
+        ["decided", "accuracy of the decided", "mean cost", "measurements"],
+        [
+            [
+                f"{one.coverage:.1%}",
+                f"{one.accuracy:.1%}",
+                f"{one.cost:.2f} EUR",
+                ", then ".join(str(len(names)) for names in one.stages),
+            ]
+            for one in designs
+        ],
+    )
 
 
 def _export(trained: Trained, folder: Path) -> RunExport:
