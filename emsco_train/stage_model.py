@@ -116,6 +116,11 @@ class StageFitter:
             else None
         )
 
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the models are logistic regressions, which `fit_batch` fits."""
+        return self._logistic is not None
+
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
         if self._logistic is None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_train.errors import DesignError
+from emsco_train.stages.settling import needed
 
 __all__ = ["SetScorer", "SetScores", "StageBits", "Words", "packed"]
 
@@ -116,7 +117,7 @@ class StageBits:
             part = slice(row, row + len(scores.label))
             hit = scores.label == self._target
             for index, threshold in enumerate(self._thresholds):
-                confident = scores.confidence >= threshold[scores.label]
+                confident = scores.confidence >= needed(threshold, scores.label)
                 self._confident[index, part] = packed(confident)
                 self._right[index, part] = packed(confident & hit)
             row = part.stop
