@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import has_fit_parameter
 
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.decision import Label
@@ -72,7 +70,7 @@ class StageSettings:
             return
         # scikit-learn's own question raises for anything that is no estimator at all.
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
-        if not estimator or not is_classifier(self.classifier):
+        if not estimator or not _scikit_learn().base.is_classifier(self.classifier):
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
 
 
@@ -136,10 +134,19 @@ class StageFitter:
         return self._logistic.fit(sets, workers=workers)
 
 
+def _scikit_learn() -> Any:
+    """Import scikit-learn, which takes a second: logistic stages never need it."""
+    import sklearn.base  # noqa: PLC0415
+    import sklearn.utils.validation  # noqa: PLC0415
+
+    return sklearn
+
+
 def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
-    estimator = _seeded(clone(settings.classifier), settings.seed)
+    sklearn = _scikit_learn()
+    estimator = _seeded(sklearn.base.clone(settings.classifier), settings.seed)
     name = type(estimator).__name__
-    if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+    if weights is not None and not sklearn.utils.validation.has_fit_parameter(estimator, "sample_weight"):
         raise DesignError(
             f"{name} takes no sample weights: leave out sample_weight and class_weight, or choose another classifier"
         )

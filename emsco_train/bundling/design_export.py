@@ -13,18 +13,18 @@ from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Certificate
 from emsco_runtime.publish import seal
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
+from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
 from emsco_train.bundling.publication import Export, publish
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.data.provenance import timestamp
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, VerificationError
 from emsco_train.stage_model import row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.stages.evaluation import evaluate
-from emsco_train.stages.fitted_set import SetFitter
 
-__all__ = ["cascade_fitter", "check_design", "check_figures", "export_from", "fit_design", "in_memory", "split_rows"]
+__all__ = ["check_design", "check_figures", "export_from", "fit_design", "in_memory", "split_rows"]
 
 # Costs are summed in two ways, each exact but for one rounding; counts must be equal.
 _COST_TOLERANCE = 1e-9
@@ -61,7 +61,7 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
     design
         One of its designs.
     """
-    return cascade_fitter(problem).fit(design.stages, design.thresholds)
+    return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
 
 
 def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None:
@@ -84,14 +84,9 @@ def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None
     searched = f"coverage {design.coverage:.6g}, accuracy {design.accuracy:.6g}, cost {design.cost:.6g}"
     fitted = f"coverage {coverage:.6g}, accuracy {accuracy:.6g}, cost {found.cost.mean:.6g}"
     raise VerificationError(
-        f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, {fitted} "
-        "now. Nothing was written; search again with these data and these versions, and choose a design of that front"
+        f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, "
+        f"{fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"
     )
-
-
-def cascade_fitter(problem: Problem) -> CascadeFitter:
-    """Return what fits the designs of a problem; where several are fitted, one serves them all."""
-    return CascadeFitter(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
 
 
 def in_memory(problem: Problem, design: Design) -> Cascade:

@@ -9,11 +9,12 @@ from typing import Any
 
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
+from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
 from emsco_train.bundling.publication import Export, publish
 from emsco_train.costs.model import CostModel, Costs
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.provenance import timestamp
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError

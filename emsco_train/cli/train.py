@@ -133,10 +133,16 @@ def _usage_faults(options: argparse.Namespace) -> list[str]:
 
 
 def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
-    # After the arguments: --help must answer at once.
+    from emsco_train.errors import DesignError  # noqa: PLC0415 - after the arguments: --help must answer at once
+
+    try:
+        request = _request(options)
+    except DesignError as error:
+        # No data could make these options right: wrong use.
+        parser.error(str(error))
+    # After the request: what is wrong with it must be said at once, too.
     from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
     from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
-    from emsco_train.errors import DesignError  # noqa: PLC0415
     from emsco_train.progress import Progress  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415
@@ -144,11 +150,6 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
     def watch(what: str) -> Progress:
         return Progress(sys.stderr, what=what, time_limit=options.time_limit)
 
-    try:
-        request = _request(options)
-    except DesignError as error:
-        # No data could make these options right: wrong use.
-        parser.error(str(error))
     with warnings_as_lines("emsco-train"):
         prepared = prepare(request)
         print("\n".join(data_lines(prepared)), flush=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from emsco_train._numbers import is_number
 from emsco_train.data.splits import Shares
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
-from emsco_train.searches import Method, worker_count
-from emsco_train.settings import Settings, checked_seed, checked_time_limit
-from emsco_train.stage_model import ClassWeight
+from emsco_train.settings import Method, Settings, checked_seed, checked_time_limit, worker_count
+
+if TYPE_CHECKING:
+    from emsco_train.stage_model import ClassWeight
 
 __all__ = ["TrainRequest", "Unknown", "read_threshold"]
 

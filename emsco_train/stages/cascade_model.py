@@ -14,6 +14,7 @@ from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.stage_model import StageModel
 from emsco_train.stages.fitted_set import FittedSet, SetFitter
@@ -150,6 +151,11 @@ class CascadeFitter:
         self._features = features
         self._labels = labels
         self._meter = meter
+
+    @classmethod
+    def of(cls, problem: Problem) -> CascadeFitter:
+        """Return what fits the designs of a problem; where several are fitted, one serves them all."""
+        return cls(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
         """Fit the model of every stage.

@@ -101,14 +101,24 @@ class FittedSet:
             return self.model.probabilities(self._encoder.transform(codes))
         return self.reference(codes)
 
-    def verdicts(self, codes: Floats, thresholds: Sequence[float]) -> StageVerdicts:
-        """Decide rows [rows, inputs] by these thresholds, one per label."""
-        matrix = self.probabilities(codes)
+    def verdicts(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageVerdicts:
+        """Decide rows.
+
+        Parameters
+        ----------
+        codes
+            Rows [rows, inputs].
+        thresholds
+            Confidence that each label needs.
+        matrix
+            Their `probabilities`, where they are at hand.
+        """
+        scores = self.probabilities(codes) if matrix is None else matrix
         by_reference = not isinstance(self.model, LogisticModel)
         label, confident = settle_matrix(
-            matrix, thresholds, lambda rows: matrix[rows] if by_reference else self.reference(codes[rows])
+            scores, thresholds, lambda rows: scores[rows] if by_reference else self.reference(codes[rows])
         )
-        return StageVerdicts(matrix, label, confident)
+        return StageVerdicts(scores, label, confident)
 
 
 class SetFitter:
