@@ -20,7 +20,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, VerificationError
-from emsco_train.stage_model import row_weights
+from emsco_train.stage_settings import row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.stages.evaluation import evaluate
 

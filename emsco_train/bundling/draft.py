@@ -17,7 +17,7 @@ from emsco_train.costs.model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
 from emsco_train.data.table import Table
 from emsco_train.errors import DesignError
-from emsco_train.stage_model import ClassWeight, StageSettings
+from emsco_train.stage_settings import ClassWeight, StageSettings
 from emsco_train.stages.cascade_model import CascadeModel
 from emsco_train.stages.evaluation import evaluate
 from emsco_train.stages.graph import INPUT, OUTPUT

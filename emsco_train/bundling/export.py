@@ -19,7 +19,7 @@ from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError
 from emsco_train.settings import checked_seed
-from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
+from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, check_stages
 from emsco_train.stages.fitted_set import SetFitter
 

@@ -17,7 +17,7 @@ import numpy as np
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.summary import percent
 from emsco_train.errors import DataError
-from emsco_train.guarantee.bounds import chance_at_most
+from emsco_train.guarantee.bounds import is_unlikely
 
 if TYPE_CHECKING:
     from emsco_train.stages.evaluation import Evaluation
@@ -254,7 +254,7 @@ def _calibrated(stage: int, scores: StageScores, reached: Mask, accepted: Mask, 
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     # The last bit of a probability may lie above 1.
-    if accepted.confidence is None or chance_at_most(accepted.right, accepted.rows, min(accepted.confidence, 1.0)) > level:
+    if accepted.confidence is None or not is_unlikely(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
         return None
     share = f"{percent(accepted.right, accepted.rows)} of the {accepted.rows:,} accepted rows are right"
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from emsco_train._numbers import is_number
 from emsco_train.data.splits import Shares
@@ -12,9 +12,7 @@ from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
 from emsco_train.settings import Method, Settings, checked_seed, checked_time_limit, worker_count
-
-if TYPE_CHECKING:
-    from emsco_train.stage_model import ClassWeight
+from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["TrainRequest", "Unknown", "read_threshold"]
 

@@ -18,7 +18,8 @@ from emsco_runtime.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
 from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stage_model import StageFitter, StageModel, StageSettings
+from emsco_train.stage_model import StageFitter, StageModel
+from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.conversion import convert_stage, stage_scorer
 from emsco_train.stages.settling import settle_matrix
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from emsco_runtime._rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
 from emsco_train.data.features import encode_table, infer_features
-from emsco_train.stage_model import StageSettings
+from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel, check_stages
 from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
 from emsco_train.stages.fitted_set import SetFitter

@@ -56,6 +56,30 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_training_loads_only_what_a_search_needs() -> None:
+    """All that `emsco-train` imports has neither scikit-learn, onnx, onnxruntime, pandas nor the asynchronous runtime in it."""
+    code = (
+        "import sys, emsco_train.cli._tables, emsco_train.runs.training, emsco_train.progress;"
+        "heavy = {'sklearn', 'onnx', 'skl2onnx', 'onnxruntime', 'pandas', 'scipy.special', 'emsco_runtime.cascade'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("threshold", "status", "said"), [("3", 2, "threshold 3.0"), ("0.9", 1, "no-such.csv does not exist")])
+def test_faults_are_told_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
+    """Wrong use, and a table that is not there, are told without numba, which alone takes as long to load as the answer may."""
+    code = (
+        "import atexit, sys; from emsco_train.cli.train import main;"
+        "atexit.register(lambda: print('numba' in sys.modules)); sys.exit(main(sys.argv[1:]))"
+    )
+    line = ["--data", "no-such.csv", "--threshold", threshold, "--out", "r"]
+    done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (status, "False")
+    assert said in done.stderr
+
+
 def test_every_error_has_the_common_root() -> None:
     """One `except EmscoError` catches whatever training raises on purpose."""
     raised = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
