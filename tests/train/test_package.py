@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import runpy
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
+from emsco_train.cli._collector import rare_collections
 
 
 def test_public_names_are_sorted_and_load() -> None:
@@ -87,3 +89,18 @@ def test_every_error_has_the_common_root() -> None:
     assert issubclass(errors.DataError, ValueError)
     assert issubclass(errors.DesignError, ValueError)
     assert issubclass(errors.ThresholdWarning, UserWarning)
+
+
+def test_a_command_collects_rarely_and_keeps_what_it_has() -> None:
+    """In a process of its own a command raises the collector's threshold and leaves everything to the end; elsewhere nothing."""
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        with rare_collections(wanted=False):
+            assert gc.get_threshold() == before
+        assert gc.get_freeze_count() == frozen
+        with rare_collections(wanted=True):
+            assert gc.get_threshold()[0] > before[0]
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
