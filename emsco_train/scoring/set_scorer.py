@@ -7,14 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints, Mask
+from emsco_runtime._arrays import Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
 from emsco_train.logistic.fits import LogisticBatch, top_labels
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.scoring.stage_bits import SetScorer, SetScores
 from emsco_train.stages.fitted_set import FittedSet, SetFitter
-from emsco_train.stages.settling import settle_top_labels
+from emsco_train.stages.settling import Levels, settle_top_labels
 
 __all__ = ["set_scorer"]
 
@@ -37,16 +37,16 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     """
     fitter = SetFitter.of(problem)
     if problem.settings.classifier is None:
-        return _LogisticScorer(problem, fitter, [np.asarray(each, dtype=np.float64) for each in thresholds], jobs)
+        return _LogisticScorer(problem, fitter, [Levels(each) for each in thresholds], jobs)
     return _ClassifierScorer(problem, fitter)
 
 
 class _LogisticScorer:
     """Logistic regressions, fitted in batches; the same fits that an export makes."""
 
-    def __init__(self, problem: Problem, fitter: SetFitter, thresholds: Sequence[Floats], jobs: int) -> None:
+    def __init__(self, problem: Problem, fitter: SetFitter, levels: Sequence[Levels], jobs: int) -> None:
         self._fitter = fitter
-        self._thresholds = thresholds
+        self._levels = levels
         self._names = problem.names
         self._codes = problem.validation.codes
         self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.choices)
@@ -59,7 +59,7 @@ class _LogisticScorer:
             part = sets[start : start + self._chunk]
             batch = self._fitter.stages.fit_batch(part[:, self._owner], self._jobs)
             top = top_labels(batch, self._rows, workers=self._jobs)
-            settle_top_labels(top, self._thresholds, self._codes, partial(self._fitted, part, batch))
+            settle_top_labels(top, self._levels, self._codes, partial(self._fitted, part, batch))
             yield SetScores(top.label, top.confidence)
 
     def _fitted(self, sets: Mask, batch: LogisticBatch, index: int) -> FittedSet:

@@ -16,7 +16,7 @@ from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime._rule import accept, accept_rows
 from emsco_train.logistic.fits import TopLabels
 
-__all__ = ["CLOSE", "ScoredSet", "needed", "settle_matrix", "settle_top_labels"]
+__all__ = ["CLOSE", "Levels", "ScoredSet", "settle_matrix", "settle_top_labels"]
 
 # Float64 scores of one logistic model differ by some 1e-15, whoever computes them.
 CLOSE = 1e-9
@@ -36,10 +36,29 @@ class ScoredSet(Protocol):
         """Return the same by the graph, each row alone."""
 
 
-def needed(thresholds: Floats, label: Ints) -> Floats | float:
-    """Return the confidence that each top label needs."""
-    # Looking up one number for every row takes longer than all the rest of a comparison.
-    return float(thresholds[0]) if (thresholds == thresholds[0]).all() else np.asarray(thresholds.take(label))
+class Levels:
+    """The confidence that each label needs, as it is compared with many top labels.
+
+    Parameters
+    ----------
+    thresholds
+        One per label.
+
+    Examples
+    --------
+    >>> Levels([0.9, 0.9]).needed(np.array([0, 1])), Levels([0.9, 0.8]).needed(np.array([0, 1]))
+    (0.9, array([0.9, 0.8]))
+    """
+
+    def __init__(self, thresholds: Sequence[float]) -> None:
+        self.lowest = float(min(thresholds))
+        self._each = np.asarray(thresholds, dtype=np.float64)
+        self._is_one = len(set(thresholds)) == 1
+
+    def needed(self, label: Ints) -> Floats | float:
+        """Return the confidence that each of the top labels needs; one number where all need the same."""
+        # Looking a number up for every row takes longer than all the rest of a comparison.
+        return self.lowest if self._is_one else np.asarray(self._each.take(label))
 
 
 def settle_matrix(matrix: Floats, thresholds: Sequence[float], reference: Callable[[Ints], Floats]) -> tuple[Ints, Mask]:
@@ -62,7 +81,7 @@ def settle_matrix(matrix: Floats, thresholds: Sequence[float], reference: Callab
     return label, confident
 
 
-def settle_top_labels(top: TopLabels, thresholds: Sequence[Floats], codes: Floats, fitted: Callable[[int], ScoredSet]) -> None:
+def settle_top_labels(top: TopLabels, levels: Sequence[Levels], codes: Floats, fitted: Callable[[int], ScoredSet]) -> None:
     """Put the reference score in the place of every score that is near one of several thresholds, or near a tie.
 
     Comparing what is there afterwards with any of the thresholds gives the answer of the reference.
@@ -71,34 +90,50 @@ def settle_top_labels(top: TopLabels, thresholds: Sequence[Floats], codes: Float
     ----------
     top
         What the models of several feature sets say about rows; changed in place.
-    thresholds
-        For each threshold of a sweep, the confidence that each label needs.
+    levels
+        The thresholds of a sweep.
     codes
         The rows [rows, features], all features in column order.
     fitted
         Returns the fitted model of one of the sets, given by position.
     """
-    labels = len(thresholds[0])
-    near = np.zeros(top.label.shape, dtype=np.bool_)
-    for threshold in thresholds:
-        near |= np.abs(top.confidence - needed(threshold, top.label)) <= CLOSE
-    # Two labels can only be tied at 0.5 or below, and that matters where so little is enough to be accepted.
-    least = min(float(threshold.min()) for threshold in thresholds) - CLOSE
-    tied = (top.confidence >= least) & (top.confidence <= 0.5 + CLOSE) if least <= 0.5 + CLOSE else None
-    doubtful = near if tied is None else near | tied
-    for index in np.flatnonzero(doubtful.any(axis=1)).tolist():
+    near, tied = _near_thresholds(top, levels), _maybe_tied(top, levels)
+    doubtful = [mask for mask in (near, tied) if mask is not None]
+    if not doubtful:
+        return
+    for index in np.flatnonzero(np.logical_or.reduce(doubtful).any(axis=1)).tolist():
         stage = fitted(index)
         part = codes[:, stage.positions]
-        rows = np.flatnonzero(near[index])
+        close = np.zeros(len(codes), dtype=np.bool_) if near is None else near[index]
         if tied is not None:
             maybe = np.flatnonzero(tied[index])
-            # With two labels, half a probability is a tie already; with more, the second has to be looked at.
-            close = maybe if labels == 2 else maybe[_is_tied(stage.probabilities(part[maybe]))]
-            rows = np.union1d(rows, close)
+            close[maybe] |= _is_tied(stage.probabilities(part[maybe]))
+        rows = np.flatnonzero(close)
         if len(rows):
             scores = stage.reference(part[rows])
             top.label[index, rows] = scores.argmax(axis=1)
             top.confidence[index, rows] = scores.max(axis=1)
+
+
+def _near_thresholds(top: TopLabels, levels: Sequence[Levels]) -> Mask | None:
+    """Tell which scores are near a threshold; None if none is."""
+    near: Mask | None = None
+    for level in levels:
+        distance = top.confidence - level.needed(top.label)
+        np.abs(distance, out=distance)
+        # On most tables no score ever is, and the least distance is found in no time.
+        if distance.min() <= CLOSE:
+            near = distance <= CLOSE if near is None else near | (distance <= CLOSE)
+    return near
+
+
+def _maybe_tied(top: TopLabels, levels: Sequence[Levels]) -> Mask | None:
+    """Tell which top labels may be tied and yet accepted; None if none can be."""
+    lowest = min(level.lowest for level in levels) - CLOSE
+    # Two labels are tied at one half or below, or not at all.
+    if lowest > 0.5 + CLOSE:
+        return None
+    return np.asarray((top.confidence >= lowest) & (top.confidence <= 0.5 + CLOSE))
 
 
 def _is_tied(matrix: Floats) -> Mask:
