@@ -45,14 +45,14 @@ def is_distribution(probabilities: Sequence[float]) -> bool:
     return _LEAST_SUM < sum(probabilities) < _MOST_SUM
 
 
-def accept_rows(probabilities: Floats, thresholds: Sequence[float]) -> tuple[Ints, Floats, Mask, Mask]:
+def accept_rows(probabilities: Floats, thresholds: Sequence[float], *, within: float = NEAR) -> tuple[Ints, Floats, Mask, Mask]:
     """Apply the rule to every row of a matrix.
 
     Returns
     -------
     tuple
         Position of the top label, its probability, whether it is accepted, and whether the row must be scored again alone:
-        it sits within `NEAR` of its threshold or of a tie, or its scores are no probabilities.
+        it sits `within` so much of its threshold or of a tie, or its scores are no probabilities.
     """
     # A pass per label over whole columns is several times quicker than argmax over short rows.
     first, *others = np.ascontiguousarray(probabilities.T)
@@ -74,6 +74,6 @@ def accept_rows(probabilities: Floats, thresholds: Sequence[float]) -> tuple[Int
     margin = np.abs(top - needed)
     np.minimum(margin, lead, out=margin)
     # Written as "not far" so that NaN counts as near.
-    far = margin > NEAR
+    far = margin > within
     far &= np.abs(total, out=total) < _SUM_TOLERANCE
     return label, top, top >= needed, ~far

@@ -10,7 +10,7 @@ import numpy as np
 
 from emsco_runtime.manifest import CostSummary
 
-__all__ = ["percent", "percent_at_least", "percent_at_most", "summarise_costs"]
+__all__ = ["mean_cost", "percent", "percent_at_least", "percent_at_most", "summarise_costs"]
 
 _DIGITS = 3
 
@@ -25,11 +25,20 @@ def summarise_costs(costs: Sequence[float]) -> CostSummary:
     >>> summarise_costs([1.0, 1.0, 4.0, 28.0])
     CostSummary(mean=8.5, p50=1.0, p95=28.0, max=28.0)
     """
-    low, high = min(costs), max(costs)
-    # Rounding can put the mean of equal numbers a hair outside them.
-    mean = min(max(math.fsum(costs) / len(costs), low), high)
     p50, p95 = np.quantile(costs, [0.5, 0.95], method="inverted_cdf").tolist()
-    return CostSummary(mean=mean, p50=p50, p95=p95, max=high)
+    return CostSummary(mean=mean_cost(costs), p50=p50, p95=p95, max=max(costs))
+
+
+def mean_cost(costs: Sequence[float]) -> float:
+    """Return the mean of costs per item, exact to the last bit, whatever the order.
+
+    Examples
+    --------
+    >>> mean_cost([1.0, 1.0, 4.0, 28.0])
+    8.5
+    """
+    # Rounding can put the mean of equal numbers a hair outside them.
+    return min(max(math.fsum(costs) / len(costs), min(costs)), max(costs))
 
 
 def percent(part: int, whole: int) -> str:

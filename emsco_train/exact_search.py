@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.exact.bits import SetBits
 from emsco_train.exact.count import MOST_ROWS
-from emsco_train.exact.front import ExactFront, Progress, enumerate_front
 from emsco_train.exact.plan import Work, estimate
 from emsco_train.genetic.pace import OnStep, Pace, Step, TimeLimit
 from emsco_train.genetic.pareto import violations
 from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Settings
 from emsco_train.workbench import Workbench
+
+if TYPE_CHECKING:
+    from emsco_train.exact.front import ExactFront, Progress
 
 __all__ = ["MOST_SECONDS", "Bounds", "ExactDesigns", "is_affordable", "search_exactly"]
 
@@ -113,6 +115,8 @@ def search_exactly(
         told = f"{work.designs:,} designs would take about {work.seconds_estimate:,.3g} s, {bounds.seconds:,.3g} s are allowed"
         longer = "max_seconds" if limit.seconds is None else "time_limit"
         raise DesignError(f"the exact search is too large: {told}. Lower max_stages, raise {longer}, or use search='evolve'")
+    from emsco_train.exact.front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
+
     exact = enumerate_front(
         _set_bits(bench, n, threshold, limit, on_progress),
         n,

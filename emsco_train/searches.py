@@ -7,9 +7,8 @@ an error, and Ctrl-C goes on to the caller.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
@@ -19,7 +18,7 @@ from emsco_train.genetic.checkpoint import Checkpoints
 from emsco_train.genetic.evolution import Evolution, OnGeneration, Stopped, evolve_population
 from emsco_train.genetic.pace import OnStep, Step, TimeLimit
 from emsco_train.genetic.polish import Polish, PolishEnd, polish_population
-from emsco_train.settings import Constraints, Settings, checked_seed
+from emsco_train.settings import Constraints, Method, Settings, checked_seed, worker_count
 from emsco_train.workbench import Workbench
 
 __all__ = [
@@ -36,8 +35,6 @@ __all__ = [
     "run_search",
     "worker_count",
 ]
-
-Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,12 +381,3 @@ def _ended(found: Evolution, done: Polish, settings: Settings, left: float | Non
     if done.stopped == "interrupted" or (done.stopped == "time" and left is not None and (own is None or left < own)):
         return done.stopped
     return found.stopped
-
-
-def worker_count(jobs: object) -> int:
-    """Return a number of threads; None stands for all cores."""
-    if jobs is None:
-        return os.cpu_count() or 1
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise DesignError(f"jobs is {jobs!r}: a whole number from 1, or None for all cores, is due")
-    return jobs

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
-from typing import Literal, TypeGuard
+from typing import Literal, TypeAlias, TypeGuard
 
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
@@ -16,13 +17,18 @@ from emsco_train.errors import DesignError
 __all__ = [
     "MAX_STAGES",
     "Constraints",
+    "Method",
     "Settings",
     "checked_seed",
     "checked_time_limit",
     "is_integer",
     "pinned_positions",
     "round_half_up",
+    "worker_count",
 ]
+
+# Which search: exact where that is affordable, genetic, or exact.
+Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
 
 # Chromosomes are int8, and the local search numbers the stages and the gaps between them.
 MAX_STAGES = 60
@@ -326,3 +332,12 @@ def _within(value: object, low: float, high: float, *, above: bool) -> bool:
 
 def _fault(name: str, value: object, due: str) -> str:
     return f"{name} is {value!r}: {due} is due"
+
+
+def worker_count(jobs: object) -> int:
+    """Return a number of threads; None stands for all cores."""
+    if jobs is None:
+        return os.cpu_count() or 1
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise DesignError(f"jobs is {jobs!r}: a whole number from 1, or None for all cores, is due")
+    return jobs

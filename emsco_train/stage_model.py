@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import has_fit_parameter
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.decision import Label
-from emsco_train._numbers import is_number
-from emsco_train.errors import DataError, DesignError, FitError
+from emsco_train.errors import DesignError, FitError
 from emsco_train.logistic.fits import LogisticBatch, LogisticModel, LogisticProblem
+from emsco_train.stage_settings import StageSettings, scikit_learn
 
-__all__ = ["ClassWeight", "ClassifierModel", "StageFitter", "StageModel", "StageSettings", "row_weights"]
-
-ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
+__all__ = ["ClassifierModel", "StageFitter", "StageModel"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,36 +39,6 @@ class ClassifierModel:
 
 
 StageModel: TypeAlias = LogisticModel | ClassifierModel
-
-
-@dataclass(frozen=True, slots=True)
-class StageSettings:
-    """What to fit at every stage.
-
-    Parameters
-    ----------
-    classifier
-        A scikit-learn classifier, cloned per stage; None: logistic regression.
-    C
-        Inverse strength of the logistic regression's penalty.
-    seed
-        Given to a classifier whose `random_state` is open, so that a run can be repeated.
-    """
-
-    classifier: Any = None
-    C: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse a penalty or a classifier that cannot work."""
-        if not _is_weight(self.C):
-            raise DesignError(f"C is {self.C!r}: a finite number above 0 is due")
-        if self.classifier is None:
-            return
-        # scikit-learn's own question raises for anything that is no estimator at all.
-        estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
-        if not estimator or not is_classifier(self.classifier):
-            raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
 
 
 class StageFitter:
@@ -116,6 +81,11 @@ class StageFitter:
             else None
         )
 
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the models are logistic regressions, which `fit_batch` fits."""
+        return self._logistic is not None
+
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
         if self._logistic is None:
@@ -132,9 +102,10 @@ class StageFitter:
 
 
 def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
-    estimator = _seeded(clone(settings.classifier), settings.seed)
+    sklearn = scikit_learn()
+    estimator = _seeded(sklearn.base.clone(settings.classifier), settings.seed)
     name = type(estimator).__name__
-    if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+    if weights is not None and not sklearn.utils.validation.has_fit_parameter(estimator, "sample_weight"):
         raise DesignError(
             f"{name} takes no sample weights: leave out sample_weight and class_weight, or choose another classifier"
         )
@@ -149,70 +120,6 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
     return ClassifierModel(estimator)
-
-
-def row_weights(
-    target: Ints, labels: tuple[Label, ...], *, class_weight: ClassWeight, sample_weight: Any | None
-) -> Floats | None:
-    """Combine class and sample weights into one weight per row; None when there are neither.
-
-    Parameters
-    ----------
-    target
-        Position of each row's label.
-    labels
-        The labels in order.
-    class_weight
-        Label -> weight (1 where left out), or "balanced": rows / (labels * rows of that label), by sample weight.
-    sample_weight
-        One number per row, or None.
-
-    Examples
-    --------
-    >>> row_weights(np.array([0, 1, 1, 1]), ("a", "b"), class_weight="balanced", sample_weight=None).round(3)
-    array([2.   , 0.667, 0.667, 0.667])
-    """
-    if class_weight is None and sample_weight is None:
-        return None
-    rows = np.ones(len(target)) if sample_weight is None else _checked_weights(sample_weight, target, labels)
-    if class_weight is None:
-        return rows
-    if class_weight == "balanced":
-        per_label = rows.sum() / (len(labels) * np.bincount(target, weights=rows, minlength=len(labels)))
-    else:
-        per_label = _per_label(class_weight, labels)
-    return np.asarray(rows * per_label[target])
-
-
-def _checked_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
-    try:
-        rows = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must hold one number per row") from None
-    if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {len(target)} rows: give one number per row")
-    bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
-    if len(bad):
-        raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is no weight; a finite number, 0 or more, is due")
-    empty = [label for position, label in enumerate(labels) if not rows[target == position].any()]
-    if empty:
-        raise DataError(f"sample_weight is 0 for every row of label {empty[0]!r}: give some of them weight, or drop the label")
-    return rows
-
-
-def _per_label(class_weight: object, labels: tuple[Label, ...]) -> Floats:
-    if not isinstance(class_weight, Mapping):
-        raise DesignError(f'class_weight is {class_weight!r}: give a mapping label -> weight, "balanced" or None')
-    given = {str(label): weight for label, weight in class_weight.items()}
-    faults = [f"{name!r} is no label" for name in given if name not in map(str, labels)]
-    faults += [f"{weight!r} for label {name!r} is no number above 0" for name, weight in given.items() if not _is_weight(weight)]
-    if faults:
-        raise DesignError("class_weight: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
-    return np.array([float(given.get(str(label), 1.0)) for label in labels])
-
-
-def _is_weight(weight: object) -> bool:
-    return is_number(weight) and weight > 0
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

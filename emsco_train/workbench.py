@@ -49,7 +49,9 @@ class Workbench:
             else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
         )
         self.units = CostUnits.of(problem.meter, problem.names)
-        self.bits = StageBits(set_scorer(problem, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes)
+        self.bits = StageBits(
+            set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
+        )
 
     def evaluator(self, threshold: int = 0) -> CachedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""

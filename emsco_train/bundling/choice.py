@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emsco_runtime.manifest import Certificate
-from emsco_train.bundling.design_export import cascade_fitter, split_rows
+from emsco_train.bundling.design_export import split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
@@ -120,7 +120,7 @@ def certificate_of(problem: Problem, design: Design, confidence: float) -> Certi
     """
     if problem.certify is None:
         return None
-    return certify(_decided(problem, design, problem.certify, cascade_fitter(problem)), confidence)
+    return certify(_decided(problem, design, problem.certify, CascadeFitter.of(problem)), confidence)
 
 
 def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: float) -> Choice:
@@ -128,7 +128,7 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
     if rows is None:
         told = "there are no certify rows, which a promise needs"
         raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
-    fitter = cascade_fitter(problem)
+    fitter = CascadeFitter.of(problem)
     candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows, fitter)) for design in front]
     certified = choose_certified(
         candidates,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -12,17 +13,21 @@ from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Certificate
 from emsco_runtime.publish import seal
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
+from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
 from emsco_train.bundling.publication import Export, publish
-from emsco_train.compilation import compile_search
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.data.provenance import timestamp
 from emsco_train.designs.design import Design
-from emsco_train.errors import DesignError
-from emsco_train.stage_model import row_weights
+from emsco_train.errors import DesignError, VerificationError
+from emsco_train.stage_settings import row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
+from emsco_train.stages.evaluation import evaluate
 
-__all__ = ["cascade_fitter", "check_design", "export_from", "fit_design", "in_memory", "split_rows"]
+__all__ = ["check_design", "check_figures", "export_from", "fit_design", "in_memory", "split_rows"]
+
+# Costs are summed in two ways, each exact but for one rounding; counts must be equal.
+_COST_TOLERANCE = 1e-9
 
 
 def check_design(design: object, names: Sequence[str], thresholds: Sequence[float]) -> Design:
@@ -56,21 +61,31 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
     design
         One of its designs.
     """
-    return cascade_fitter(problem).fit(design.stages, design.thresholds)
+    return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
 
 
-def cascade_fitter(problem: Problem) -> CascadeFitter:
-    """Return what fits the designs of a problem; where several are fitted, one serves them all."""
-    if problem.settings.classifier is None:
-        compile_search()
-    return CascadeFitter(
-        problem.features,
-        problem.train.codes,
-        problem.train.target,
-        labels=problem.labels,
-        weights=problem.weights,
-        settings=problem.settings,
-        meter=problem.meter,
+def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None:
+    """Raise unless a fitted design does with the validation rows what its figures say: the search counted the same rows.
+
+    Parameters
+    ----------
+    problem, design
+        As in `fit_design`.
+    model
+        The fitted design.
+    """
+    rows = split_rows(problem, model, problem.validation)
+    found = evaluate(model, rows.codes).expected(rows.target, rows.name)
+    coverage = found.accepted / found.rows
+    accuracy = found.right / found.accepted if found.accepted else 0.0
+    same_cost = math.isclose(found.cost.mean, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
+    if (coverage, accuracy) == (design.coverage, design.accuracy) and same_cost:
+        return
+    searched = f"coverage {design.coverage:.6g}, accuracy {design.accuracy:.6g}, cost {design.cost:.6g}"
+    fitted = f"coverage {coverage:.6g}, accuracy {accuracy:.6g}, cost {found.cost.mean:.6g}"
+    raise VerificationError(
+        f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, "
+        f"{fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"
     )
 
 
@@ -118,8 +133,15 @@ def export_from(
         What the provenance records beside the choices of the problem.
     certificate
         What is promised about the design's errors; None: nothing.
+
+    Raises
+    ------
+    VerificationError
+        If the design does other things with the validation rows than its figures say, or if runtime and training disagree about
+        any row; nothing is written then.
     """
     model = fit_design(problem, design)
+    check_figures(problem, design, model)
     heading = Heading(name, version, timestamp(), problem.settings.seed)
     held = _held_out(problem, split)
     rows = {part.name: split_rows(problem, model, part) for part in problem.splits()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 from pydantic import JsonValue, ValidationError
@@ -18,12 +17,12 @@ from emsco_train.costs.model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
 from emsco_train.data.table import Table
 from emsco_train.errors import DesignError
-from emsco_train.stage_model import ClassWeight, StageSettings
+from emsco_train.stage_settings import ClassWeight, StageSettings
 from emsco_train.stages.cascade_model import CascadeModel
 from emsco_train.stages.evaluation import evaluate
 from emsco_train.stages.graph import INPUT, OUTPUT
 
-__all__ = ["ExportRows", "Heading", "draft_manifest", "recorded_choices", "timestamp"]
+__all__ = ["ExportRows", "Heading", "draft_manifest", "recorded_choices"]
 
 _UNSEALED = "0" * 64  # replaced by the manifest's own hash when it is sealed
 _MAX_GOLDEN = 100
@@ -138,14 +137,6 @@ def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weig
         "class_weight": weights,
         "sample_weight": weighted,
     }
-
-
-def timestamp(created: datetime | None = None) -> str:
-    """Return a time as the manifest holds it; now, unless given."""
-    moment = datetime.now(UTC) if created is None else created
-    if moment.tzinfo is None:
-        raise DesignError(f"created is {moment.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _groups(prices: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:

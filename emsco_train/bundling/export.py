@@ -9,17 +9,20 @@ from typing import Any
 
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices, timestamp
+from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
 from emsco_train.bundling.publication import Export, publish
+from emsco_train.compilation import compile_search
 from emsco_train.costs.model import CostModel, Costs
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.provenance import timestamp
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError
 from emsco_train.settings import checked_seed
-from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
+from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, check_stages
+from emsco_train.stages.fitted_set import SetFitter
 
 __all__ = ["export_design"]
 
@@ -104,16 +107,11 @@ def export_design(
     described = infer_features(table, names, prices, features)
     train = _rows("training", table, truth, described, labels)
     fresh = _held_out(held_out, split, described, labels)
-    fitter = CascadeFitter(
-        described,
-        train.codes,
-        train.target,
-        labels=labels,
-        weights=row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight),
-        settings=settings,
-        meter=prices.meter(),
-    )
-    model = fitter.fit(design, thresholds)
+    weights = row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight)
+    if classifier is None:
+        compile_search()
+    sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
+    model = CascadeFitter(described, sets, labels=labels, meter=prices.meter()).fit(design, thresholds)
     choices = recorded_choices(settings, class_weight, weighted=sample_weight is not None)
     manifest = draft_manifest(heading, model, prices, train, fresh, choices)
     return publish(path, manifest, model, (train, fresh), force=force)

@@ -135,7 +135,8 @@ def _stranger(categories: Sequence[str]) -> str:
 
 def _golden(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) -> Golden:
     codes = [encoder(feature)(values[feature.name]) for feature in model.features]
-    scores = [scorer.score(index, codes[: len(stage.inputs)]) for index, stage in enumerate(model.stages)]
+    places = enumerate(model.input_positions())
+    scores = [scorer.score(index, [codes[position] for position in positions]) for index, positions in places]
     verdicts = [accept(row, model.thresholds) for row in scores]
     number = next((index for index, (_, confident) in enumerate(verdicts, start=1) if confident), len(verdicts))
     label, confident = verdicts[number - 1]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from emsco_train.data.splits import Shares
 from emsco_train.errors import DesignError
-from emsco_train.stage_model import ClassWeight
+from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["read_class_weight", "read_pairs", "read_shares", "read_unknown"]
 

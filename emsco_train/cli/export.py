@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from emsco_train.cli._collector import rare_collections
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    return run_command("emsco-export", lambda: _export(parser, options))
+    with rare_collections(wanted=arguments is None):
+        return run_command("emsco-export", lambda: _export(parser, options))
 
 
 def _parser() -> OneLineParser:

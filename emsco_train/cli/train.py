@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from emsco_train.cli._collector import rare_collections
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     ended: list[Trained] = []
-    status = run_command("emsco-train", lambda: ended.append(_train(parser, options)))
+    with rare_collections(wanted=arguments is None):
+        status = run_command("emsco-train", lambda: ended.append(_train(parser, options)))
     return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
 
 
@@ -133,24 +135,26 @@ def _usage_faults(options: argparse.Namespace) -> list[str]:
 
 
 def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
-    # After the arguments: --help must answer at once.
-    from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
-    from emsco_train.errors import DesignError  # noqa: PLC0415
-    from emsco_train.progress import Progress  # noqa: PLC0415
-    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
-    from emsco_train.runs.training import train  # noqa: PLC0415
-
-    def watch(what: str) -> Progress:
-        return Progress(sys.stderr, what=what, time_limit=options.time_limit)
+    from emsco_train.errors import DesignError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     try:
         request = _request(options)
     except DesignError as error:
         # No data could make these options right: wrong use.
         parser.error(str(error))
+    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
+    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
+
     with warnings_as_lines("emsco-train"):
         prepared = prepare(request)
+        # The searches load compiled code: after the data, whose faults are told at once, too.
+        from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
+        from emsco_train.progress import Progress  # noqa: PLC0415
+        from emsco_train.runs.training import train  # noqa: PLC0415
+
+        def watch(what: str) -> Progress:
+            return Progress(sys.stderr, what=what, time_limit=options.time_limit)
+
         print("\n".join(data_lines(prepared)), flush=True)
         print(f"\n{columns_table(prepared)}\n", flush=True)
         trained = train(prepared, options.out, resume=options.resume, force=options.force, watch=watch)

@@ -12,7 +12,7 @@ from emsco_runtime._arrays import Ints
 from emsco_runtime.decision import Label
 from emsco_train.data.thresholds import warn_low_thresholds
 from emsco_train.errors import ConfidenceWarning
-from emsco_train.stage_model import ClassWeight, row_weights
+from emsco_train.stage_settings import ClassWeight, row_weights
 
 __all__ = ["caution_class_weight", "caution_thresholds"]
 

@@ -13,7 +13,7 @@ from emsco_train.costs.model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.provenance import fingerprint
-from emsco_train.stage_model import StageSettings
+from emsco_train.stage_settings import StageSettings
 
 __all__ = ["data_digest", "whole_digest"]
 

@@ -27,7 +27,7 @@ from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.settings import checked_seed
-from emsco_train.stage_model import ClassWeight, StageSettings, row_weights
+from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
 
 __all__ = ["Problem"]
 

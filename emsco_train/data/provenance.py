@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 
 from pydantic import JsonValue
@@ -13,8 +14,9 @@ import emsco_runtime
 from emsco_runtime._arrays import Floats
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Data, Feature, Provenance
+from emsco_train.errors import DesignError
 
-__all__ = ["fingerprint", "provenance", "versions"]
+__all__ = ["fingerprint", "provenance", "timestamp", "versions"]
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "scikit-learn", "skl2onnx")
 
@@ -42,6 +44,14 @@ def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Lab
     for label in labels:
         _add(content, f"{type(label).__name__} {label}".encode())
     return Data(rows=len(codes), sha256=content.hexdigest())
+
+
+def timestamp(created: datetime | None = None) -> str:
+    """Return a time as the manifest holds it; now, unless given."""
+    moment = datetime.now(UTC) if created is None else created
+    if moment.tzinfo is None:
+        raise DesignError(f"created is {moment.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Provenance:

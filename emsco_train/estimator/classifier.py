@@ -29,7 +29,7 @@ from emsco_train.estimator.cascade import probabilities
 from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
 from emsco_train.estimator.search import plan_of, search_by_plan
 from emsco_train.searches import Method
-from emsco_train.stage_model import ClassWeight
+from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["EmscoClassifier"]
 

@@ -15,6 +15,7 @@ __all__ = [
     "chance_at_most",
     "check_confidence",
     "check_max_error",
+    "is_unlikely",
     "lower_bound",
     "most_wrong",
     "rows_needed",
@@ -24,6 +25,10 @@ __all__ = [
 
 # How often the test of a design with half the wished error passes, at the number of rows that we advise.
 _ADVISED_CHANCE = 0.75
+
+# The sum of a tail is right to about nine digits; where more of them would decide, the exact function does.
+_DOUBT = 1e-6
+_NOTHING = 1e-16
 
 
 def check_confidence(confidence: object) -> float:
@@ -112,6 +117,45 @@ def chance_at_most(hits: int, rows: int, share: float) -> float:
     from scipy.special import betainc  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
 
     return float(betainc(rows - hits, hits + 1, 1.0 - share))
+
+
+def is_unlikely(hits: int, rows: int, share: float, level: float) -> bool:
+    """Return whether `chance_at_most` is at most `level`, mostly without loading a library of special functions.
+
+    Parameters
+    ----------
+    hits, rows, share
+        As in `chance_at_most`.
+    level
+        A chance, below a half.
+
+    Examples
+    --------
+    >>> is_unlikely(160, 200, 0.95, 0.01), is_unlikely(189, 200, 0.95, 0.01), is_unlikely(0, 0, 0.95, 0.01)
+    (True, False, False)
+    """
+    _check_counts(hits, rows)
+    # The median is next to the mean, so from the mean on the chance is at least a half.
+    if hits >= rows * share:
+        return False
+    chance = _tail(hits, rows, share)
+    if abs(chance - level) > _DOUBT * level:
+        return chance < level
+    return chance_at_most(hits, rows, share) <= level
+
+
+def _tail(hits: int, rows: int, share: float) -> float:
+    """Return about `chance_at_most` below the mean: the sum of the chances of so many hits, one less, and so on."""
+    if share >= 1.0:
+        return 0.0
+    ways = math.lgamma(rows + 1) - math.lgamma(hits + 1) - math.lgamma(rows - hits + 1)
+    term = math.exp(ways + hits * math.log(share) + (rows - hits) * math.log1p(-share))
+    total, count = 0.0, hits
+    while term > _NOTHING * total:
+        total += term
+        term *= count * (1.0 - share) / ((rows - count + 1) * share)
+        count -= 1
+    return total
 
 
 def most_wrong(rows: int, max_error: float, confidence: float) -> int:

@@ -8,6 +8,7 @@ the others to chance. Rows of one confidence are never parted, so a bin may hold
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,20 @@ import numpy as np
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.summary import percent
 from emsco_train.errors import DataError
-from emsco_train.guarantee.bounds import chance_at_most
+from emsco_train.guarantee.bounds import is_unlikely
 
 if TYPE_CHECKING:
     from emsco_train.stages.evaluation import Evaluation
 
-__all__ = ["Reliability", "ReliabilityBin", "StageCalibration", "calibrate", "calibrate_stage"]
+__all__ = [
+    "Reliability",
+    "ReliabilityBin",
+    "StageCalibration",
+    "StageScores",
+    "calibrate",
+    "calibrate_stage",
+    "calibrate_stages",
+]
 
 BINS = 10
 # Of a hundred designs whose confidences are honest at every stage, at most one gets a warning.
@@ -101,9 +110,9 @@ class Reliability:
         rows = len(confidence)
         if not rows:
             return cls(0, 0, None, None, ())
-        bins = tuple(_bin(confidence[part], right[part]) for part in _equal_parts(confidence))
+        bins = _bins(confidence, right)
         error = math.fsum(part.rows * part.gap for part in bins) / rows
-        return cls(rows, int(right.sum()), _mean(confidence), error, bins)
+        return cls(rows, int(right.sum()), _mean(confidence.tolist(), bins[0].lowest, bins[-1].highest), error, bins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,31 @@ class StageCalibration:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StageScores:
+    """What a stage says of held-out rows, whatever design it is part of.
+
+    Parameters
+    ----------
+    confidence
+        Top probability of each row.
+    right
+        Which rows have the right label on top.
+    all_rows
+        The one against the other.
+    """
+
+    confidence: Floats
+    right: Mask
+    all_rows: Reliability
+
+    @classmethod
+    def of(cls, probabilities: Floats, target: Ints) -> StageScores:
+        """Return the scores of a matrix of probabilities [rows, labels], given the positions of the true labels."""
+        confidence, right = probabilities.max(axis=1), np.asarray(probabilities.argmax(axis=1) == target)
+        return cls(confidence, right, Reliability.of(confidence, right))
+
+
 def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, ...]:
     """Return the calibration of every stage of a design.
 
@@ -145,18 +179,24 @@ def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, .
     target
         Position of each row's true label; -1 for one that training never saw.
     """
-    stages = len(evaluation.probabilities)
-    level = _FALSE_ALARMS / stages
+    return calibrate_stages([StageScores.of(matrix, target) for matrix in evaluation.probabilities], evaluation)
+
+
+def calibrate_stages(stages: Sequence[StageScores], evaluation: Evaluation) -> tuple[StageCalibration, ...]:
+    """Return the calibration of every stage of a design whose stages are scored already.
+
+    Parameters
+    ----------
+    stages
+        What each stage says of the rows.
+    evaluation
+        What the design does with them.
+    """
+    level = _FALSE_ALARMS / len(stages)
+    accepted = evaluation.accepted
     return tuple(
-        calibrate_stage(
-            number,
-            confidence=matrix.max(axis=1),
-            right=np.asarray(matrix.argmax(axis=1) == target),
-            reached=np.asarray(evaluation.stage >= number),
-            accepted=evaluation.accepted & (evaluation.stage == number),
-            level=level,
-        )
-        for number, matrix in enumerate(evaluation.probabilities, start=1)
+        _calibrated(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
+        for number, scores in enumerate(stages, start=1)
     )
 
 
@@ -196,11 +236,17 @@ def calibrate_stage(
     if len(lengths) > 1 or not len(confidence) or bool((accepted & ~reached).any()):
         told = f"{len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} marks"
         raise DataError(f"stage {stage}: {told}: one each for at least 1 row is due, and only rows that got there are accepted")
-    acted_on = Reliability.of(confidence[accepted], right[accepted])
+    scores = StageScores(confidence, right, Reliability.of(confidence, right))
+    return _calibrated(stage, scores, reached, accepted, level)
+
+
+def _calibrated(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
+    acted_on = Reliability.of(scores.confidence[accepted], scores.right[accepted])
     return StageCalibration(
         stage=stage,
-        all_rows=Reliability.of(confidence, right),
-        reached=Reliability.of(confidence[reached], right[reached]),
+        all_rows=scores.all_rows,
+        # All rows reach the first stage.
+        reached=scores.all_rows if reached.all() else Reliability.of(scores.confidence[reached], scores.right[reached]),
         accepted=acted_on,
         warning=_warning(stage, acted_on, level),
     )
@@ -208,25 +254,27 @@ def calibrate_stage(
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     # The last bit of a probability may lie above 1.
-    if accepted.confidence is None or chance_at_most(accepted.right, accepted.rows, min(accepted.confidence, 1.0)) > level:
+    if accepted.confidence is None or not is_unlikely(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
         return None
     share = f"{percent(accepted.right, accepted.rows)} of the {accepted.rows:,} accepted rows are right"
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"
 
 
-def _equal_parts(confidence: Floats) -> list[Ints]:
-    """Return the positions of the rows of each bin, by rising confidence."""
+def _bins(confidence: Floats, right: Mask) -> tuple[ReliabilityBin, ...]:
     order = np.argsort(confidence, kind="stable")
     ranked = confidence[order]
     # A bin that would begin inside a run of equal confidences begins at the start of that run.
     starts = np.unique(np.searchsorted(ranked, ranked[np.arange(BINS) * len(ranked) // BINS], side="left"))
-    return [part.astype(np.intp) for part in np.split(order, starts[1:])]
+    hits = np.add.reduceat(right[order], starts, dtype=np.int64).tolist()
+    values, edges = ranked.tolist(), [*starts.tolist(), len(ranked)]
+    return tuple(
+        ReliabilityBin(
+            values[start], values[stop - 1], stop - start, count, _mean(values[start:stop], values[start], values[stop - 1])
+        )
+        for start, stop, count in zip(edges[:-1], edges[1:], hits, strict=True)
+    )
 
 
-def _bin(confidence: Floats, right: Mask) -> ReliabilityBin:
-    return ReliabilityBin(float(confidence.min()), float(confidence.max()), len(confidence), int(right.sum()), _mean(confidence))
-
-
-def _mean(confidence: Floats) -> float:
+def _mean(values: Sequence[float], lowest: float, highest: float) -> float:
     # Rounding can put the mean of equal numbers a hair outside them.
-    return min(max(math.fsum(confidence.tolist()) / len(confidence), float(confidence.min())), float(confidence.max()))
+    return min(max(math.fsum(values) / len(values), lowest), highest)

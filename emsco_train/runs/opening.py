@@ -18,7 +18,7 @@ from emsco_train.errors import ConfidenceWarning, DataError, ThresholdWarning
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
-from emsco_train.stage_model import ClassWeight
+from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["OpenRun", "open_run"]
 

@@ -11,12 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from emsco_train.bundling.draft import timestamp
 from emsco_train.data.problem import Problem
-from emsco_train.data.provenance import versions
+from emsco_train.data.provenance import timestamp, versions
 from emsco_train.data.thresholds import resolve_thresholds
 from emsco_train.designs.design import Design
-from emsco_train.runs.figures import measured_on
+from emsco_train.runs.figures import measure
 from emsco_train.runs.preparation import Prepared
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
@@ -87,9 +86,12 @@ def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Search
 def _everything_at_once(problem: Problem, levels: tuple[float, ...], fitter: CascadeFitter) -> tuple[FiguresEntry, ...]:
     """Return what one stage with all features does on the validation rows, and on the test rows where there are some."""
     whole = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
-    model = fitter.fit(whole.stages, levels)
     splits = [split for split in (problem.validation, problem.test) if split is not None]
-    return tuple(FiguresEntry(split=split.name, **asdict(measured_on(problem, split, whole, model).figures)) for split in splits)
+    return tuple(
+        FiguresEntry(split=split.name, **asdict(one.figures))
+        for split in splits
+        for one in measure(problem, split, [whole], fitter)
+    )
 
 
 def splits_table(problem: Problem, files: Sequence[SourceFile]) -> str:

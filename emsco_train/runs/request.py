@@ -11,9 +11,8 @@ from emsco_train.data.splits import Shares
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
-from emsco_train.searches import Method, worker_count
-from emsco_train.settings import Settings, checked_seed, checked_time_limit
-from emsco_train.stage_model import ClassWeight
+from emsco_train.settings import Method, Settings, checked_seed, checked_time_limit, worker_count
+from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["TrainRequest", "Unknown", "read_threshold"]
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from emsco_train.bundling.design_export import cascade_fitter
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.genetic.checkpoint import Checkpoints
@@ -22,6 +21,7 @@ from emsco_train.runs.record import Searched, run_record, splits_table
 from emsco_train.runs.run_file import RunFile
 from emsco_train.searches import Outcome, run_search, worker_count
 from emsco_train.settings import Settings, pinned_positions
+from emsco_train.stages.cascade_model import CascadeFitter
 from emsco_train.workbench import Workbench
 
 __all__ = ["Trained", "Watch", "train"]
@@ -84,8 +84,8 @@ def train(
         raise
     designs = [design for done in searched for design in done.outcome.front]
     front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
-    fitter = cascade_fitter(problem)
-    measured = tuple(measure(problem, problem.held_out, tuple(front), fitter))
+    fitter = CascadeFitter.of(problem)
+    measured = tuple(measure(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
     files = {
         "front.csv": front_table(measured, tested=problem.test is not None),
         "front.json": front.to_json(),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from emsco_runtime._arrays import Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
-from emsco_train.logistic.fits import top_labels
+from emsco_train.logistic.fits import LogisticBatch, top_labels
 from emsco_train.logistic.rows import RowBlocks
 from emsco_train.scoring.stage_bits import SetScorer, SetScores
-from emsco_train.stage_model import StageFitter
-from emsco_train.stages.conversion import convert_stage, stage_scorer
+from emsco_train.stages.fitted_set import FittedSet, SetFitter
+from emsco_train.stages.settling import Levels, settle_top_labels
 
 __all__ = ["set_scorer"]
 
@@ -22,24 +23,32 @@ _CHUNK_BYTES = 2**26
 _BYTES_PER_SCORE = 16
 
 
-def set_scorer(problem: Problem, jobs: int) -> SetScorer:
+def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
     """Return the scorer that a problem's stage settings call for.
 
     Parameters
     ----------
     problem
         Train rows to fit, validation rows to score.
+    thresholds
+        For each threshold of a sweep, the confidence that each label needs: scores near one of them are the reference's.
     jobs
         Threads; the scores do not depend on their number.
     """
-    return _LogisticScorer(problem, jobs) if problem.settings.classifier is None else _ClassifierScorer(problem)
+    fitter = SetFitter.of(problem)
+    if problem.settings.classifier is None:
+        return _LogisticScorer(problem, fitter, [Levels(each) for each in thresholds], jobs)
+    return _ClassifierScorer(problem, fitter)
 
 
 class _LogisticScorer:
     """Logistic regressions, fitted in batches; the same fits that an export makes."""
 
-    def __init__(self, problem: Problem, jobs: int) -> None:
-        self._fitter = _fitter(problem)
+    def __init__(self, problem: Problem, fitter: SetFitter, levels: Sequence[Levels], jobs: int) -> None:
+        self._fitter = fitter
+        self._levels = levels
+        self._names = problem.names
+        self._codes = problem.validation.codes
         self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.choices)
         self._owner = _owners(problem.encoder)
         self._jobs = jobs
@@ -47,39 +56,34 @@ class _LogisticScorer:
 
     def score(self, sets: Mask) -> Iterator[SetScores]:
         for start in range(0, len(sets), self._chunk):
-            columns = sets[start : start + self._chunk][:, self._owner]
-            top = top_labels(self._fitter.fit_batch(columns, self._jobs), self._rows, workers=self._jobs)
+            part = sets[start : start + self._chunk]
+            batch = self._fitter.stages.fit_batch(part[:, self._owner], self._jobs)
+            top = top_labels(batch, self._rows, workers=self._jobs)
+            settle_top_labels(top, self._levels, self._codes, partial(self._fitted, part, batch))
             yield SetScores(top.label, top.confidence)
+
+    def _fitted(self, sets: Mask, batch: LogisticBatch, index: int) -> FittedSet:
+        return self._fitter.fitted(_members(self._names, sets[index]), batch.model(index))
 
 
 class _ClassifierScorer:
     """Any other classifier: fitted one by one, scored through its own ONNX graph, row by row, as production would."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._fitter = _fitter(problem)
+    def __init__(self, problem: Problem, fitter: SetFitter) -> None:
+        self._names = problem.names
+        self._codes = problem.validation.codes
+        self._fitter = fitter
 
     def score(self, sets: Mask) -> Iterator[SetScores]:
         for chosen in sets:
-            yield self._score_one([name for name, taken in zip(self._problem.names, chosen, strict=True) if taken])
-
-    def _score_one(self, names: list[str]) -> SetScores:
-        problem, labels = self._problem, len(self._problem.labels)
-        encoder = problem.encoder.select(names)
-        positions = problem.encoder.positions(names)
-        codes = problem.train.codes[:, positions]
-        model = self._fitter.fit(problem.encoder.columns(names))
-        scorer = stage_scorer(convert_stage(encoder, model, codes), len(names), labels)
-        scores = np.array([scorer.score(0, row) for row in problem.validation.codes[:, positions].tolist()])
-        label = scores.argmax(axis=1)[None, :]
-        return SetScores(label, np.take_along_axis(scores, label.T, axis=1).T)
+            fitted = self._fitter.fit(_members(self._names, chosen))
+            scores = fitted.reference(self._codes[:, fitted.positions])
+            label = scores.argmax(axis=1)[None, :]
+            yield SetScores(label, scores.max(axis=1)[None, :])
 
 
-def _fitter(problem: Problem) -> StageFitter:
-    train = problem.train
-    return StageFitter(
-        train.encoded, train.target, len(problem.labels), problem.weights, problem.settings, problem.encoder.choices
-    )
+def _members(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:
+    return tuple(name for name, taken in zip(names, chosen.tolist(), strict=True) if taken)
 
 
 def _owners(encoder: BlockEncoder) -> Ints:

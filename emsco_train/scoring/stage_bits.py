@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_train.errors import DesignError
+from emsco_train.stages.settling import Levels
 
 __all__ = ["SetScorer", "SetScores", "StageBits", "Words", "packed"]
 
@@ -65,10 +66,10 @@ class StageBits:
     def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
         self._scorer = scorer
         self._target = target
-        self._thresholds = [np.asarray(threshold, dtype=np.float64) for threshold in thresholds]
+        self._levels = [Levels(threshold) for threshold in thresholds]
         self.items = len(target)
         self.words = -(-self.items // 64)
-        per_set = 2 * len(self._thresholds) * self.words * 8
+        per_set = 2 * len(self._levels) * self.words * 8
         self._capacity = max_bytes // per_set
         if self._capacity < _FIRST_CAPACITY:
             told = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
@@ -78,7 +79,7 @@ class StageBits:
 
     def _forget(self) -> None:
         self._rows: dict[bytes, int] = {}
-        size = (len(self._thresholds), min(_FIRST_CAPACITY, self._capacity), self.words)
+        size = (len(self._levels), min(_FIRST_CAPACITY, self._capacity), self.words)
         self._confident: Words = np.zeros(size, dtype=np.uint64)
         self._right: Words = np.zeros(size, dtype=np.uint64)
 
@@ -115,8 +116,8 @@ class StageBits:
         for scores in self._scorer.score(sets):
             part = slice(row, row + len(scores.label))
             hit = scores.label == self._target
-            for index, threshold in enumerate(self._thresholds):
-                confident = scores.confidence >= threshold[scores.label]
+            for index, level in enumerate(self._levels):
+                confident = scores.confidence >= level.needed(scores.label)
                 self._confident[index, part] = packed(confident)
                 self._right[index, part] = packed(confident & hit)
             row = part.stop
@@ -127,7 +128,7 @@ class StageBits:
         held = self._confident.shape[1]
         if count > held:
             grown = min(max(count, 2 * held), self._capacity) - held
-            more = np.zeros((len(self._thresholds), grown, self.words), dtype=np.uint64)
+            more = np.zeros((len(self._levels), grown, self.words), dtype=np.uint64)
             self._confident = np.concatenate([self._confident, more], axis=1)
             self._right = np.concatenate([self._right, more], axis=1)
 

@@ -5,18 +5,19 @@ Holds everything that the bundle will hold, and the fitted models beside their g
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime._scorer import Scorer, ScorerModel
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.stage_model import StageFitter, StageModel, StageSettings
-from emsco_train.stages.conversion import convert_stage
+from emsco_train.stage_model import StageModel
+from emsco_train.stages.fitted_set import FittedSet, SetFitter
 from emsco_train.stages.graph import INPUT, OUTPUT
 
 __all__ = ["CascadeFitter", "CascadeModel", "TrainedStage", "check_stages"]
@@ -30,18 +31,27 @@ class TrainedStage:
     ----------
     acquire
         Features newly acquired.
-    inputs
-        Inputs of its model: the features of all stages so far, in order of acquisition.
-    model
-        The fitted model.
-    graph
-        The same model as ONNX.
+    fitted
+        The model of the features of all stages so far.
     """
 
     acquire: tuple[str, ...]
-    inputs: tuple[str, ...]
-    model: StageModel
-    graph: bytes
+    fitted: FittedSet
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Inputs of its model: the features of all stages so far, in column order."""
+        return self.fitted.inputs
+
+    @property
+    def model(self) -> StageModel:
+        """The fitted model."""
+        return self.fitted.model
+
+    @property
+    def graph(self) -> bytes:
+        """The same model as ONNX."""
+        return self.fitted.graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +84,10 @@ class CascadeModel:
     def stage_costs(self) -> tuple[float, ...]:
         """Return the bill of an item that leaves at each stage."""
         return tuple(self.meter.cost(stage.inputs) for stage in self.stages)
+
+    def input_positions(self) -> tuple[list[int], ...]:
+        """Return, for each stage, where its inputs are among `features`."""
+        return tuple(self.encoder.positions(stage.inputs) for stage in self.stages)
 
     def scorer(self) -> Scorer:
         """Return a scorer of the stage graphs."""
@@ -124,40 +138,27 @@ class CascadeFitter:
     ----------
     features
         All features there are, those of no stage included, in column order: a search of designs had the same.
-    codes
-        Training codes [rows, features].
-    target
-        Position of each row's label.
+    sets
+        Fits sets of these features.
     labels
         The labels in order.
-    weights
-        One per row, or None.
-    settings
-        What to fit.
     meter
         The cost function.
     """
 
-    def __init__(
-        self,
-        features: tuple[Feature, ...],
-        codes: Floats,
-        target: Ints,
-        *,
-        labels: tuple[Label, ...],
-        weights: Floats | None,
-        settings: StageSettings,
-        meter: Meter,
-    ) -> None:
+    def __init__(self, features: tuple[Feature, ...], sets: SetFitter, *, labels: tuple[Label, ...], meter: Meter) -> None:
+        self.sets = sets
         self._features = features
-        self._codes = codes
         self._labels = labels
         self._meter = meter
-        self._encoder = BlockEncoder.fit(features, codes)
-        self._fitter = StageFitter(self._encoder.transform(codes), target, len(labels), weights, settings, self._encoder.choices)
+
+    @classmethod
+    def of(cls, problem: Problem) -> CascadeFitter:
+        """Return what fits the designs of a problem; where several are fitted, one serves them all."""
+        return cls(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
-        """Fit the model of every stage and write its graph.
+        """Fit the model of every stage.
 
         Parameters
         ----------
@@ -166,15 +167,9 @@ class CascadeFitter:
         thresholds
             Confidence that each label needs.
         """
-        every = self._encoder
-        trained: list[TrainedStage] = []
-        inputs: tuple[str, ...] = ()
-        for acquire in stages:
-            # The features are in order of acquisition, so the inputs of a stage are always a prefix of them: the runtime fills
-            # one buffer once.
-            inputs += acquire
-            model = self._fitter.fit(every.columns(inputs))
-            graph = convert_stage(every.select(inputs), model, self._codes[:, every.positions(inputs)])
-            trained.append(TrainedStage(acquire, inputs, model, graph))
-        used = tuple(self._features[position] for position in every.positions(inputs))
-        return CascadeModel(used, self._labels, thresholds, every.select(inputs), tuple(trained), self._meter)
+        names = [name for stage in stages for name in stage]
+        ends = itertools.accumulate(len(stage) for stage in stages)
+        trained = [TrainedStage(acquire, self.sets.fit(names[:end])) for acquire, end in zip(stages, ends, strict=True)]
+        encoder = self.sets.encoder
+        used = tuple(self._features[position] for position in encoder.positions(names))
+        return CascadeModel(used, self._labels, thresholds, encoder.select(names), tuple(trained), self._meter)

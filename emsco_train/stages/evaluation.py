@@ -1,25 +1,23 @@
 """Evaluating a cascade the training way: whole columns at a time, every stage for every row.
 
-Logistic stages are scored by the fitted model itself, so that comparing with the runtime compares two computations. Other
-classifiers are scored through their graph (contract: training scores through the same graph), row by row. A row so near a
-threshold or a tie that the last bits decide is settled by the graph's single-row score, which is the reference everywhere.
+What each stage says is told by its `FittedSet`: a row so near a threshold or a tie that the last bits decide is settled by the
+single-row score of the graph, which is the reference everywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime._rule import accept, accept_rows
-from emsco_runtime._scorer import Scorer
 from emsco_runtime.manifest import Expected, StageExits
 from emsco_runtime.summary import summarise_costs
-from emsco_train.logistic.fits import LogisticModel
 from emsco_train.stages.cascade_model import CascadeModel
+from emsco_train.stages.fitted_set import StageVerdicts
 
-__all__ = ["REJECTED", "Evaluation", "evaluate"]
+__all__ = ["REJECTED", "Evaluation", "evaluate", "walk"]
 
 REJECTED = -1
 
@@ -86,37 +84,30 @@ def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
     codes
         Encoded rows [rows, features], as `encode_table` gives them for the model's features.
     """
-    scorer = model.scorer()
-    rows = len(codes)
+    stages = [
+        stage.fitted.verdicts(codes[:, positions], model.thresholds)
+        for stage, positions in zip(model.stages, model.input_positions(), strict=True)
+    ]
+    return walk(stages, model.stage_costs())
+
+
+def walk(stages: Sequence[StageVerdicts], costs: Sequence[float]) -> Evaluation:
+    """Let every row leave at the first stage that is confident about it.
+
+    Parameters
+    ----------
+    stages
+        What each stage of a design does with all rows.
+    costs
+        The bill of a row that leaves at each stage, or is rejected by the last.
+    """
+    rows = len(stages[0].label)
     label = np.full(rows, REJECTED, dtype=np.intp)
-    stage = np.full(rows, len(model.stages), dtype=np.intp)
+    stage = np.full(rows, len(stages), dtype=np.intp)
     waiting: Mask = np.ones(rows, dtype=np.bool_)
-    matrices: list[Floats] = []
-    for index in range(len(model.stages)):
-        matrix = _score(model, scorer, index, codes)
-        top, confident = _settled(model, scorer, index, codes, matrix)
-        leaving = waiting & confident
-        label[leaving] = top[leaving]
-        stage[leaving] = index + 1
-        waiting &= ~confident
-        matrices.append(matrix)
-    cost = np.array(model.stage_costs())[stage - 1]
-    return Evaluation(label, stage, cost, tuple(matrices))
-
-
-def _score(model: CascadeModel, scorer: Scorer, index: int, codes: Floats) -> Floats:
-    stage = model.stages[index]
-    part = codes[:, : len(stage.inputs)]
-    if isinstance(stage.model, LogisticModel):
-        return stage.model.probabilities(model.encoder.select(stage.inputs).transform(part))
-    return np.array([scorer.score(index, row) for row in part.tolist()])
-
-
-def _settled(model: CascadeModel, scorer: Scorer, index: int, codes: Floats, matrix: Floats) -> tuple[Ints, Mask]:
-    """Return top label and acceptance per row, by the reference score where it is close."""
-    top, _, confident, near = accept_rows(matrix, model.thresholds)
-    width = len(model.stages[index].inputs)
-    for row in np.flatnonzero(near).tolist():
-        scores = scorer.score(index, codes[row, :width].tolist())
-        top[row], confident[row] = accept(scores, model.thresholds)
-    return top, confident
+    for number, one in enumerate(stages, start=1):
+        leaving = waiting & one.confident
+        label[leaving] = one.label[leaving]
+        stage[leaving] = number
+        waiting &= ~one.confident
+    return Evaluation(label, stage, np.array(costs)[stage - 1], tuple(one.probabilities for one in stages))

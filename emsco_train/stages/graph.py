@@ -10,15 +10,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from emsco_runtime._arrays import Array, Floats
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.logistic.fits import LogisticModel
 from emsco_train.stage_model import ClassifierModel
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 __all__ = ["INPUT", "OUTPUT", "Precision", "classifier_graph", "logistic_graph"]
 
@@ -33,6 +35,13 @@ _IR_VERSION = 8
 _DOMAINS = ("", "ai.onnx.ml")
 
 
+def _onnx() -> Any:
+    """Import onnx, which takes a while: training writes graphs only where a row is near a threshold, and exports."""
+    import onnx  # noqa: PLC0415
+
+    return onnx
+
+
 @dataclass(slots=True)
 class _Builder:
     """Nodes and constants of a graph in the making; names are numbered, so that the same graph has the same bytes."""
@@ -42,22 +51,24 @@ class _Builder:
 
     def constant(self, values: Array) -> str:
         name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        self.constants.append(_onnx().numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
     def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: int) -> str:
         name = output or f"value_{len(self.nodes)}"
+        helper = _onnx().helper
         node = helper.make_node(operator, list(inputs), [name])
         node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(attributes.items()))
         self.nodes.append(node)
         return name
 
     def serialized(self, inputs: int, labels: int) -> bytes:
-        source = helper.make_tensor_value_info(INPUT, TensorProto.DOUBLE, ["rows", inputs])
-        target = helper.make_tensor_value_info(OUTPUT, TensorProto.DOUBLE, ["rows", labels])
-        graph = helper.make_graph(self.nodes, "stage", [source], [target], self.constants)
-        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _OPSET_ML)]
-        model = helper.make_model(graph, opset_imports=opsets, producer_name="emsco", ir_version=_IR_VERSION)
+        onnx = _onnx()
+        source = onnx.helper.make_tensor_value_info(INPUT, onnx.TensorProto.DOUBLE, ["rows", inputs])
+        target = onnx.helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, ["rows", labels])
+        graph = onnx.helper.make_graph(self.nodes, "stage", [source], [target], self.constants)
+        opsets = [onnx.helper.make_opsetid("", _OPSET), onnx.helper.make_opsetid("ai.onnx.ml", _OPSET_ML)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, producer_name="emsco", ir_version=_IR_VERSION)
         return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -108,7 +119,7 @@ def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int,
     builder = _Builder()
     encoded = _encode(builder, _fill_gaps(builder, encoder), encoder)
     if precision == "float":
-        encoded = builder.add("Cast", encoded, to=TensorProto.FLOAT)
+        encoded = builder.add("Cast", encoded, to=_onnx().TensorProto.FLOAT)
     graph = _converted(model.estimator, encoder.width, precision)
     source = graph.input[0].name
     # The probabilities are the second output; the label before them is left out, and so is all that leads only to it.
@@ -118,7 +129,7 @@ def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int,
     builder.nodes.extend(nodes)
     used = {name for node in nodes for name in _reads(node)}
     builder.constants.extend(constant for constant in graph.initializer if constant.name in used)
-    builder.add("Cast", target, to=TensorProto.DOUBLE, output=OUTPUT)
+    builder.add("Cast", target, to=_onnx().TensorProto.DOUBLE, output=OUTPUT)
     return builder.serialized(len(encoder.blocks), labels)
 
 
@@ -158,7 +169,7 @@ def _category_logits(
         block = encoder.blocks[index]
         offsets.append(1 + sum(len(part) for part in parts))
         parts.append(np.vstack([np.zeros(len(model.intercept)), model.coef[:, encoder.columns([block.name])].T]))
-    codes = builder.add("Cast", _gather(builder, filled, positions, encoder), to=TensorProto.INT64)
+    codes = builder.add("Cast", _gather(builder, filled, positions, encoder), to=_onnx().TensorProto.INT64)
     rows = builder.add("Add", codes, builder.constant(np.array([offsets], dtype=np.int64)))
     weights = builder.add("Gather", builder.constant(np.vstack(parts)), rows, axis=0)
     return builder.add("ReduceSum", weights, builder.constant(np.array([1], dtype=np.int64)), keepdims=0)
@@ -181,7 +192,7 @@ def _encode(builder: _Builder, filled: str, encoder: BlockEncoder) -> str:
     if not is_category.any():
         return standardised
     codes = builder.constant(np.array([[float(code) for _, _, code in wide]]))
-    hot = builder.add("Cast", builder.add("Equal", values, codes), to=TensorProto.DOUBLE)
+    hot = builder.add("Cast", builder.add("Equal", values, codes), to=_onnx().TensorProto.DOUBLE)
     return builder.add("Where", builder.constant(is_category), hot, standardised) if standardised else hot
 
 

@@ -38,7 +38,8 @@ from sklearn.tree import DecisionTreeClassifier
 from emsco_runtime.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import ConversionError
-from emsco_train.stage_model import ClassifierModel, StageFitter, StageSettings
+from emsco_train.stage_model import ClassifierModel, StageFitter
+from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.conversion import convert_stage, stage_scorer
 
 TWO_MODELS = [("one", LogisticRegression()), ("two", GaussianNB())]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from emsco_runtime import Cascade, read_bundle
-from emsco_train import DesignError, Problem, Settings
+from emsco_train import DesignError, Problem, Settings, VerificationError
 from emsco_train.bundling.design_export import export_from, fit_design, in_memory, split_rows
 from emsco_train.logistic.fits import LogisticModel
 from emsco_train.searches import run_evolve
@@ -58,6 +59,23 @@ def test_the_figures_of_a_design_are_those_of_its_cascade() -> None:
         assert expected.accepted / expected.rows == design.coverage
         assert expected.right / max(expected.accepted, 1) == design.accuracy
         assert expected.cost.mean == pytest.approx(design.cost, rel=1e-15)
+
+
+def test_other_figures_than_those_of_the_search_are_refused(tmp_path: Path) -> None:
+    """A design that does not do with the validation rows what its figures say is not exported, and the message has both."""
+    problem = make_problem()
+    design = run_evolve(problem, Settings(population=20, generations=3, max_stages=2)).front.select()
+    for changed in (
+        replace(design, coverage=design.coverage - 1 / len(problem.validation)),
+        replace(design, accuracy=design.accuracy / 2),
+        replace(design, cost=design.cost + 0.01),
+    ):
+        then, now = (
+            f"coverage {one.coverage:.6g}, accuracy {one.accuracy:.6g}, cost {one.cost:.6g}" for one in (changed, design)
+        )
+        with pytest.raises(VerificationError, match=f"other figures on the 120 validation rows .*{then} then, {now} now"):
+            export_from(tmp_path / "b", problem, changed)
+        assert not (tmp_path / "b").exists()
 
 
 def test_every_split_is_verified_and_recorded(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from sklearn.datasets import load_breast_cancer
 from emsco_runtime._rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
 from emsco_train.data.features import encode_table, infer_features
-from emsco_train.stage_model import StageSettings
+from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel, check_stages
 from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
+from emsco_train.stages.fitted_set import SetFitter
 
 
 def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:
@@ -23,9 +24,8 @@ def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:
     costs = CostModel.from_mapping(dict.fromkeys(table.names, 0.1), groups=[CostGroup("g", 0.7, ("x0", "x5"))])
     features = infer_features(table, names, costs)
     codes = encode_table(features, table, "training")
-    fitter = CascadeFitter(
-        features, codes, y, labels=("bad", "good"), weights=None, settings=StageSettings(), meter=costs.meter()
-    )
+    sets = SetFitter.learn(features, codes, y, labels=2, weights=None, settings=StageSettings())
+    fitter = CascadeFitter(features, sets, labels=("bad", "good"), meter=costs.meter())
     return fitter.fit(stages, (threshold, threshold)), codes, y
 
 

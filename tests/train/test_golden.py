@@ -13,7 +13,7 @@ from emsco_train import CascadeModel, ExportError, Table, export_design
 from emsco_train.bundling.golden import _range, _stranger, make_golden
 from emsco_train.data.features import encode_table
 from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stages.graph import logistic_graph
+from emsco_train.stages.fitted_set import FittedSet
 
 
 @pytest.fixture
@@ -74,7 +74,8 @@ def test_crowded_thresholds(fitted: tuple[CascadeModel, np.ndarray]) -> None:
     """Where everything lies on a threshold, a narrower margin is tried, and then the error says so."""
     model, codes = fitted
     flat = LogisticModel(np.zeros((3, model.encoder.width)), np.log([0.2, 0.3, 0.5]))
-    stage = replace(model.stages[-1], model=flat, graph=logistic_graph(model.encoder, flat))
+    names = tuple(block.name for block in model.encoder.blocks)
+    stage = replace(model.stages[-1], fitted=FittedSet(model.encoder, names, flat, 3, codes))
     crowded = replace(model, stages=(stage,), thresholds=(0.5, 0.5, 0.5))
     with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
         make_golden(crowded, codes, count=3, rng=np.random.default_rng(0))

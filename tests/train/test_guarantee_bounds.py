@@ -16,6 +16,7 @@ from emsco_train.guarantee.bounds import (
     chance_at_most,
     check_confidence,
     check_max_error,
+    is_unlikely,
     lower_bound,
     most_wrong,
     rows_needed,
@@ -65,6 +66,17 @@ def test_chance_is_the_sum_of_the_binomial(rows: int, hits: int, hundredths: int
     share = Fraction(hundredths, 100)
     exact = sum(math.comb(rows, k) * share**k * (1 - share) ** (rows - k) for k in range(hits + 1))
     assert chance_at_most(hits, rows, hundredths / 100) == pytest.approx(float(exact), rel=1e-9)
+
+
+@given(st.integers(0, 3000), st.integers(-200, 200), st.floats(0.0, 1.0) | st.sampled_from([0.9, 0.999]), st.floats(0.0001, 0.4))
+def test_unlikely_is_a_small_chance(rows: int, away: int, share: float, level: float) -> None:
+    """Without the library of special functions, the answer is the one that the exact chance gives, also at the level itself."""
+    hits = min(rows, max(0, round(rows * share) + away))
+    chance = chance_at_most(hits, rows, share)
+    assert is_unlikely(hits, rows, share, level) == (chance <= level)
+    if 0.0 < chance < 0.4:
+        assert is_unlikely(hits, rows, share, chance)
+        assert not is_unlikely(hits, rows, share, chance * (1 - 1e-12))
 
 
 @given(st.integers(1, 2000), st.integers(0, 200), st.floats(0.001, 0.5), st.floats(0.5, 0.999))

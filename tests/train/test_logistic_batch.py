@@ -18,7 +18,7 @@ from emsco_train.logistic import fits
 from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, top_labels
 from emsco_train.logistic.layout import ColumnLayout
 from emsco_train.logistic.rows import RowBlocks
-from emsco_train.stage_model import row_weights
+from emsco_train.stage_settings import row_weights
 from tests.train.single_fit import fit_logistic
 
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import runpy
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
+from emsco_train.cli._collector import rare_collections
 
 
 def test_public_names_are_sorted_and_load() -> None:
@@ -56,6 +58,30 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_training_loads_only_what_a_search_needs() -> None:
+    """All that `emsco-train` imports has neither scikit-learn, onnx, onnxruntime, pandas nor the asynchronous runtime in it."""
+    code = (
+        "import sys, emsco_train.cli._tables, emsco_train.runs.training, emsco_train.progress;"
+        "heavy = {'sklearn', 'onnx', 'skl2onnx', 'onnxruntime', 'pandas', 'scipy.special', 'emsco_runtime.cascade'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("threshold", "status", "said"), [("3", 2, "threshold 3.0"), ("0.9", 1, "no-such.csv does not exist")])
+def test_faults_are_told_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
+    """Wrong use, and a table that is not there, are told without numba, which alone takes as long to load as the answer may."""
+    code = (
+        "import atexit, sys; from emsco_train.cli.train import main;"
+        "atexit.register(lambda: print('numba' in sys.modules)); sys.exit(main(sys.argv[1:]))"
+    )
+    line = ["--data", "no-such.csv", "--threshold", threshold, "--out", "r"]
+    done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (status, "False")
+    assert said in done.stderr
+
+
 def test_every_error_has_the_common_root() -> None:
     """One `except EmscoError` catches whatever training raises on purpose."""
     raised = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
@@ -63,3 +89,18 @@ def test_every_error_has_the_common_root() -> None:
     assert issubclass(errors.DataError, ValueError)
     assert issubclass(errors.DesignError, ValueError)
     assert issubclass(errors.ThresholdWarning, UserWarning)
+
+
+def test_a_command_collects_rarely_and_keeps_what_it_has() -> None:
+    """In a process of its own a command raises the collector's threshold and leaves everything to the end; elsewhere nothing."""
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        with rare_collections(wanted=False):
+            assert gc.get_threshold() == before
+        assert gc.get_freeze_count() == frozen
+        with rare_collections(wanted=True):
+            assert gc.get_threshold()[0] > before[0]
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

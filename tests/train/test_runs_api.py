@@ -9,19 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from emsco_runtime import Cascade
-from emsco_train import Problem, Settings, run_search
+from emsco_train import Problem, Settings, run_search, sweep_thresholds
 from emsco_train.cli._tables import floors
 from emsco_train.cli._warnings import warnings_as_lines
+from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.remeasure import measured_on_all
+from emsco_train.runs import figures
 from emsco_train.runs.exporting import export_run
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
 from emsco_train.settings import Constraints
+from emsco_train.stages.cascade_model import CascadeFitter
+from emsco_train.stages.fitted_set import FittedSet, SetFitter
 from emsco_train.workbench import Workbench
 from tests.train.run_tables import write_wide
 
@@ -62,11 +67,12 @@ def test_requests_that_no_data_could_satisfy(name: str) -> None:
         TrainRequest(**given)
 
 
-def wide_problem(rows: int = 300) -> Problem:
+def wide_problem(rows: int = 300, classifier: Any = None) -> Problem:
     """Return a problem of four features with noise."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(rows, 4))
-    return Problem.of(values, values @ [2.0, 1.0, 0.5, 0.2] + rng.normal(size=rows) > 0, costs=[4, 2, 1, 1], threshold=0.8)
+    y = values @ [2.0, 1.0, 0.5, 0.2] + rng.normal(size=rows) > 0
+    return Problem.of(values, y, costs=[4, 2, 1, 1], threshold=0.8, classifier=classifier)
 
 
 def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
@@ -89,6 +95,40 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
     assert len(measured_on_all(found, Workbench(problem), strict).front) == 0
     nothing = run_search(part, strict)
     assert measured_on_all(nothing, Workbench(problem), strict) is nothing
+
+
+@pytest.mark.parametrize("most_bytes", [2**27, 1])
+@pytest.mark.parametrize("classifier", [None, GaussianNB()], ids=str)
+def test_designs_measured_together_are_measured_as_each_alone(
+    monkeypatch: pytest.MonkeyPatch, most_bytes: int, classifier: Any
+) -> None:
+    """Figures and calibration of designs at two thresholds are those of every design fitted and walked by itself."""
+    monkeypatch.setattr(figures, "_MOST_BYTES", most_bytes)
+    problem = wide_problem(classifier=classifier)
+    chains = [((0, 1, 1, 1), 0.7), ((1, 0, 1, 1), 0.9), ((0, 0, 1, 1), 0.9), ((0, 0, 0, 0), 0.7)]
+    designs = [Design.of(genes, problem.names, (level, level), coverage=0.0, accuracy=0.0, cost=0.0) for genes, level in chains]
+    fitter = CascadeFitter.of(problem)
+    together = list(figures.measure(problem, problem.held_out, designs, fitter, jobs=2))
+    alone = [
+        figures.measured_on(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds)) for design in designs
+    ]
+    assert together == alone
+
+
+def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Designs that share cumulative sets share the fits, at any threshold."""
+    problem = wide_problem()
+    designs = tuple(sweep_thresholds(problem, [0.7, 0.9], Settings(max_stages=3)).front)
+    fitter = CascadeFitter.of(problem)
+    fitted: list[tuple[str, ...]] = []
+
+    def counted(inputs: tuple[str, ...], model: Any) -> FittedSet:
+        fitted.append(inputs)
+        return SetFitter.fitted(fitter.sets, inputs, model)
+
+    monkeypatch.setattr(fitter.sets, "fitted", counted)
+    assert len(list(figures.measure(problem, problem.held_out, designs, fitter))) == len(designs)
+    assert len(fitted) == len(set(fitted)) < sum(len(design.stages) for design in designs)
 
 
 def test_floors_are_in_reach() -> None:

@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stage_model import ClassifierModel, StageFitter, StageModel, StageSettings, row_weights
+from emsco_train.stage_model import ClassifierModel, StageFitter, StageModel
+from emsco_train.stage_settings import StageSettings, row_weights
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4))

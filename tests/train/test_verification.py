@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,9 @@ def test_other_probabilities_are_found(tmp_path: Path) -> None:
     """Weights that are off by a millionth change no decision, but are noticed."""
     done, held_out = export("breast_cancer", tmp_path)
     first = done.model.stages[0]
-    shifted = replace(first, model=replace(first.model, intercept=first.model.intercept + np.array([0.0, 1e-6])))
+    fitted = copy.copy(first.fitted)
+    fitted.model = replace(first.model, intercept=first.model.intercept + np.array([0.0, 1e-6]))
+    shifted = replace(first, fitted=fitted)
     found = verify(done.bundle, replace(done.model, stages=(shifted, *done.model.stages[1:])), Table.of(held_out))
     assert found.probabilities > 0
     assert 1e-9 < found.largest < 1e-6

@@ -14,6 +14,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import compress
 from emsco_train.designs.design import Design
 from emsco_train.runs.source import Columns, read_source
+from emsco_train.workbench import Workbench
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = ("pima.csv", "heart_failure.csv", "australian_credit.csv")
@@ -44,8 +45,7 @@ def three_designs(problem: Problem) -> list[Design]:
     rng = np.random.default_rng(1)
     n = len(problem.names)
     genes = np.array([rng.integers(0, 3, n), rng.integers(-1, 3, n), np.zeros(n)], dtype=np.int8)
-    names, levels = problem.names, problem.thresholds
-    return [Design.of(one, names, levels, coverage=0.0, accuracy=0.0, cost=0.0) for one in compress(genes).tolist()]
+    return Workbench(problem).designs(compress(genes), [1, 1, 1])
 
 
 def check(name: str, folder: Path) -> None:
