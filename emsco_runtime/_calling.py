@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
+from emsco_runtime._batch import plain
 from emsco_runtime._encoding import ValueFault
 from emsco_runtime._guard import Cached, Guard, Opened
 from emsco_runtime._walk import Failed
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from emsco_runtime._plan import Call
     from emsco_runtime.pool import PoolFull
 
-__all__ = ["UNGUARDED", "call_here", "open_call", "plain", "refused"]
+__all__ = ["UNGUARDED", "call_here", "open_call", "refused"]
 
 # Without a cache nobody asks whether an outcome is sound.
 UNGUARDED = Guard(None, None, None, bool)
@@ -48,12 +48,4 @@ def call_here(call: Call, item: Any) -> Any:
         guard.left(opened)
         raise
     guard.took(opened, outcome)
-    return outcome
-
-
-def plain(outcome: Any) -> Any:
-    """Refuse a coroutine that a plain function has handed on: nobody would await it."""
-    if inspect.iscoroutine(outcome):
-        outcome.close()
-        raise ValueFault("wrong_type", "its acquirer returned a coroutine: write it as `async def`, and use decide_async")
     return outcome

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from emsco_runtime._calling import UNGUARDED, call_here, open_call, plain, refused
+from emsco_runtime._batch import plain
+from emsco_runtime._calling import UNGUARDED, call_here, open_call, refused
 from emsco_runtime._guard import Opened
 from emsco_runtime._plan import Acquire, Call
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
