@@ -1,8 +1,8 @@
 """`Flight`: one call under way for everybody who wants its answer ("single flight").
 
 The first who wants the value of a key leads: it makes the call. Those who come before the call has ended follow: they wait and
-get what it got, the answer or the failure. If the leader gives up for reasons of its own (it was cancelled, its deadline came, its
-pool was full), one of the followers leads in its place.
+get what it got, the answer or the failure. If the leader gives up for reasons of its own (it was cancelled, its deadline came,
+its pool was full), one of the followers leads in its place.
 """
 
 from __future__ import annotations

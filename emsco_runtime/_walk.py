@@ -30,6 +30,7 @@ from emsco_runtime.errors import AcquisitionError
 __all__ = ["NOT_DONE", "Expired", "Failed", "Kept", "NotDone", "Request", "Score", "Walk", "keep", "walk"]
 
 _NEVER = math.inf
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -83,13 +84,12 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
     labels = plan.labels
     make = tuple.__new__  # half the price of the record's own constructor, which takes its arguments one by one
     raw: dict[str, Any] = {**known}
-    # Sets, and lists that grow: a stage may have thousands of features.
-    held: set[str] = set()
-    free: set[str] = set()
+    # Sets: a stage may have thousands of features.
+    held = free = _NO_NAMES
     values: list[float] = []
     request = Score(0, values)
     trace: list[StageRecord] = []
-    errors: list[Failure] = []
+    errors: tuple[Failure, ...] = ()
     degraded = False
     bill = 0.0
     probabilities: Mapping[Label, float] = {}
@@ -128,7 +128,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
                 _, bill, added, _ = _with_known(plan, stage, known, free, raw)
             settled = _settle(plan, stage, raw)
             values += settled.values
-            errors += settled.failures
+            errors += tuple(settled.failures)
             acquired, cached = _sorted_out(settled.obtained, known, held)
             defaulted = tuple(settled.defaulted)
             degraded = degraded or bool(defaulted)
@@ -144,7 +144,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         scores = yield request
         if not is_distribution(scores):
             settled = _not_scorable(plan, stage, values)
-            errors += settled.failures
+            errors += tuple(settled.failures)
             trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
             _raise_if_asked(settled, bill, trace)
             reason = "acquisition_failed"
@@ -170,7 +170,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         time.perf_counter() - started,
         tuple(trace),
         degraded,
-        tuple(errors),
+        errors,
         plan.bundle,
     )
 

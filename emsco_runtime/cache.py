@@ -146,14 +146,14 @@ class AcquirerCache:
         with self._lock:
             value = self._find(key)
             if value is not self.MISS and value is not unusable:
-                self._count(hit=True)
+                self._hits += 1
                 return CacheClaim(value, None, leads=False)
             if unusable is not self.MISS:
                 self._hits -= 1  # it was none
             flight = self._flights.get(key)
             if flight is not None and flight.can_be_followed:
                 return CacheClaim(self.MISS, flight, leads=False)
-            self._count(hit=False)
+            self._misses += 1
             flight = self._flights[key] = Flight()
             return CacheClaim(self.MISS, flight, leads=True)
 
