@@ -222,7 +222,7 @@ async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
             await _ended(opened.flight, guard.timeout_s)
         except _Late:
             return Failed(guard.late())
-        outcome = landed(call, opened.flight)
+        outcome = landed(call, opened)
         if outcome is not NOT_DONE:
             return outcome
         opened = open_call(call, item)

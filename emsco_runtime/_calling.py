@@ -15,7 +15,6 @@ from emsco_runtime._walk import NOT_DONE, Failed
 from emsco_runtime.pool import place_free
 
 if TYPE_CHECKING:
-    from emsco_runtime._flight import Flight
     from emsco_runtime._plan import Call
     from emsco_runtime.pool import PoolFull
 
@@ -50,13 +49,12 @@ def _in_event_loop() -> bool:
     return True
 
 
-def landed(call: Call, flight: Flight) -> Any:
+def landed(call: Call, joined: Joined) -> Any:
     """Return what a call that somebody else made came to; `NOT_DONE` if it was given up, so that it is to be made again."""
-    if flight.cancelled():
+    if joined.flight.cancelled():
         return NOT_DONE
-    error = flight.exception()
-    guard = call.guard or UNGUARDED
-    return Failed(error) if isinstance(error, Exception) else guard.shared(flight.result())
+    error = joined.flight.exception()
+    return Failed(error) if isinstance(error, Exception) else (call.guard or UNGUARDED).shared(joined)
 
 
 def refused(call: Call, opened: Opened, error: PoolFull) -> Failed:
@@ -81,7 +79,7 @@ def call_here(call: Call, item: Any) -> Any:
     while isinstance(opened, Joined):
         with place_free(), contextlib.suppress(CancelledError):
             opened.flight.exception()
-        outcome = landed(call, opened.flight)
+        outcome = landed(call, opened)
         if outcome is not NOT_DONE:
             return outcome
         opened = open_to_wait(call, item)

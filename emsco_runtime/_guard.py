@@ -59,9 +59,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A call that somebody else makes already, for the same key."""
+    """A call that somebody else makes already, for the same key; and the cache that knows of it."""
 
     flight: Flight
+    cache: AcquirerCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Guard:
             return self._lead(self.cache, key, claim.flight)
         if alone or claim.flight.is_around:
             return Opened(key, self._enter())
-        return Joined(claim.flight)
+        return Joined(claim.flight, self.cache)
 
     def _lead(self, cache: AcquirerCache, key: Hashable, flight: Flight) -> Opened:
         flight.add_done_callback(_Landing(cache, key, self.sound))
@@ -129,14 +130,12 @@ class Guard:
             raise ValueFault("breaker_open", "its source failed too often in a row and is left alone for a while")
         return entered
 
-    def shared(self, outcome: Any) -> Any:
-        """Return the outcome of a call that somebody else made: a hit, unless it holds a value that is not allowed."""
+    def shared(self, joined: Joined) -> Any:
+        """Return the answer to a call that somebody else made: a hit, unless it holds a value that is not allowed."""
+        outcome = joined.flight.result()
         sound = self.sound(outcome)
-        if self.cache is not None:
-            self.cache.note(hit=sound)
-            if sound:
-                return Cached(outcome, self.cache.charge == "free")
-        return outcome
+        joined.cache.note(hit=sound)
+        return Cached(outcome, joined.cache.charge == "free") if sound else outcome
 
     def took(self, opened: Opened, outcome: Any) -> None:
         """End a call that returned."""

@@ -271,7 +271,7 @@ class _Sound:
                 if isinstance(values[name], ValueFault):
                     return False
                 encode(values[name])
-        except ValueFault:
+        except Exception:  # noqa: BLE001 - a bad value, or one of a class of the user's that raises when it is looked at
             return False
         return True
 

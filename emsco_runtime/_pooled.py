@@ -78,7 +78,7 @@ class _Begun:
     outcome: Any = NOT_DONE
     opened: Opened | None = None
     job: PoolCall | None = None
-    flight: Flight | None = None
+    joined: Joined | None = None
 
     def abandon(self, pool: AcquirerPool) -> None:
         """Stop waiting for it, unless it has ended."""
@@ -153,13 +153,13 @@ def _begin(call: Call, item: Any, limits: Limits) -> _Begun:
 
 
 def _start(begun: _Begun, item: Any, limits: Limits) -> None:
-    begun.flight = None
+    begun.joined = None
     if time.perf_counter() >= limits.deadline:
         return
     call = begun.call
     opened = open_to_wait(call, item)
     if isinstance(opened, Joined):
-        begun.flight = opened.flight
+        begun.joined = opened
     elif not isinstance(opened, Opened):
         begun.outcome = opened
     else:
@@ -176,11 +176,11 @@ def _start(begun: _Begun, item: Any, limits: Limits) -> None:
 def _outcome(begun: _Begun, item: Any, limits: Limits) -> Any:
     """Wait for a call that was begun, and note how it ended; `NOT_DONE` if the deadline comes first."""
     guard = begun.call.guard or UNGUARDED
-    while begun.flight is not None:
-        ended = _wait(begun.flight, guard.timeout_s, limits.deadline)
+    while begun.joined is not None:
+        ended = _wait(begun.joined.flight, guard.timeout_s, limits.deadline)
         if ended == "deadline":
             return NOT_DONE
-        begun.outcome = landed(begun.call, begun.flight) if ended == "done" else Failed(guard.late())
+        begun.outcome = landed(begun.call, begun.joined) if ended == "done" else Failed(guard.late())
         if begun.outcome is not NOT_DONE:
             return begun.outcome
         # Its leader gave it up.

@@ -273,7 +273,12 @@ def _settle(plan: Plan, stage: StagePlan, raw: Mapping[str, Any]) -> _Settled:
 
 def _encode(feature: BoundFeature, value: Any) -> float:
     if not isinstance(value, Failed):
-        return feature.encode(value)
+        try:
+            return feature.encode(value)
+        except ValueFault:
+            raise
+        except Exception as error:  # the value may be of a class of the user's, and raise anything
+            raise ValueFault("exception", f"reading its value raised {said(error)}") from error
     if isinstance(value.error, ValueFault):
         raise value.error
     raise ValueFault("exception", f"its acquirer raised {said(value.error)}") from value.error

@@ -108,11 +108,12 @@ def place_free() -> Iterator[None]:
     if call is None or pool is None:
         yield
         return
-    pool.free_place(call)
+    freed = pool.free_place(call)
     try:
         yield
     finally:
-        pool.take_place(call)
+        if freed:
+            pool.take_place(call)
 
 
 class AcquirerPool:
@@ -207,15 +208,18 @@ class AcquirerPool:
             with contextlib.suppress(RuntimeError):
                 self._staff()
 
-    def free_place(self, call: PoolCall) -> None:
-        """Note that a call waits for another one: its place is free meanwhile."""
+    def free_place(self, call: PoolCall) -> bool:
+        """Note that a call waits for another one: its place is free meanwhile; False if it has ended and has no place."""
         with self._work:
+            if call.done():
+                return False
             call.waits += 1
             if call.waits == 1 and not call.abandoned:
                 self._aside += 1
                 # Where the system gives no thread, those that are there will do.
                 with contextlib.suppress(RuntimeError):
                     self._staff()
+            return True
 
     def take_place(self, call: PoolCall) -> None:
         """Note that a call has ended one of its waits."""

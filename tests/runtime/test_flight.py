@@ -18,6 +18,7 @@ from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache, CacheClaim
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import Hanging, our_threads, until
 
 ITEMS = 50
@@ -412,6 +413,40 @@ def test_the_first_end_of_a_flight_counts() -> None:
         given_up.run(lambda item: 1 / 0, None)
     assert given_up.cancelled()
     assert [flight.can_be_followed for flight in (late, given_up, Flight())] == [False, False, True]
+
+
+def test_a_call_that_was_given_up_is_not_found_by_those_it_wakes() -> None:
+    """They claim before it has been taken out: they get a new one, which the end of the old one leaves alone."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    first = cache.claim("k").flight
+    assert first is not None
+    first.cancel()
+    second = cache.claim("k")
+    assert second.leads
+    cache.end("k", first)
+    third = cache.claim("k")
+    assert (third.flight, third.leads) == (second.flight, False)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=repr)
+def test_a_leader_that_cannot_hand_in_its_call_gives_it_up(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted, or out of memory, before the pool has the call: that passes through, and the next one makes the call."""
+    cache, pool = Watched(), AcquirerPool(2)
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
+    fail(breaker)
+    clock.now = 10.0
+    cascade = cascade_of(lambda item: 0.1, cache, pool=pool, breaker=breaker)
+
+    def interrupted(*_: object) -> Any:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool, "submit", interrupted)
+        with pytest.raises(type(error)):
+            cascade.decide(0)
+    assert cascade.decide(0).trace[0].acquired == ("a",)
+    assert (cache.joined, breaker.state) == (0, "closed")
 
 
 def test_an_error_of_one_call_carries_the_index_of_each_item() -> None:

@@ -470,6 +470,12 @@ def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
     late = contexts[0].run(pool.submit, len, "abc")
     assert not late.is_inside(pool)
     assert late.result(60) == 3
+
+    def waits() -> int:
+        with place_free():
+            return pool._aside
+
+    assert contexts[0].run(lambda: contexts[0].copy().run(waits)) == 0
     other = AcquirerPool(1)
     inside: list[tuple[bool, bool]] = []
 

@@ -514,6 +514,28 @@ def test_a_batch_result_that_raises_when_it_is_read_is_a_failure(way: str, names
     assert decision.errors[0][:3] == ("links", 2, "exception")
 
 
+class BrokenFloat(float):
+    """A number that cannot be compared."""
+
+    def __gt__(self, other: object) -> bool:
+        """Raise."""
+        raise OSError("connection lost")
+
+    __lt__ = __gt__
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_value_that_raises_when_it_is_looked_at_is_a_failure(way: str, cached: bool) -> None:
+    """A number of a class of the user's that raises: a failure of its feature, by the policy; it is not cached either."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    acquirers = RecordingAcquirers("size", "reputation")
+    acquirers.feature("links", cache=cache if cached else None)(lambda item: BrokenFloat(0.1))
+    decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
+    assert decision.errors == (Failure("links", 2, "exception", "reading its value raised OSError: connection lost"),)
+    assert cache.counts.size == 0
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_coroutine_from_a_plain_batch_function_is_refused(way: str) -> None:
     """It is told how to be written, and the coroutine is closed: nothing complains that it was never awaited."""
