@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         walk = exported(folder + "/walk", X, y, threshold=1.0)
         table = exported(folder + "/table", X, y, threshold=0.85)
-        lines = [*single_items(walk, X, y), whole_tables(table), *start_up(folder + "/table"), many_features()]
+        lines = [*single_items(walk, X, y), whole_tables(table), *start_up(folder + "/table"), many_features(), *wide_acquirers()]
     report(lines, "build/bench-runtime.json")
 
 
@@ -207,6 +207,27 @@ def many_features() -> Line:
     micro = {name: seconds / 500 * 1e6 for name, seconds in least.items()}
     ratio = least["500"] / least["20"]
     return Line("decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2")
+
+
+def wide_acquirers() -> list[Line]:
+    """Decide items whose features all come from one acquirer: the price of a feature must not grow with their number."""
+    lines = []
+    for kind in ("a sequence", "a mapping"):
+        works = {}
+        for count in (3072, 192):
+            names = [f"f{index}" for index in range(count)]
+            result: Any = [0.001] * count if kind == "a sequence" else dict.fromkeys(names, 0.001)
+            acquirers = Acquirers()
+            acquirers.features(*names)(lambda _, result=result: result)
+            weights = [np.vstack([-np.ones(count), np.ones(count)]) / count]
+            cascade = Cascade(make_bundle([names], weights=weights, threshold=0.9), acquirers)
+            works[str(count)] = lambda cascade=cascade, count=count: [cascade.decide(None) for _ in range(3072 // count)]
+        least = alternate(works, rounds=15)
+        # Both decide 3,072 features in all.
+        micro = {name: seconds / 3072 * 1e6 for name, seconds in least.items()}
+        what = f"decide, 3,072 features from {kind}"
+        lines.append(Line(what, micro["3072"], "192", micro["192"], "us/feature", least["3072"] / least["192"], "<= 2"))
+    return lines
 
 
 if __name__ == "__main__":

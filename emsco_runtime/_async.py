@@ -6,36 +6,45 @@ Exact semantics:
 - plain acquirers run in the event loop's thread, one after the other and before the async ones, unless they have a time-out,
   there is a deadline, or the user gave the cascade a pool: then they run in the pool, beside the async ones;
 - a time-out counts from the moment the call begins; a deadline counts from the call of `decide_async`;
-- a coroutine that does not end when its time-out cancels it is waited for: async code is asked to stop, not made to;
-- after a failure that ends the item, and at the deadline, what is outstanding is cancelled;
-- a cancelled task cancels what is outstanding and is cancelled itself: that is never a failed feature.
+- at its time-out, at the deadline, and after a failure that ends the item, what is outstanding is cancelled and not waited for:
+  a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
+- of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, as in `_pooled`;
+- a cancelled task cancels what is outstanding, gives it a second to clean up, and is cancelled itself: that is never a failed
+  feature.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from emsco_runtime._calling import UNGUARDED, call_here, open_call, plain, refused
-from emsco_runtime._guard import Opened
+from emsco_runtime._batch import plain
+from emsco_runtime._calling import UNGUARDED, call_opened, landed, open_call, refused, to_run
+from emsco_runtime._guard import Joined, Opened
 from emsco_runtime._plan import Acquire, Call
+from emsco_runtime._process import forks
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, NotDone, Walk
-from emsco_runtime.pool import AcquirerPool, PoolFull
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, place_free
 
 if TYPE_CHECKING:
+    from emsco_runtime._flight import Flight
     from emsco_runtime._scorer import Scorer
     from emsco_runtime.decision import Decision
 
 __all__ = ["AsyncLimits", "drive_async", "in_order"]
 
+_log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
-# After a deadline or a failure that ends the item, a coroutine that does not end when it is cancelled is not waited for longer.
+# A decision that is cancelled waits so long for its calls to clean up.
 _GRACE_S = 1.0
+# Turns of the event loop in which a cancelled call ends that has nothing to clean up.
+_TURNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +116,15 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: AsyncLimits) -> Any
                 board.watch(loop.create_task(_bare(call, item)), place)
             else:
                 board.watch(loop.create_task(_in_turn(call, item, limits, turns)), place)
-        if not _call_here(calls, here, item, board.outcomes) or not board.left:
-            return board.outcomes
-        return await _settled(board, loop, limits.deadline)
-    finally:
-        if board.left:
-            await _cancel(board.tasks)
+        reply: Any = board.outcomes
+        if _call_here(board, here, item, limits) and board.left:
+            reply = await _settled(board, loop, limits.deadline)
+    except BaseException:
+        await _cancel(board.tasks)
+        raise
+    if board.left:
+        await _leave(board.tasks)
+    return reply
 
 
 class _Board:
@@ -121,10 +133,10 @@ class _Board:
     An outcome costs the same however many tasks there are, unlike with `asyncio.wait` for the first that completes.
     """
 
-    __slots__ = ("_calls", "left", "outcomes", "tasks", "waiter")
+    __slots__ = ("calls", "left", "outcomes", "tasks", "waiter")
 
     def __init__(self, calls: Sequence[Call], waiter: asyncio.Future[asyncio.Task[Any] | NotDone | None]) -> None:
-        self._calls = calls
+        self.calls = calls
         self.left = 0
         self.outcomes: list[Any] = [NOT_DONE] * len(calls)
         self.tasks: dict[asyncio.Task[Any], int] = {}
@@ -152,7 +164,7 @@ class _Board:
             return
         place = self.tasks[task]
         outcome = self.outcomes[place] = task.result()
-        if not self.left or (isinstance(outcome, Failed) and self._calls[place].policy != "default"):
+        if not self.left or (isinstance(outcome, Failed) and self.calls[place].policy != "default"):
             self.waiter.set_result(None)
 
 
@@ -179,11 +191,17 @@ def _is_task(call: Call, limits: AsyncLimits) -> bool:
     return call.guard is not None and call.guard.timeout_s is not None
 
 
-def _call_here(calls: Sequence[Call], places: Iterable[int], item: Any, outcomes: list[Any]) -> bool:
+def _call_here(board: _Board, places: Iterable[int], item: Any, limits: AsyncLimits) -> bool:
     """Make plain calls in this thread and in order; False if one failed that ends the item."""
     for place in places:
-        outcome = outcomes[place] = call_here(calls[place], item)
-        if isinstance(outcome, Failed) and calls[place].policy != "default":
+        call = board.calls[place]
+        opened = open_call(call, item)
+        if isinstance(opened, Joined):
+            # Somebody else makes it: waited for in a task, since the loop must go on.
+            board.watch(asyncio.get_running_loop().create_task(_attempt(call, item, limits)), place)
+            continue
+        outcome = board.outcomes[place] = call_opened(call, opened, item) if isinstance(opened, Opened) else opened
+        if isinstance(outcome, Failed) and call.policy != "default":
             return False
     return True
 
@@ -196,24 +214,50 @@ async def _in_turn(call: Call, item: Any, limits: AsyncLimits, turns: asyncio.Se
 
 
 async def _attempt(call: Call, item: Any, limits: AsyncLimits) -> Any:
-    """Make one call through its guard."""
+    """Make one call through its guard, or wait for the one that somebody else makes for the same key."""
+    guard = call.guard or UNGUARDED
     opened = open_call(call, item)
+    while isinstance(opened, Joined):
+        try:
+            await _ended(opened.flight, guard.timeout_s)
+        except _Late:
+            return Failed(guard.late())
+        outcome = landed(call, opened)
+        if outcome is not NOT_DONE:
+            return outcome
+        opened = open_call(call, item)
     if not isinstance(opened, Opened):
         return opened
+    if _is_task(call, limits):
+        return await _make(call, opened, item, limits)
+    return call_opened(call, opened, item)
+
+
+async def _make(call: Call, opened: Opened, item: Any, limits: AsyncLimits) -> Any:
+    """Make a call that was begun, and note how it ended."""
     guard = call.guard or UNGUARDED
+    # A coroutine has a task of its own, so that the guard need not wait until it has cleaned up.
+    task = asyncio.get_running_loop().create_task(_coroutine(call, opened, item)) if call.is_async else None
     try:
-        outcome = await _answer(call, item, guard.timeout_s, limits)
+        if task is None:
+            outcome = await _from_pool(call, opened, item, limits.pool)
+        else:
+            outcome = await _in_time(task, guard.timeout_s)
     except PoolFull as error:
         return refused(call, opened, error)
     except _Late:
-        guard.broke(opened)
-        return Failed(guard.late())
+        late = guard.late()
+        guard.broke(opened, late)
+        return Failed(late)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-        guard.broke(opened)
+        guard.broke(opened, error)
         return Failed(error)
     except BaseException:
         # Cancelled, for the most part.
         guard.left(opened)
+        if task is not None:
+            _leftovers.cancel(task)
+            await asyncio.wait((task,))
         raise
     guard.took(opened, outcome)
     return outcome
@@ -223,37 +267,49 @@ class _Late(Exception):
     """The call took longer than its time-out."""
 
 
-async def _answer(call: Call, item: Any, timeout_s: float | None, limits: AsyncLimits) -> Any:
-    if not call.is_async:
-        return await _from_pool(call, item, timeout_s, limits.pool)
-    if timeout_s is None:
+async def _coroutine(call: Call, opened: Opened, item: Any) -> Any:
+    if opened.flight is None:
         return await call.function(item)
+    return await opened.flight.run_async(call.function, item)
+
+
+async def _in_time(task: asyncio.Task[Any], timeout_s: float | None) -> Any:
+    await asyncio.wait((task,), timeout=timeout_s)
+    if task.done():
+        return task.result()
+    _leftovers.cancel(task)
+    raise _Late
+
+
+async def _from_pool(call: Call, opened: Opened, item: Any, pool: AcquirerPool) -> Any:
+    job = pool.submit(to_run(call, opened), item)
     try:
-        async with asyncio.timeout(timeout_s) as limit:
-            return await call.function(item)
-    except TimeoutError as error:
-        if limit.expired():
-            raise _Late from error
-        raise
+        await _ended(job, (call.guard or UNGUARDED).timeout_s)
+        return job.result()
+    finally:
+        pool.abandon(job)
 
 
-async def _from_pool(call: Call, item: Any, timeout_s: float | None, pool: AcquirerPool) -> Any:
-    job = pool.submit(call.function, item)
+async def _ended(call: PoolCall | Flight, timeout_s: float | None) -> None:
+    """Wait until a call in another thread, or of another task, has ended.
+
+    Raises
+    ------
+    _Late
+        If it takes longer than its time-out.
+    """
     # Not asyncio.wrap_future: it never ends when the call raised StopIteration, and complains of errors that nobody waits for.
     ended = asyncio.Event()
-    job.add_done_callback(_Waker(asyncio.get_running_loop(), ended))
-    try:
-        while not job.done():
+    call.add_done_callback(_Waker(asyncio.get_running_loop(), ended))
+    with place_free():
+        while not call.done():
             now = time.perf_counter()
-            left = None if timeout_s is None else timeout_s - (0.0 if job.started is None else now - job.started)
+            left = None if timeout_s is None else timeout_s - (0.0 if call.started is None else now - call.started)
             if left is not None and left <= 0:
                 raise _Late
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await ended.wait()
-        return plain(job.result())
-    finally:
-        pool.abandon(job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +325,53 @@ class _Waker:
             self.loop.call_soon_threadsafe(self.ended.set)
 
 
+class _Leftovers:
+    """Cancelled tasks that still clean up: held, since asyncio itself does not, and listened to, so that it has no complaint."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+        forks.watch(self)
+
+    def begin_anew(self) -> None:
+        """Begin without tasks: they belong to the loops of their process."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._tasks)
+
+    def cancel(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task, and leave it to itself."""
+        if task.cancel():
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.debug("a call that was cancelled raised while it cleaned up", exc_info=error)
+
+
+_leftovers = _Leftovers()
+
+
+async def _leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel what is outstanding; what ends at once has ended when this returns, the rest goes on in the background."""
+    outstanding = [task for task in tasks if not task.done()]
+    for task in outstanding:
+        _leftovers.cancel(task)
+    for _ in range(_TURNS):
+        if all(task.done() for task in outstanding):
+            return
+        await asyncio.sleep(0)
+
+
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel what is outstanding, and give it a moment to clean up."""
     outstanding = [task for task in tasks if not task.done()]
     for task in outstanding:
-        task.cancel()
+        _leftovers.cancel(task)
     if outstanding:
         await asyncio.wait(outstanding, timeout=_GRACE_S)
     for task in tasks:

@@ -1,7 +1,12 @@
-"""Results of acquirers: what is read by name, what by position, and one answer for many items as one outcome per item."""
+"""Results of acquirers: what is read by name, what by position, and one answer for many items as one outcome per item.
+
+Results are objects of the user's, so that reading one may raise anything: that is a failure of the features, as if the acquirer
+had raised it.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -9,7 +14,7 @@ from typing import Any
 
 from emsco_runtime._encoding import ValueFault
 
-__all__ = ["BatchOfOne", "by_name", "is_mapping", "is_sequence", "spread"]
+__all__ = ["BatchOfMany", "BatchOfOne", "by_name", "is_mapping", "is_sequence", "plain", "said", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,35 @@ class BatchOfOne:
 
     def __call__(self, item: Any) -> Any:
         """Return the outcome for the item."""
-        return spread(self.names, self.function([item]), 1)[0]
+        return spread(self.names, plain(self.function([item])), 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOfMany:
+    """A batch acquirer as `decide_many` calls it; an answer that does not fit the items is a failure of the call."""
+
+    function: Callable[[list[Any]], Any]
+    names: tuple[str, ...]
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        """Return one outcome per item."""
+        return spread(self.names, plain(self.function(items)), len(items))
+
+
+def plain(outcome: Any) -> Any:
+    """Refuse a coroutine that a plain function has handed on: nobody would await it."""
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+        raise ValueFault("wrong_type", "its acquirer returned a coroutine: write it as `async def`, and use decide_async")
+    return outcome
+
+
+def said(error: BaseException) -> str:
+    """Return the type and the message of an error, for a message of ours."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        return f"{type(error).__name__}: (it cannot be printed)"
 
 
 def is_mapping(result: Any) -> bool:
@@ -38,23 +71,49 @@ def is_sequence(result: Any) -> bool:
 
 def by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     """Return the values in the outcome of an acquirer of several features; a `ValueFault` in the place of what is not there."""
-    if is_mapping(outcome):
-        # Asking the keys: some mapping-like rows answer `in` for their values.
-        keys = list(outcome.keys())
-        fault = ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
-        return {name: outcome[name] if name in keys else fault for name in names}
+    try:
+        if is_mapping(outcome):
+            return _from_mapping(names, outcome)
+        return _from_sequence(names, outcome)
+    except Exception as error:  # noqa: BLE001 - reading a result runs the user's code
+        return dict.fromkeys(names, _unreadable("the result of its acquirer", error))
+
+
+def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    # Asking the keys: some mapping-like rows answer `in` for their values. A set of them: there may be thousands.
+    keys = outcome.keys() if type(outcome) is dict else set(outcome.keys())
+    found: dict[str, Any] = {}
+    absent: ValueFault | None = None
+    for name in names:
+        if name not in keys:
+            absent = absent or _absent(keys)
+            found[name] = absent
+            continue
+        try:
+            found[name] = outcome[name]
+        except Exception as error:  # noqa: BLE001 - as above
+            found[name] = _unreadable("it from the mapping of its acquirer", error)
+    return found
+
+
+def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     if not is_sequence(outcome):
-        told = f"got {type(outcome).__name__}"
-        return dict.fromkeys(
-            names,
-            ValueFault("wrong_type", f"its acquirer must return a mapping, or a sequence in the order of its features; {told}"),
-        )
+        expected = "its acquirer must return a mapping, or a sequence in the order of its features"
+        return dict.fromkeys(names, ValueFault("wrong_type", f"{expected}; got {type(outcome).__name__}"))
     if len(outcome) != len(names):
-        told = f"got {len(outcome)}"
-        return dict.fromkeys(
-            names, ValueFault("missing_key", f"its acquirer must return {len(names)} values, for {', '.join(names)}; {told}")
-        )
+        expected = f"its acquirer must return {len(names)} values, for {', '.join(names)}"
+        return dict.fromkeys(names, ValueFault("missing_key", f"{expected}; got {len(outcome)}"))
     return dict(zip(names, outcome, strict=True))
+
+
+def _absent(keys: AbstractSet[Any]) -> ValueFault:
+    return ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
+
+
+def _unreadable(what: str, error: Exception) -> ValueFault:
+    fault = ValueFault("exception", f"reading {what} raised {said(error)}")
+    fault.__cause__ = error
+    return fault
 
 
 def spread(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
@@ -62,17 +121,17 @@ def spread(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
     if len(names) == 1:
         return _per_item(result, count)
     if not is_mapping(result):
-        told = f"got {type(result).__name__}"
-        raise ValueFault("wrong_type", f"a batch acquirer of several features must return a mapping from name to values; {told}")
-    keys = list(result.keys())
+        expected = "a batch acquirer of several features must return a mapping from name to values"
+        raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
+    keys = set(result.keys())
     columns = {name: _per_item(result[name], count) for name in names if name in keys}
     return [{name: column[row] for name, column in columns.items()} for row in range(count)]
 
 
 def _per_item(result: Any, count: int) -> list[Any]:
     if not is_sequence(result):
-        told = f"got {type(result).__name__}"
-        raise ValueFault("wrong_type", f"a batch acquirer must return a sequence with one value per item; {told}")
+        expected = "a batch acquirer must return a sequence with one value per item"
+        raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
     if len(result) != count:
         raise ValueFault("missing_key", f"a batch acquirer must return one value per item: got {len(result)} for {count} items")
     return list(result)

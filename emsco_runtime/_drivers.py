@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emsco_runtime._batch import spread
-from emsco_runtime._encoding import ValueFault
 from emsco_runtime._plan import Acquire, Call, Plan
 from emsco_runtime._pooled import Limits, call_for_each, call_within
 from emsco_runtime._rule import accept_rows
@@ -126,10 +124,7 @@ def _call_for(call: Call, items: list[Any], limits: Limits) -> list[Any]:
     outcome = call_within(call, items, limits)
     if outcome is NOT_DONE or isinstance(outcome, Failed):
         return [outcome] * len(items)
-    try:
-        return spread(call.names, outcome, len(items))
-    except ValueFault as fault:
-        return [Failed(fault)] * len(items)
+    return outcome  # type: ignore[no-any-return]
 
 
 def _call_bare(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -142,8 +142,11 @@ def _as_float(value: Any) -> float:
 def _boolean(value: object) -> float:
     if isinstance(value, bool | np.bool_):
         return 1.0 if value else 0.0
-    if isinstance(value, numbers.Real) and value in (0, 1):
-        return float(value)
+    try:
+        if isinstance(value, numbers.Real) and value in (0, 1):
+            return float(value)
+    except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
+        raise ValueFault("wrong_type", f"True or False (or 1 or 0) expected, got {_shown(value)}; convert it first") from None
     raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it first")
 
 
@@ -151,8 +154,11 @@ def category_name(value: object) -> str:
     """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return str(int(value))
+    try:
+        if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            return str(int(value))
+    except Exception:  # noqa: BLE001 - as above
+        raise ValueFault("wrong_type", f"text or a whole number expected, got {_shown(value)}; convert it first") from None
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {_shown(value)}; convert it first")

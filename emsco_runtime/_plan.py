@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from emsco_runtime._arguments import is_seconds
-from emsco_runtime._batch import BatchOfOne, by_name
+from emsco_runtime._batch import BatchOfMany, BatchOfOne, by_name
 from emsco_runtime._encoding import Encoder, ValueFault, encoder
 from emsco_runtime._guard import Guard
 from emsco_runtime.acquirers import Acquirer, OnFailure, texts
@@ -119,8 +119,10 @@ class StagePlan:
         What it acquires, in the order of the manifest.
     acquire
         The calls due when nothing is known beforehand.
+    numeric
+        All features are numbers.
     plain
-        All features are numbers and each call gives just one of them, in their order: the outcomes are the values.
+        That, and each call gives just one of them, in their order: the outcomes are the values.
     order
         Positions of the model's inputs among all features acquired so far; None when they are just those, in order.
     thresholds
@@ -136,6 +138,7 @@ class StagePlan:
     names: tuple[str, ...]
     features: tuple[BoundFeature, ...]
     acquire: Acquire
+    numeric: bool
     plain: bool
     order: tuple[int, ...] | None
     thresholds: tuple[float, ...]
@@ -232,8 +235,9 @@ def _calls(needed: Mapping[str, Feature], entries: Sequence[Acquirer], on_failur
 
 def _call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
+    adapt = BatchOfMany if many else BatchOfOne
     return Call(
-        function=BatchOfOne(entry.function, entry.names) if batch and not many else entry.function,
+        function=adapt(entry.function, entry.names) if batch else entry.function,
         names=entry.names,
         batch=batch and many,
         single=entry.shape == "feature" or (batch and len(entry.names) == 1),
@@ -267,7 +271,7 @@ class _Sound:
                 if isinstance(values[name], ValueFault):
                     return False
                 encode(values[name])
-        except ValueFault:
+        except Exception:  # noqa: BLE001 - a bad value, or one of a class of the user's that raises when it is looked at
             return False
         return True
 
@@ -299,6 +303,7 @@ def _stage_plan(
         names=stage.acquire,
         features=tuple(_bound_feature(features[name]) for name in stage.acquire),
         acquire=acquire,
+        numeric=numeric,
         plain=numeric and aligned,
         order=None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs),
         thresholds=tuple(stage.thresholds[str(label)] for label in labels),

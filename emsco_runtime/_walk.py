@@ -15,10 +15,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from emsco_runtime._batch import by_name
+from emsco_runtime._batch import by_name, said
 from emsco_runtime._encoding import ValueFault, are_plain
 from emsco_runtime._guard import Cached
 from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
@@ -29,6 +30,7 @@ from emsco_runtime.errors import AcquisitionError
 __all__ = ["NOT_DONE", "Expired", "Failed", "Kept", "NotDone", "Request", "Score", "Walk", "keep", "walk"]
 
 _NEVER = math.inf
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -84,8 +86,8 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
     labels = plan.labels
     make = tuple.__new__  # half the price of the record's own constructor, which takes its arguments one by one
     raw: dict[str, Any] = {**known}
-    held: tuple[str, ...] = ()
-    free: tuple[str, ...] = ()
+    # Sets: a stage may have thousands of features.
+    held = free = _NO_NAMES
     values: list[float] = []
     request = Score(0, values)
     trace: list[StageRecord] = []
@@ -122,15 +124,15 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             values += outcomes
         else:
             kept = keep(acquire.calls, outcomes, raw)
-            held += kept.cached
+            held |= kept.cached
             if kept.free:
-                free += kept.free
+                free |= kept.free
                 _, bill, added, _ = _with_known(plan, stage, known, free, raw)
             settled = _settle(plan, stage, raw)
             values += settled.values
-            errors += settled.failures
-            cached = tuple(name for name in settled.obtained if name in held and name not in given)
-            acquired, defaulted = _without(settled.obtained, given + cached), settled.defaulted
+            errors += tuple(settled.failures)
+            acquired, cached = _sorted_out(settled.obtained, known, held)
+            defaulted = tuple(settled.defaulted)
             degraded = degraded or bool(defaulted)
             if expired or settled.fatal is not None:
                 trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
@@ -144,7 +146,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         scores = yield request
         if not is_distribution(scores):
             settled = _not_scorable(plan, stage, values)
-            errors += settled.failures
+            errors += tuple(settled.failures)
             trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
             _raise_if_asked(settled, bill, trace, key)
             reason = "acquisition_failed"
@@ -176,12 +178,18 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
     )
 
 
-def _without(names: tuple[str, ...], left_out: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in left_out)
+def _sorted_out(
+    obtained: Sequence[str], known: Mapping[str, object], held: AbstractSet[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which of a stage's features were acquired and which came out of a cache; known ones are neither."""
+    if not known and not held:
+        return tuple(obtained), ()
+    acquired = tuple(name for name in obtained if name not in known and name not in held)
+    return acquired, tuple(name for name in obtained if name not in known and name in held)
 
 
 def _with_known(
-    plan: Plan, stage: StagePlan, known: Mapping[str, object], free: tuple[str, ...], raw: Mapping[str, Any]
+    plan: Plan, stage: StagePlan, known: Mapping[str, object], free: AbstractSet[str], raw: Mapping[str, Any]
 ) -> tuple[Acquire, float, float, tuple[str, ...]]:
     """Return the stage's calls, bill, added cost and known features, when some values were brought or came free."""
     before = [name for name in stage.before if name not in known and name not in free]
@@ -195,21 +203,21 @@ def _with_known(
 class Kept:
     """Features whose values came out of a cache, and those of them that are free."""
 
-    cached: tuple[str, ...]
-    free: tuple[str, ...]
+    cached: set[str]
+    free: set[str]
 
 
 def keep(calls: Sequence[Call], outcomes: Sequence[Any], raw: dict[str, Any]) -> Kept:
     """Note what each feature came to; a driver that stopped at a failure sends fewer outcomes than calls."""
-    kept = Kept((), ())
+    kept = Kept(set(), set())
     for call, given in zip(calls, outcomes, strict=False):
         outcome = given
         if outcome is NOT_DONE:
             continue
         if isinstance(outcome, Cached):
-            served = tuple(call.serves)
-            kept.cached += served
-            kept.free += served if outcome.free else ()
+            kept.cached |= call.serves
+            if outcome.free:
+                kept.free |= call.serves
             outcome = outcome.outcome
         if call.single:
             raw[call.names[0]] = outcome
@@ -222,39 +230,45 @@ def _unpack(call: Call, outcome: Any, raw: dict[str, Any]) -> None:
     """Spread the result of an acquirer of several features; values that are known already are not overwritten."""
     found = dict.fromkeys(call.names, outcome) if isinstance(outcome, Failed) else by_name(call.names, outcome)
     for name in call.serves:
-        value = found[name]
-        raw.setdefault(name, Failed(value) if isinstance(value, ValueFault) else value)
+        if name not in raw:
+            value = found[name]
+            raw[name] = Failed(value) if isinstance(value, ValueFault) else value
 
 
 @dataclass(slots=True)
 class _Settled:
     """A stage looked at feature by feature: its values, and what went wrong."""
 
-    values: list[float]
-    obtained: tuple[str, ...]
-    defaulted: tuple[str, ...]
-    failures: tuple[Failure, ...]
-    fatal: Failure | None
-    policy: str | None
-    cause: BaseException | None
+    values: list[float] = field(default_factory=list)
+    obtained: list[str] = field(default_factory=list)
+    defaulted: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    fatal: Failure | None = None
+    policy: str | None = None
+    cause: BaseException | None = None
 
 
 def _settle(plan: Plan, stage: StagePlan, raw: Mapping[str, Any]) -> _Settled:
     """Encode feature by feature, apply each acquirer's policy, and name every failure."""
-    settled = _Settled([], (), (), (), None, None, None)
+    if stage.numeric:
+        # All at once where all is well: a third of the time with thousands of features.
+        values: list[Any] = [raw.get(name) for name in stage.names]
+        if are_plain(values):
+            return _Settled(values, list(stage.names))
+    settled = _Settled()
     for feature in stage.features:
         if feature.name not in raw:
             continue  # the driver stopped before its call: another failure ends this item
         try:
             settled.values.append(_encode(feature, raw[feature.name]))
-            settled.obtained += (feature.name,)
+            settled.obtained.append(feature.name)
         except ValueFault as fault:
             failure = Failure(feature.name, stage.number, fault.kind, fault.message)
-            settled.failures += (failure,)
+            settled.failures.append(failure)
             policy = plan.calls[feature.name].policy
             if policy == "default" and feature.fallback is not None:
                 settled.values.append(feature.fallback)
-                settled.defaulted += (feature.name,)
+                settled.defaulted.append(feature.name)
             elif settled.fatal is None:
                 settled.fatal, settled.policy, settled.cause = failure, policy, fault.__cause__
     return settled
@@ -262,17 +276,15 @@ def _settle(plan: Plan, stage: StagePlan, raw: Mapping[str, Any]) -> _Settled:
 
 def _encode(feature: BoundFeature, value: Any) -> float:
     if not isinstance(value, Failed):
-        return feature.encode(value)
+        try:
+            return feature.encode(value)
+        except ValueFault:
+            raise
+        except Exception as error:  # the value may be of a class of the user's, and raise anything
+            raise ValueFault("exception", f"reading its value raised {said(error)}") from error
     if isinstance(value.error, ValueFault):
         raise value.error
-    raise ValueFault("exception", f"its acquirer raised {type(value.error).__name__}: {_said(value.error)}") from value.error
-
-
-def _said(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
-        return "(it cannot be printed)"
+    raise ValueFault("exception", f"its acquirer raised {said(value.error)}") from value.error
 
 
 def _not_scorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _Settled:
@@ -282,7 +294,7 @@ def _not_scorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _Set
     name = names[sizes.index(max(sizes))]
     told = f"the largest value is {values[names.index(name)]!r}. Cap it"
     failure = Failure(name, stage.number, "not_scorable", f"the stage's model gives no probabilities for these values; {told}")
-    return _Settled([], (), (), (failure,), failure, plan.calls[name].policy, None)
+    return _Settled(failures=[failure], fatal=failure, policy=plan.calls[name].policy)
 
 
 def _raise_if_asked(settled: _Settled, bill: float, trace: Sequence[StageRecord], key: str | None) -> None:

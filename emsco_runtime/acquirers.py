@@ -203,7 +203,7 @@ class Acquirers:
         breaker
             Leaves a source alone that failed too often in a row.
         cache
-            Keeps values across items.
+            Keeps values across items, and lets one call per key be under way at a time.
         """
         return self._register((name,), "feature", on_failure, timeout_s, breaker, cache)
 

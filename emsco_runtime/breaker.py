@@ -2,12 +2,13 @@
 
 Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
 source is not asked. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
-fails another pause begins. Exceptions and time-outs count as failures; a value that a feature does not allow does not, since the
-source has answered.
+fails another pause begins. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
+fit the items (another length, no sequence); a value that a feature does not allow does not, since the source has answered.
 
 A call belongs to the phase in which it was begun, and only tells something while that phase lasts. So a call that was under way
 when the breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides.
-Give the acquirer a time-out as well: while a probe hangs, no other goes through.
+Give the acquirer a time-out as well: while a probe hangs, no other goes through for the length of another pause. After that the
+probe counts as lost (it hangs, or its thread was killed) and another one goes through; whichever of them ends first decides.
 
 A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.
 """
@@ -36,14 +37,17 @@ class BreakerPhase:
     ----------
     opened_at
         When it opened; None while it is closed.
-    probing
-        A probe is under way.
+    probes
+        Probes under way; more than one only if the others seem to be lost.
+    probed_at
+        When the latest of them was begun.
     in_a_row
         Failures in a row so far, while it is closed.
     """
 
     opened_at: float | None = None
-    probing: bool = False
+    probes: int = 0
+    probed_at: float = 0.0
     in_a_row: int = 0
 
 
@@ -117,10 +121,13 @@ class CircuitBreaker:
             phase = self._phase
             if phase.opened_at is None:
                 return phase
-            if phase.probing or self._clock() - phase.opened_at < self._pause_s:
+            now = self._clock()
+            since = phase.probed_at if phase.probes else phase.opened_at
+            if now - since < self._pause_s:
                 return None
-            self._phase = BreakerPhase(phase.opened_at, probing=True)
-            return self._phase
+            phase.probes += 1
+            phase.probed_at = now
+            return phase
 
     def succeeded(self, call: BreakerPhase) -> None:
         """Note that the source answered.
@@ -130,11 +137,11 @@ class CircuitBreaker:
         call
             What `enter` returned; a call of an earlier phase tells nothing, here and below.
         """
-        if call.in_a_row == 0 and not call.probing:
+        if call.in_a_row == 0 and not call.probes:
             return
         with self._lock:
             call.in_a_row = 0
-            if call is self._phase and call.probing:
+            if call is self._phase and call.probes:
                 self._phase = BreakerPhase()
 
     def failed(self, call: BreakerPhase) -> None:
@@ -143,12 +150,12 @@ class CircuitBreaker:
             if call is not self._phase:
                 return
             call.in_a_row += 1
-            if call.probing or call.in_a_row >= self._most:
+            if call.probes or call.in_a_row >= self._most:
                 self._phase = BreakerPhase(self._clock())
 
     def left(self, call: BreakerPhase) -> None:
         """Note that a call was given up for reasons of the caller's own: it tells nothing about the source."""
         with self._lock:
-            if call is self._phase and call.probing:
+            if call is self._phase and call.probes:
                 # The pause is over already, so that the next call is the probe.
-                self._phase = BreakerPhase(call.opened_at)
+                call.probes -= 1

@@ -1,4 +1,4 @@
-"""`AcquirerCache`: values of one acquirer kept across items, for a while."""
+"""`AcquirerCache`: values of one acquirer kept across items, for a while; and one call at a time for each key."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from emsco_runtime._arguments import check_count, check_seconds
+from emsco_runtime._flight import Flight
 from emsco_runtime._process import forks
 from emsco_runtime.errors import InputError
 
-__all__ = ["AcquirerCache", "CacheCounts", "Charge"]
+__all__ = ["AcquirerCache", "CacheClaim", "CacheCounts", "Charge"]
 
 Charge: TypeAlias = Literal["free", "full"]
 
@@ -25,8 +27,30 @@ class CacheCounts(NamedTuple):
     size: int
 
 
+class CacheClaim(NamedTuple):
+    """What there is for a key: its value, or the call under way for it.
+
+    Parameters
+    ----------
+    value
+        The value; `AcquirerCache.MISS` if there is none.
+    flight
+        The call under way; None if there is a value.
+    leads
+        Whether the call is for the caller to make.
+    """
+
+    value: Any
+    flight: Flight | None
+    leads: bool
+
+
 class AcquirerCache:
     """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
+
+    At most one call for a key is under way: items that come meanwhile wait for it, in whatever thread or task they are decided.
+    They get its value as a hit, or its failure; if it is given up, one of them makes the call. They do not wait longer than
+    their own deadline, or than the acquirer's time-out.
 
     Failures are never kept, nor are values that a feature does not allow. A cache belongs to its acquirer and lives as long as
     the registry, across reloads of a bundle. Each process has its own, empty at first.
@@ -78,6 +102,7 @@ class AcquirerCache:
         self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
         self._lock = threading.Lock()
         self._held: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._flights: dict[Hashable, Flight] = {}
         self._hits = self._misses = 0
 
     def __getstate__(self) -> tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]:
@@ -99,19 +124,68 @@ class AcquirerCache:
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, or `MISS`."""
         with self._lock:
-            found = self._held.get(key)
-            if found is None or self._clock() >= found[0]:
-                self._misses += 1
-                self._held.pop(key, None)
-                return self.MISS
-            self._hits += 1
-            self._held.move_to_end(key)
-            return found[1]
+            value = self._find(key)
+            self._count(hit=value is not self.MISS)
+            return value
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep a value for its time to live."""
         with self._lock:
-            self._held[key] = (self._clock() + self._ttl_s, value)
-            self._held.move_to_end(key)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
+            self._keep(key, value)
+
+    def claim(self, key: Hashable, unusable: Any = MISS) -> CacheClaim:
+        """Return the value of a key, or the call under way for it; if there is none, the caller leads a new one.
+
+        Parameters
+        ----------
+        key
+            Of the item.
+        unusable
+            A value that was found before and that the caller cannot use: as if it were not there.
+        """
+        with self._lock:
+            value = self._find(key)
+            if value is not self.MISS and value is not unusable:
+                self._hits += 1
+                return CacheClaim(value, None, leads=False)
+            if unusable is not self.MISS:
+                self._hits -= 1  # it was none
+            flight = self._flights.get(key)
+            if flight is not None and flight.can_be_followed:
+                return CacheClaim(self.MISS, flight, leads=False)
+            self._misses += 1
+            flight = self._flights[key] = Flight()
+            return CacheClaim(self.MISS, flight, leads=True)
+
+    def end(self, key: Hashable, flight: Future[Any], value: Any = MISS) -> None:
+        """Note that a call has ended, and keep its value if there is one to keep."""
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+            if value is not self.MISS:
+                self._keep(key, value)
+
+    def note(self, *, hit: bool) -> None:
+        """Count somebody who waited for the call of another."""
+        with self._lock:
+            self._count(hit=hit)
+
+    def _find(self, key: Hashable) -> Any:
+        found = self._held.get(key)
+        if found is None or self._clock() >= found[0]:
+            self._held.pop(key, None)
+            return self.MISS
+        self._held.move_to_end(key)
+        return found[1]
+
+    def _keep(self, key: Hashable, value: Any) -> None:
+        self._held[key] = (self._clock() + self._ttl_s, value)
+        self._held.move_to_end(key)
+        while len(self._held) > self._size:
+            self._held.popitem(last=False)
+
+    def _count(self, *, hit: bool) -> None:
+        if hit:
+            self._hits += 1
+        else:
+            self._misses += 1

@@ -4,6 +4,9 @@ A thread cannot be stopped from outside. A call that outlives its time-out is *a
 thrown away, and a fresh thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with
 the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
 
+A call may decide with a cascade that uses the same pool. While it waits for the calls of that decision its own place is free for
+another one, so that nested decisions do not wait for each other for ever, however few threads there are; their calls go first.
+
 A call sees the context variables of whoever handed it in, so that tracing and logging know whose call it is; what it sets itself
 stays with it.
 """
@@ -15,14 +18,14 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from emsco_runtime._arguments import check_count
 from emsco_runtime._process import forks
 
-__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull"]
+__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "place_free"]
 
 _IDLE_S = 30.0
 
@@ -47,12 +50,19 @@ class PoolCall(Future[Any]):
     ----------
     function, item
         What to call, and with what.
+    pool
+        The pool that runs it; None for a call that is run by hand.
     """
 
-    def __init__(self, function: Callable[[Any], Any], item: Any) -> None:
+    def __init__(self, function: Callable[[Any], Any], item: Any, pool: AcquirerPool | None = None) -> None:
         super().__init__()
         self.function = function
         self.item = item
+        self.pool = pool
+        # The call inside which this one was handed in.
+        self.outer = _running.get()
+        # How many waits for other calls are going on inside it.
+        self.waits = 0
         # A copy for each call: one context cannot be entered by two threads at the same time.
         self.context = contextvars.copy_context()
         self.started: float | None = None
@@ -62,11 +72,48 @@ class PoolCall(Future[Any]):
         """Make the call; what it raises is its result."""
         self.started = time.perf_counter()
         try:
-            result = self.context.run(self.function, self.item)
+            result = self.context.run(self._run)
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits; nobody else is there to see it
             self.set_exception(error)
         else:
             self.set_result(result)
+
+    def _run(self) -> Any:
+        token = _running.set(self)
+        try:
+            return self.function(self.item)
+        finally:
+            # The call holds its context: it must not hold the call.
+            _running.reset(token)
+
+    def is_inside(self, pool: AcquirerPool) -> bool:
+        """Return whether it was handed in from inside a call of this pool."""
+        outer = self.outer
+        while outer is not None:
+            if outer.pool is pool and not outer.done():
+                return True
+            outer = outer.outer
+        return False
+
+
+# The call inside which some code runs; a context variable, so that event loops and tasks begun inside it know it too.
+_running: contextvars.ContextVar[PoolCall | None] = contextvars.ContextVar("emsco_running_call", default=None)
+
+
+@contextlib.contextmanager
+def place_free() -> Iterator[None]:
+    """Free the place of the call inside which this code runs, if there is one, while it waits for another call."""
+    call = _running.get()
+    pool = None if call is None else call.pool
+    if call is None or pool is None:
+        yield
+        return
+    freed = pool.free_place(call)
+    try:
+        yield
+    finally:
+        if freed:
+            pool.take_place(call)
 
 
 class AcquirerPool:
@@ -75,7 +122,7 @@ class AcquirerPool:
     Parameters
     ----------
     threads
-        Calls that run at the same time, abandoned ones not counted.
+        Calls that run at the same time; abandoned ones, and those that wait for calls of their own, are not counted.
     max_abandoned
         Calls that may have been given up and still run; with so many, new ones are refused.
 
@@ -98,7 +145,7 @@ class AcquirerPool:
         self._most, self._max_abandoned = self._settings
         self._work = threading.Condition()
         self._waiting: deque[PoolCall] = deque()
-        self._threads = self._idle = 0
+        self._threads = self._idle = self._aside = 0
         self._abandoned = self._abandoned_ever = 0
         self._closed_times = 0
 
@@ -135,11 +182,15 @@ class AcquirerPool:
         PoolFull
             If too many abandoned calls still run, or no thread can be started.
         """
-        call = PoolCall(function, item)
+        call = PoolCall(function, item, self)
         with self._work:
             if self._abandoned and self._abandoned >= self._max_abandoned:
                 raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
-            self._waiting.append(call)
+            if call.is_inside(self):
+                # First, or those before it might all begin, and wait for calls behind them.
+                self._waiting.appendleft(call)
+            else:
+                self._waiting.append(call)
             try:
                 self._staff()
             except RuntimeError as error:
@@ -158,6 +209,8 @@ class AcquirerPool:
                 # Taken out at once: where all threads are busy for long, what was given up would pile up.
                 self._waiting.remove(call)
                 return
+            if call.waits:
+                self._aside -= 1
             call.abandoned = True
             self._abandoned += 1
             self._abandoned_ever += 1
@@ -165,12 +218,37 @@ class AcquirerPool:
             with contextlib.suppress(RuntimeError):
                 self._staff()
 
+    def free_place(self, call: PoolCall) -> bool:
+        """Note that a call waits for another one: its place is free meanwhile; False if it has ended and has no place."""
+        with self._work:
+            if call.done():
+                return False
+            call.waits += 1
+            if call.waits == 1 and not call.abandoned:
+                self._aside += 1
+                # Where the system gives no thread, those that are there will do.
+                with contextlib.suppress(RuntimeError):
+                    self._staff()
+            return True
+
+    def take_place(self, call: PoolCall) -> None:
+        """Note that a call has ended one of its waits."""
+        with self._work:
+            call.waits -= 1
+            if call.waits == 0 and not call.abandoned:
+                self._aside -= 1
+
+    @property
+    def _busy(self) -> int:
+        """Threads that count: those of abandoned calls, and of calls that wait for others, do not."""
+        return self._threads - self._abandoned - self._aside
+
     def _staff(self) -> None:
         """Wake a thread for what waits, or start one; the caller holds the lock."""
         if self._idle:
             self._work.notify()
         # A thread that was woken counts as idle until it has taken its call: so compare the numbers.
-        if len(self._waiting) > self._idle and self._threads - self._abandoned < self._most:
+        if len(self._waiting) > self._idle and self._busy < self._most:
             threading.Thread(target=self._serve, name="emsco-acquirer", daemon=True).start()
             self._threads += 1
 
@@ -194,7 +272,7 @@ class AcquirerPool:
     def _next(self, closed_times: int) -> PoolCall | None:
         """Return the next call, or None for a thread that is one too many, was idle for long, or is from before a `close`."""
         with self._work:
-            while self._threads - self._abandoned <= self._most:
+            while self._busy <= self._most:
                 while self._waiting:
                     call = self._waiting.popleft()
                     if call.set_running_or_notify_cancel():

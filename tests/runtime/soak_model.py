@@ -22,7 +22,7 @@ from typing import Any
 from emsco_runtime import Cascade, Decision
 from tests.runtime.soak_bundles import Version
 from tests.runtime.soak_sources import BREAKING, FREE, FULL, POLICIES, TIMED, Calls
-from tests.runtime.soak_world import SOURCE_OF, Fault, Options, World, answered, failures_due
+from tests.runtime.soak_world import SENDERS, SOURCE_OF, Fault, Options, World, answered, failures_due
 
 BY_LOAD = ("timeout", "breaker_open", "refused")
 
@@ -202,6 +202,10 @@ class Follow:
         source, item = SOURCE_OF[name], self.asked.item
         fault = self.world.fault(source, item, many=self.asked.many)
         due, got = failures_due(source, fault).get(name), self.told.get((name, stage))
+        if got is not None and self._shared(name, got):
+            self.seen["failures of a call for another item"] += 1
+            self.seen[got] += 1
+            return True
         if got in BY_LOAD:
             if (got == "timeout" and source not in TIMED) or (got == "breaker_open" and source not in BREAKING):
                 raise Wrong(f"{name}: its source has no guard for {got}")
@@ -219,6 +223,14 @@ class Follow:
         if got is not None:
             self.seen[got] += 1
         return got is not None
+
+    def _shared(self, name: str, kind: str) -> bool:
+        """Return whether a failure may be that of a call which another item of the same sender made, and this one waited for."""
+        source, item = SOURCE_OF[name], self.asked.item
+        if name not in (FREE, FULL) or self.calls.of(source, item):
+            return False
+        others = range(item % SENDERS, self.world.items, SENDERS)
+        return any(failures_due(source, self.world.fault(source, other, many=False)).get(name) == kind for other in others)
 
     def _answer(self, name: str) -> Any:
         source, item = SOURCE_OF[name], self.asked.item

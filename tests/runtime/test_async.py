@@ -21,6 +21,7 @@ from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import Hanging, our_threads, until
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
@@ -314,9 +315,157 @@ def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
     assert asyncio.run(play()) == []
 
 
-def test_a_coroutine_that_ignores_its_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the deadline it gets a moment to clean up, then the decision is given without it."""
-    monkeypatch.setattr(async_module, "_GRACE_S", 0.05)
+class Cleaning:
+    """An async source that hangs, and when it is cancelled cleans up until it is let go; then it raises, or returns."""
+
+    def __init__(self, ends_with: BaseException | None = None) -> None:
+        self.ends_with = ends_with
+        self.log: list[str] = []
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, item: Any) -> float:
+        """Hang, clean up, end."""
+        self.log.append("starts")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.log.append("cleans up")
+            await self.let_go.wait()
+            self.log.append("ends")
+            if self.ends_with is not None:
+                raise self.ends_with
+        raise AssertionError("it hangs until it is cancelled")
+
+    async def end(self) -> None:
+        """Let it go, and wait until nothing is left of it."""
+        assert self.log == ["starts", "cleans up"]
+        # Held by nobody but us: it must not be collected.
+        gc.collect()
+        self.let_go.set()
+        await reached(lambda: not async_module._leftovers)
+        assert self.log == ["starts", "cleans up", "ends"]
+
+
+@pytest.mark.parametrize(
+    ("way", "ends_with", "errors", "logged"),
+    [
+        ("deadline", None, [], False),
+        ("deadline, guarded", ValueError("x"), [], True),
+        ("time-out", ValueError("x"), ["timeout"], True),
+        ("time-out", asyncio.CancelledError(), ["timeout"], False),
+        ("failure", None, ["exception"], False),
+    ],
+)
+def test_nobody_waits_for_a_source_that_cleans_up(
+    way: str,
+    ends_with: BaseException | None,
+    errors: list[str],
+    logged: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """At its deadline, at a time-out, or when another source has failed: the decision is there, the clean-up goes on behind it.
+
+    What it raises then is logged, and asyncio has nothing to complain of (the loop's handler is checked).
+    """
+    # Who waits for it waits for ever.
+    monkeypatch.setattr(async_module, "_GRACE_S", LONG)
+    caplog.set_level("DEBUG", logger=async_module.__name__)
+
+    async def main() -> Any:
+        source = Cleaning(ends_with)
+
+        async def other(item: Any) -> float:
+            await reached(lambda: source.log)
+            if way == "failure":
+                raise OSError("down")
+            return 0.1
+
+        acquirers = Acquirers()
+        breaker = CircuitBreaker() if way == "deadline, guarded" else None
+        acquirers.feature("a", timeout_s=SOON if way == "time-out" else None, breaker=breaker)(source)
+        acquirers.feature("b")(other)
+        cascade = Cascade(make_bundle([["a", "b"]], threshold=1.0), acquirers, on_failure="reject")
+        decision = await cascade.decide_async(None, deadline_s=WITHIN if "deadline" in way else None)
+        await source.end()
+        return decision
+
+    decision = run(main())
+    assert decision.reason == ("deadline" if "deadline" in way else "acquisition_failed")
+    assert [failure.kind for failure in decision.errors] == errors
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == ([ends_with] if logged else [])
+
+
+@pytest.mark.parametrize("way", ["deadline", "cancelled"])
+def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe of a half-open breaker is given up by its caller: the next call may probe, although it still cleans up."""
+    monkeypatch.setattr(async_module, "_GRACE_S", SOON)
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
+    fail(breaker)
+    clock.now = 10.0
+
+    async def main() -> None:
+        source = Cleaning()
+        acquirers = Acquirers()
+        acquirers.feature("a", breaker=breaker)(source)
+        cascade = Cascade(make_bundle([["a"]]), acquirers)
+        task = asyncio.create_task(cascade.decide_async(None, deadline_s=WITHIN if way == "deadline" else None))
+        await reached(lambda: source.log)
+        if way == "cancelled":
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert task.cancelled() is (way == "cancelled")
+        probe = breaker.enter()
+        assert probe is not None
+        breaker.left(probe)
+        await source.end()
+
+    run(main())
+    assert breaker.state == "half-open"
+
+
+def test_a_decision_that_is_cancelled_gives_its_sources_a_moment() -> None:
+    """Whoever cancels finds them ended, if they clean up within a second; that is what tasks do for each other."""
+
+    async def main() -> None:
+        source = Cleaning()
+        acquirers = Acquirers()
+        acquirers.feature("a", breaker=CircuitBreaker())(source)
+        acquirers.feature("b")(source)
+        cascade = Cascade(make_bundle([["a"]]), acquirers)
+        task = asyncio.create_task(cascade.decide_async(None))
+        await reached(lambda: source.log)
+        task.cancel()
+        await reached(lambda: len(source.log) == 2)
+        source.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert source.log == ["starts", "cleans up", "ends"]
+
+    run(main())
+
+
+def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
+    """Tasks belong to the loops of their process."""
+
+    async def main() -> None:
+        leftovers = async_module._Leftovers()
+        task = asyncio.create_task(asyncio.sleep(600))
+        await asyncio.sleep(0)
+        leftovers.cancel(task)
+        assert len(leftovers) == 1
+        leftovers.begin_anew()
+        assert len(leftovers) == 0
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_ignores_its_cancellation_is_left_behind() -> None:
+    """At the deadline it is asked to stop, and the decision is given without it."""
     let_go: list[asyncio.Event] = []
     acquirers = Acquirers()
 

@@ -45,7 +45,8 @@ class BreakerMachine(RuleBasedStateMachine):
         self.row = 0
         self.opened: float | None = None
         self.phase = 0
-        self.probe: int | None = None
+        self.probes = 0
+        self.probed = 0.0
         self.under_way: list[tuple[int, Any]] = []
 
     @property
@@ -55,17 +56,18 @@ class BreakerMachine(RuleBasedStateMachine):
 
     def change(self, opened: float | None) -> None:
         """Begin another phase."""
-        self.phase, self.opened, self.probe, self.row = self.phase + 1, opened, None, 0
+        self.phase, self.opened, self.probes, self.row = self.phase + 1, opened, 0, 0
 
     @rule()
     def call(self) -> None:
-        """Call: closed, it goes through; open, it does not; half-open, one does, and no second one meanwhile."""
-        allowed = self.opened is None or (self.due and self.probe is None)
+        """Call: closed, it goes through; open, it does not; half-open, one does, and a second one only after another pause."""
+        lost = self.clock.now - self.probed >= 10.0
+        allowed = self.opened is None or (self.due and (not self.probes or lost))
         entered = self.breaker.enter()
         assert (entered is not None) is allowed
         if self.opened is not None and allowed:
-            self.phase += 1
-            self.probe = self.phase
+            self.probes += 1
+            self.probed = self.clock.now
         if allowed:
             self.under_way.append((self.phase, entered))
 
@@ -82,7 +84,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker.succeeded(entered)
         if counts:
             self.row = 0
-            if self.probe is not None:
+            if self.opened is not None:
                 self.change(None)
 
     @precondition(lambda self: self.under_way)
@@ -93,7 +95,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker.failed(entered)
         if counts:
             self.row += 1
-            if self.probe is not None or self.row >= 3:
+            if self.opened is not None or self.row >= 3:
                 self.change(self.clock.now)
 
     @precondition(lambda self: self.under_way)
@@ -102,8 +104,8 @@ class BreakerMachine(RuleBasedStateMachine):
         """Give up a call: that tells nothing, and after a probe the next one may probe."""
         counts, entered = self.end(data)
         self.breaker.left(entered)
-        if counts and self.probe is not None:
-            self.change(self.opened)
+        if counts and self.opened is not None:
+            self.probes -= 1
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 9.0, 10.0, 30.0]))
     def wait(self, seconds: float) -> None:
@@ -143,6 +145,28 @@ def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, pro
     if probe is not None:
         breaker.succeeded(probe)
         assert breaker.state == "closed"
+
+
+@pytest.mark.parametrize("late", ["succeeded", "failed", "left", None])
+def test_a_probe_that_is_lost_lets_another_one_through(late: str | None) -> None:
+    """It never ends, since its thread was killed or hangs: after another pause the next call is a probe; a late end counts."""
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
+    fail(breaker)
+    clock.now = 10.0
+    lost = breaker.enter()
+    clock.now = 19.9
+    assert breaker.enter() is None
+    clock.now = 20.0
+    probe = breaker.enter()
+    assert lost is not None
+    assert probe is not None
+    assert breaker.enter() is None
+    if late is not None:
+        getattr(breaker, late)(lost)
+    assert breaker.state == {"succeeded": "closed", "failed": "open"}.get(str(late), "half-open")
+    breaker.succeeded(probe)
+    assert breaker.state == ("open" if late == "failed" else "closed")
 
 
 def test_one_success_does_not_hide_the_failures_of_its_neighbours() -> None:
@@ -231,6 +255,21 @@ def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
         assert decide(cascade, way, {**UNCLEAR, "links": None}).errors[0].kind == "missing"
     assert len(acquirers.calls) == 3
     assert breaker.state == "closed"
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("names", [("links",), ("links", "reputation")])
+@pytest.mark.parametrize("result", [[0.1, 0.2, 0.3], 3.0, {"links": [0.1, 0.2, 0.3]}], ids=["length", "number", "column"])
+def test_a_batch_answer_that_does_not_fit_is_a_failure_of_its_source(way: str, names: tuple[str, ...], result: Any) -> None:
+    """Another length than that of the items, or no sequence: the breaker counts it, with one item and with many alike."""
+    breaker = CircuitBreaker(failures=2)
+    acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names), on_failure="reject")
+    acquirers.batch(*names, on_failure="reject", breaker=breaker)(lambda items: result)
+    cascade = Cascade(sample_bundle(), acquirers)
+    kinds = [decide(cascade, way, UNCLEAR).errors[0].kind for _ in range(3)]
+    assert kinds[0] == kinds[1] != "breaker_open"
+    assert kinds[2] == "breaker_open"
+    assert breaker.state == "open"
 
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])

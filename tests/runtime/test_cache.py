@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from emsco_runtime import Acquirers, BindError, Cascade, InputError
 from emsco_runtime.cache import AcquirerCache, Charge
 from emsco_runtime.manifest import Feature
+from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, decide
 
@@ -242,6 +243,30 @@ def test_many_items_share_what_the_first_of_them_acquired() -> None:
         rows = [UNCLEAR, {**UNCLEAR, "sender": "b"}, UNCLEAR]
         assert [decision.cost for decision in run(cascade, rows)] == [28.0, 28.0, 3.0]
         assert len(acquirers.calls) == 2
+
+
+@pytest.mark.parametrize("way", ["many, pool", "many, async", "many, async pool"])
+def test_many_items_side_by_side_share_one_call(way: str) -> None:
+    """Fifty items of one sender in threads, or in tasks: one call and one bill, as without either; `test_flight` has the rest."""
+    calls: list[Any] = []
+
+    def plain(item: Any) -> float:
+        calls.append(item)
+        return 0.1
+
+    async def awaited(item: Any) -> float:
+        calls.append(item)
+        await asyncio.sleep(0)
+        return 0.1
+
+    acquirers = RecordingAcquirers("size", "links")
+    cache = AcquirerCache(key=sender, ttl_s=60.0)
+    acquirers.feature("reputation", cache=cache)(awaited if way == "many, async" else plain)
+    cascade = Cascade(sample_bundle(), acquirers, pool=AcquirerPool(4) if "pool" in way else None)
+    rows = [UNCLEAR] * 50
+    decisions = cascade.decide_many(rows) if way == "many, pool" else asyncio.run(cascade.decide_many_async(rows))
+    assert len(calls) == 1
+    assert sorted(decision.cost for decision in decisions) == [3.0] * 49 + [28.0]
 
 
 def test_a_cached_value_beside_a_known_one() -> None:

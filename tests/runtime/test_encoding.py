@@ -134,6 +134,29 @@ def test_values_that_fail(feature: Feature, value: object, kind: str, said: str)
     assert said in caught.value.message
 
 
+class BrokenNumber(int):
+    """A number that raises when it is compared or converted."""
+
+    def __eq__(self, other: object) -> bool:
+        """Raise."""
+        raise OSError("connection lost")
+
+    def __int__(self) -> int:
+        """Raise."""
+        raise OSError("connection lost")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("feature", [FLAG, COLOUR, LENIENT])
+def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None:
+    """Whatever it raises when it is looked at is a fault of the value, as for numeric features: it does not escape."""
+    with pytest.raises(ValueFault) as caught:
+        encoder(feature)(BrokenNumber(3))
+    assert caught.value.kind == "wrong_type"
+    assert "expected, got 3 (BrokenNumber); convert it first" in caught.value.message
+
+
 def test_a_long_value_is_shortened_in_the_message() -> None:
     """A megabyte of text does not become a megabyte of error message."""
     with pytest.raises(ValueFault) as caught:

@@ -17,7 +17,7 @@ import pytest
 
 from emsco_runtime import Acquirers, Cascade, InputError
 from emsco_runtime import pool as pool_module
-from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, place_free
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
 from tests.runtime.waiting import Hanging, our_threads, until
 
@@ -363,6 +363,147 @@ def test_one_pool_may_serve_several_cascades() -> None:
     cascades = [Cascade(make_bundle([["a", "b"]], seed=seed), acquirers, pool=pool) for seed in (1, 2)]
     assert [cascade.decide({"a": 1.0, "b": 1.0}).trace[0].acquired for cascade in cascades] == [("a", "b")] * 2
     assert pool.counts.threads <= 1
+
+
+def nested(pool: AcquirerPool, way: str, **options: Any) -> tuple[Cascade, list[str]]:
+    """Return a cascade whose acquirer decides with another one that uses the same pool; and the names of the calls made."""
+    called: list[str] = []
+
+    def leaf(name: str) -> Any:
+        return lambda item: (called.append(name), 0.1)[1]
+
+    inner_acquirers = Acquirers()
+    for name in "bc":
+        inner_acquirers.feature(name, **options)(leaf(name))
+    inner = Cascade(make_bundle([["b", "c"]], threshold=1.0), inner_acquirers, pool=pool)
+
+    def outer(item: Any) -> float:
+        called.append("a")
+        if way == "async":
+            return float(asyncio.run(inner.decide_async(item)).stages)
+        if way == "many":
+            return float(inner.decide_many([item, item])[0].stages)
+        return float(inner.decide(item, deadline_s=600.0 if way == "deadline" else None).stages)
+
+    acquirers = Acquirers()
+    acquirers.feature("a", **options)(outer)
+    return Cascade(make_bundle([["a"]], threshold=1.0), acquirers, pool=pool), called
+
+
+@pytest.mark.parametrize("way", ["decide", "deadline", "many", "async"])
+@pytest.mark.parametrize("timeout_s", [None, 600.0])
+def test_a_call_may_decide_with_the_same_pool(way: str, timeout_s: float | None) -> None:
+    """A pool of one thread, and a cascade inside an acquirer of another: the outer call gives up its place while it waits."""
+    pool = AcquirerPool(1)
+    cascade, called = nested(pool, way, timeout_s=timeout_s)
+    decisions: list[Any] = []
+    # In a thread of its own: without that, a hang would hang the tests.
+    thread = threading.Thread(target=lambda: decisions.append(cascade.decide(1)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert [decision.errors for decision in decisions] == [()]
+    assert sorted(called) == ["a", "b", "b", "c", "c"] if way == "many" else sorted(called) == ["a", "b", "c"]
+    until(lambda: pool._aside == 0, "no call is counted as waiting")
+
+
+def test_many_nested_decisions_do_not_fill_the_machine_with_threads() -> None:
+    """Forty outer calls in a pool of two: the inner calls go first, so that there are a few threads, not forty."""
+    pool = AcquirerPool(2)
+    cascade, called = nested(pool, "decide")
+    most: list[int] = []
+    watched = pool._serve
+
+    def serve() -> None:
+        most.append(pool.counts.threads)
+        watched()
+
+    pool._serve = serve  # type: ignore[method-assign]
+    decisions: list[Any] = []
+    thread = threading.Thread(target=lambda: decisions.extend(cascade.decide_many(range(40))), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert [decision.errors for decision in decisions] == [()] * 40
+    assert len(called) == 120
+    assert max(most) <= 8
+
+
+def test_a_call_that_was_abandoned_while_it_waited_is_not_counted_twice() -> None:
+    """Given up during its nested wait: counted as abandoned, then forgotten; the pool's limits stay what they were."""
+    pool, source = AcquirerPool(1), Hanging()
+
+    def outer(item: Any) -> Any:
+        with place_free():
+            return source(item)
+
+    call = pool.submit(outer, None)
+    until(lambda: pool._aside == 1, "it waits")
+    pool.abandon(call)
+    assert (pool._aside, pool.counts.abandoned) == (0, 1)
+    source.let_go.set()
+    until(lambda: pool.counts.abandoned == 0, "it ends")
+    assert (pool._aside, pool._busy <= 1) == (0, True)
+
+
+def test_a_place_is_freed_once_however_many_waits_there_are() -> None:
+    """Several tasks of one call wait at the same time: one place is free, until the last of them has ended."""
+    pool = AcquirerPool(1)
+    seen: list[int] = []
+
+    def outer(item: Any) -> None:
+        with place_free():
+            with place_free():
+                seen.append(pool._aside)
+            seen.append(pool._aside)
+        seen.append(pool._aside)
+
+    pool.submit(outer, None).result(60)
+    assert seen == [1, 1, 0]
+    with place_free():
+        assert pool._aside == 0
+
+
+def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
+    """Work that outlives its call (a task, a thread with its context) is not inside it any more, and does not go first."""
+    pool = AcquirerPool(1)
+    contexts: list[contextvars.Context] = []
+    pool.submit(lambda item: contexts.append(contextvars.copy_context()), None).result(60)
+    late = contexts[0].run(pool.submit, len, "abc")
+    assert not late.is_inside(pool)
+    assert late.result(60) == 3
+
+    def waits() -> int:
+        with place_free():
+            return pool._aside
+
+    assert contexts[0].run(lambda: contexts[0].copy().run(waits)) == 0
+    other = AcquirerPool(1)
+    inside: list[tuple[bool, bool]] = []
+
+    def outer(item: Any) -> None:
+        call = other.submit(lambda item: inside.append((call.is_inside(pool), call.is_inside(other))), None)
+        call.result(60)
+
+    pool.submit(outer, None).result(60)
+    assert inside == [(True, False)]
+
+
+def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system gives no thread while a call waits: what is in the queue is served when that call has ended."""
+    pool = AcquirerPool(1)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    waiting: list[PoolCall] = []
+
+    def outer(item: Any) -> None:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        waiting.append(pool.submit(len, "abc"))
+        with place_free():
+            pass
+
+    pool.submit(outer, None).result(60)
+    assert waiting[0].result(60) == 3
 
 
 def test_a_cascade_for_another_bundle_shares_the_threads() -> None:

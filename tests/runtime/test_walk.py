@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
 from emsco_runtime._rule import accept
 from emsco_runtime._scorer import Scorer
+from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import Failure
 from emsco_runtime.manifest import Feature, Stage
+from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.publish import seal
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
+from tests.runtime.test_breaker import decide
 
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
@@ -432,6 +435,164 @@ def test_an_acquirer_of_several_that_breaks_its_promise(result: Any, kind: str, 
     assert decision.reason == "acquisition_failed"
     assert decision.errors[-1].kind == kind
     assert said in decision.errors[-1].message
+
+
+class Broken(dict[str, float]):
+    """A mapping that cannot be read at one place: at a key, or where it is asked for its keys."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(links=0.1, reputation=0.1)
+        self.place = place
+
+    def keys(self) -> Any:
+        """Return the keys, or raise."""
+        if self.place == "keys":
+            raise OSError("connection lost")
+        return super().keys()
+
+    def __getitem__(self, name: str) -> float:
+        """Return a value, or raise."""
+        if self.place == name:
+            raise OSError("connection lost")
+        return super().__getitem__(name)
+
+
+class BrokenList(list[float]):
+    """A sequence that cannot be read to its end."""
+
+    def __iter__(self) -> Any:
+        """Give one value, then raise."""
+        yield 0.1
+        raise OSError("connection lost")
+
+
+WAYS = ["decide", "many", "async", "many_async"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("pooled", [False, True], ids=["here", "pool"])
+@pytest.mark.parametrize("cached", [False, True], ids=["no cache", "cache"])
+@pytest.mark.parametrize(
+    ("result", "feature", "stage"),
+    [
+        (Broken("links"), "links", 2),
+        (Broken("reputation"), "reputation", 3),
+        (Broken("keys"), "links", 2),
+        (BrokenList([0.1, 0.1]), "links", 2),
+    ],
+    ids=["first key", "second key", "keys", "sequence"],
+)
+def test_a_result_that_raises_when_it_is_read_is_a_failure(
+    way: str, pooled: bool, cached: bool, result: Any, feature: str, stage: int
+) -> None:
+    """The exception is a failure of the feature that was read, by its policy, in every way of deciding; nothing is cached."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    acquirers = RecordingAcquirers("size")
+    acquirers.features("links", "reputation", cache=cache if cached else None)(lambda item: result)
+    pool = AcquirerPool(2) if pooled else None
+    decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject", pool=pool), way, UNCLEAR)
+    assert (decision.reason, decision.stages) == ("acquisition_failed", stage - 1)
+    assert decision.errors[0][:3] == (feature, stage, "exception")
+    assert decision.errors[0].message.endswith("raised OSError: connection lost")
+    assert cache.counts.size == 0
+    with pytest.raises(AcquisitionError) as caught:
+        decide(Cascade(sample_bundle(), acquirers, pool=pool), way, UNCLEAR)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("names", "result"),
+    [(("links",), BrokenList([0.1])), (("links", "reputation"), Broken("links")), (("links", "reputation"), Broken("keys"))],
+    ids=["sequence", "column", "keys"],
+)
+def test_a_batch_result_that_raises_when_it_is_read_is_a_failure(way: str, names: tuple[str, ...], result: Any) -> None:
+    """Batch acquirers alike: by the policy, with one item and with many."""
+    acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names))
+    acquirers.batch(*names)(lambda items: result)
+    decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
+    assert decision.errors[0][:3] == ("links", 2, "exception")
+
+
+class BrokenFloat(float):
+    """A number that cannot be compared."""
+
+    def __gt__(self, other: object) -> bool:
+        """Raise."""
+        raise OSError("connection lost")
+
+    __lt__ = __gt__
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_value_that_raises_when_it_is_looked_at_is_a_failure(way: str, cached: bool) -> None:
+    """A number of a class of the user's that raises: a failure of its feature, by the policy; it is not cached either."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    acquirers = RecordingAcquirers("size", "reputation")
+    acquirers.feature("links", cache=cache if cached else None)(lambda item: BrokenFloat(0.1))
+    decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
+    assert decision.errors == (Failure("links", 2, "exception", "reading its value raised OSError: connection lost"),)
+    assert cache.counts.size == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_coroutine_from_a_plain_batch_function_is_refused(way: str) -> None:
+    """It is told how to be written, and the coroutine is closed: nothing complains that it was never awaited."""
+
+    async def late(items: Any) -> Any:
+        return [0.1]
+
+    acquirers = RecordingAcquirers("size", "reputation")
+    acquirers.batch("links")(lambda items: late(items))  # noqa: PLW0108 - the point of the test
+    decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
+    assert decision.errors[0].kind == "wrong_type"
+    assert "returned a coroutine" in decision.errors[0].message
+
+
+class CountingName(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared: ClassVar[list[int]] = [0]
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Compare, and count."""
+        self.compared[0] += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_reading_a_mapping_takes_a_few_look_ups_per_feature(batch: bool) -> None:
+    """Four times the features: about four times the comparisons of names, not sixteen times."""
+    counted = []
+    for count in (50, 200):
+        names = [f"f{number}" for number in range(count)]
+        values = {CountingName(name): [0.1] if batch else 0.1 for name in names}
+        acquirers = Acquirers()
+        (acquirers.batch if batch else acquirers.features)(*names)(lambda item, values=values: Row(values))
+        cascade = Cascade(make_bundle([names], threshold=1.0), acquirers)
+        CountingName.compared[0] = 0
+        assert cascade.decide(None).errors == ()
+        counted.append(CountingName.compared[0])
+    assert counted[0] >= 50
+    assert counted[1] <= 5 * counted[0]
+
+
+def test_thousands_of_features_are_sorted_into_the_trace() -> None:
+    """Known, cached, acquired and defaulted features of one wide stage: each in its own place, in the order of the manifest."""
+    names = [f"f{number}" for number in range(400)]
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    acquirers = Acquirers()
+    acquirers.features(*names[:200], cache=cache)(lambda item: [0.1] * 200)
+    acquirers.features(*names[200:])(lambda item: dict.fromkeys(names[200:300], 0.1))
+    cascade = Cascade(make_bundle([names], threshold=1.0), acquirers, on_failure="default")
+    cascade.decide("x")
+    record = cascade.decide("x", known=dict.fromkeys(names[:50], 0.2)).trace[0]
+    assert (record.known, record.cached) == (tuple(names[:50]), tuple(names[50:200]))
+    assert (record.acquired, record.defaulted) == (tuple(names[200:300]), tuple(names[300:]))
+    assert record.cost == 200.0
 
 
 def test_a_missing_key_fails_only_where_it_is_needed() -> None:
