@@ -15,6 +15,7 @@ from emsco_train.report.reliability import reliability_frame
 from emsco_train.report.run_facts import head_facts, notices, run_details
 from emsco_train.report.scatter import legend, scatter
 from emsco_train.report.wording import counted
+from emsco_train.runs.folder import PAGE_MARK
 
 __all__ = ["report_page"]
 
@@ -46,6 +47,7 @@ def report_page(content: Content) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+{PAGE_MARK}
 <title>{name}: emsco report</title>
 <style>{style}</style>
 </head>

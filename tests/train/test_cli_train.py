@@ -403,7 +403,7 @@ def test_places_that_are_not_written_to(mixed: Mixed, plain: Path, tmp_path: Pat
         (plain, "already holds a run: choose another folder, or say --force to replace it"),
         (tmp_path / "file", "is a file: name a folder for the run"),
         (tmp_path / "file" / "run", "cannot be written: Not a directory. Check the path and its permissions"),
-        (tmp_path / "full", "holds files that are no run's (letter): choose an empty or a new folder"),
+        (tmp_path / "full", "holds files that are not an emsco run's (letter): choose an empty or a new folder"),
     ):
         assert told in refused(1, "emsco-train", *mixed.options(), "--out", out)
     assert (plain / "run.json").read_bytes() == before

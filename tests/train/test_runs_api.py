@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_runtime import Cascade
+from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search
 from emsco_train.cli._tables import floors
 from emsco_train.cli._warnings import warnings_as_lines
@@ -40,6 +40,11 @@ def test_train_and_export(tmp_path: Path) -> None:
         export_run(tmp_path / "run", tmp_path / "bundle")
     with pytest.raises(SelectionError):
         export_run(tmp_path / "run", tmp_path / "other", min_accuracy=1.0, min_coverage=1.0)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").write_text("mine")
+    # Before anything is chosen: a choice looks at the certify rows, which prove less each time.
+    with pytest.raises(BundleError, match="the folder is not empty and holds no bundle"):
+        export_run(tmp_path / "run", tmp_path / "full", min_accuracy=1.0, min_coverage=1.0, force=True)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
