@@ -85,7 +85,7 @@ def _add_search(group: Any) -> None:
         default="auto",
         help="genetic, exact, or exact where that is affordable (the default)",
     )
-    group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, at most 10)")
+    group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
     group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
     group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")

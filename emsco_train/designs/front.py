@@ -102,7 +102,7 @@ class Front(Sequence[Design]):
         Parameters
         ----------
         min_accuracy, min_coverage
-            Floors, from 0 to 1.
+            Floors, from 0 to 1; 0 is no floor.
         max_cost
             Cap on the mean cost per item, in the user's unit.
         by

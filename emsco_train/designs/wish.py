@@ -22,7 +22,7 @@ class Wish:
     Parameters
     ----------
     min_accuracy, min_coverage, max_cost, by
-        As in `Front.select`; None: no such wish.
+        As in `Front.select`; None: no such wish. A floor of 0 is none, and is kept as None.
     """
 
     min_accuracy: float | None = None
@@ -44,6 +44,10 @@ class Wish:
             faults.append(f"by is {self.by!r}: one of {', '.join(get_args(By))} is due")
         if faults:
             raise DesignError("select: " + "; ".join(faults))
+        for name, floor in floors.items():
+            if floor == 0:
+                # Every design has it: it must not decide what the best design is, as a floor does.
+                object.__setattr__(self, name, None)
 
     @property
     def decider(self) -> By:

@@ -48,7 +48,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     threshold
         Confidence needed to accept: one number above 0 and up to 1, or a mapping label -> number.
     max_stages
-        Most stages of a design; None for half the features, at most 10.
+        Most stages of a design; None for half the features, at least 2 and at most 10.
     features
         `FeatureOptions` by feature name, where the rows do not tell all.
     search

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from emsco_train.designs.design import Design, write_stages
 from emsco_train.designs.front import Front
+from emsco_train.designs.wish import Wish
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
 
 NAMES = ("a", "b", "c")
@@ -328,3 +329,11 @@ def test_text() -> None:
     assert repr(FRONT) == f"<Front: 3 designs, fittest {CHEAP.id}, costs in EUR>"
     many = Front([design((0, 0, 1), step / 50, 0.5, 1) for step in range(25)], full_cost=1)
     assert str(many).endswith("\n... and 5 more")
+
+
+def test_a_floor_of_zero_chooses_as_no_floor() -> None:
+    """Alone, it leaves the fittest; beside another wish, it changes nothing."""
+    assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
+    assert FRONT.select(min_accuracy=0.96, min_coverage=0) == FRONT.select(min_accuracy=0.96)
+    assert FRONT.select(max_cost=5, min_coverage=0) == FRONT.select(max_cost=5)
+    assert Wish(min_coverage=0) == Wish()

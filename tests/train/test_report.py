@@ -673,11 +673,11 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
 
 def test_the_script_reads_wishes_and_writes_commands() -> None:
     """Percent become the shares that the command takes, to the digit; what is no number is no wish; floors become options."""
-    typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3"]
+    typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3", "0"]
     program = (
         "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
     )
-    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333]
+    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
     program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
     data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
     assert in_node(program, data) == [
