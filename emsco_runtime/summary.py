@@ -10,7 +10,7 @@ import numpy as np
 
 from emsco_runtime.manifest import CostSummary
 
-__all__ = ["percent", "percent_at_least", "percent_at_most", "summarise_costs"]
+__all__ = ["counted", "percent", "percent_at_least", "percent_at_most", "summarise_costs"]
 
 _DIGITS = 3
 
@@ -30,6 +30,24 @@ def summarise_costs(costs: Sequence[float]) -> CostSummary:
     mean = min(max(math.fsum(costs) / len(costs), low), high)
     p50, p95 = np.quantile(costs, [0.5, 0.95], method="inverted_cdf").tolist()
     return CostSummary(mean=mean, p50=p50, p95=p95, max=high)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one.
+
+    Parameters
+    ----------
+    count
+        How many.
+    noun
+        In the singular; its last word gets the s.
+
+    Examples
+    --------
+    >>> counted(1, "design"), counted(2000, "feature set"), counted(0, "row")
+    ('1 design', '2,000 feature sets', '0 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def percent(part: int, whole: int) -> str:

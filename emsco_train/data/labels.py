@@ -28,7 +28,7 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     Parameters
     ----------
     values
-        One label per row: a list, an array or a frame's column.
+        One label per row: a list, an array, or a column of a frame or of an Arrow table.
     rows
         How many are due.
     where
@@ -70,6 +70,9 @@ def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
 
 
 def _one_dimensional(values: Any, where: str) -> Array:
+    if hasattr(values, "to_pylist"):
+        # A column of an Arrow table, whose elements would be scalars of its own.
+        values = values.to_pylist()
     # Objects, so that numpy does not turn [1, "a"] into text; arrays and frame columns keep their type.
     array: Array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(list(values), dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:

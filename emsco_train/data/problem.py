@@ -17,7 +17,7 @@ from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
 from emsco_train.costs.model import CostModel, Costs
-from emsco_train.data.cautions import caution_class_weight, caution_thresholds
+from emsco_train.data.cautions import caution_class_weight, caution_outliers, caution_thresholds
 from emsco_train.data.digest import data_digest, whole_digest
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
@@ -267,6 +267,7 @@ def _problem(
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
     caution_thresholds(thresholds, labels)
     caution_class_weight(target, labels, class_weight)
+    caution_outliers(encoder.blocks, splits["train"].codes)
     return Problem(
         names=names,
         features=features,

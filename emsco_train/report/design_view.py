@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.report.cascade import cascade
 from emsco_train.report.content import Content, DesignContent, StageContent
 from emsco_train.report.markup import escaped
 from emsco_train.report.reliability import reliability_diagram
-from emsco_train.report.wording import CostWords, accuracy_words, counted, coverage_words, threshold_words
+from emsco_train.report.wording import CostWords, accuracy_words, coverage_words, threshold_words
 from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["DesignView", "design_view"]

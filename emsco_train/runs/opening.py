@@ -14,7 +14,7 @@ from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
 from emsco_train.designs.front import Front
-from emsco_train.errors import ConfidenceWarning, DataError, ThresholdWarning
+from emsco_train.errors import ConfidenceWarning, DataError, OutlierWarning, ThresholdWarning
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
@@ -81,6 +81,7 @@ def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
         # Training has told these already.
         warnings.simplefilter("ignore", ThresholdWarning)
         warnings.simplefilter("ignore", ConfidenceWarning)
+        warnings.simplefilter("ignore", OutlierWarning)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
             source.table.select([column.name for column in run.columns]),
