@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_runtime.summary import counted
 from emsco_train.data.encoder import Block
+from emsco_train.data.provenance import versions
 from emsco_train.data.thresholds import warn_low_thresholds
-from emsco_train.errors import ConfidenceWarning, OutlierWarning
+from emsco_train.errors import ConfidenceWarning, OutlierWarning, VersionWarning
 from emsco_train.stage_model import ClassWeight, row_weights
 
-__all__ = ["caution_class_weight", "caution_outliers", "caution_thresholds"]
+__all__ = ["caution_class_weight", "caution_outliers", "caution_thresholds", "caution_versions"]
 
 # Weights this much apart are told: the odd row of a nearly balanced table is not worth a warning.
 _UNEQUAL = 1.05
@@ -81,6 +82,25 @@ def caution_outliers(blocks: Sequence[Block], codes: Floats) -> None:
         text = f"column {block.name!r} holds {counted(int(far.sum()), 'value')} so far out (up to {largest:g}) that the others"
         advice = "correct them, make them gaps (None or NaN), or transform the column, such as by its logarithm"
         warnings.warn(f"{text} cannot be told apart: {advice}", OutlierWarning, stacklevel=_level_outside())
+
+
+def caution_versions(then: Mapping[str, str], where: str) -> None:
+    """Warn when what was begun with some versions of the libraries goes on with others.
+
+    Parameters
+    ----------
+    then
+        Versions by name, as `versions` gave them; names that it does not hold are not compared.
+    where
+        What was begun with them, for the message.
+    """
+    # Another Python computes the same; it is what it runs that may not.
+    now = {name: version for name, version in versions().items() if name != "python"}
+    changed = [f"{name} {then[name]}, now {now[name]}" for name in now if name in then and then[name] != now[name]]
+    if changed:
+        text = f"{where} was begun with other versions ({'; '.join(changed)}), so results may differ in their last bits from"
+        advice = "install the same versions, or start over"
+        warnings.warn(f"{text} those of a run without a break: {advice}", VersionWarning, stacklevel=_level_outside())
 
 
 def _level_outside() -> int:
