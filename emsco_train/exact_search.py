@@ -107,7 +107,7 @@ def search_exactly(
     if jobs == 0:
         rows = len(bench.problem.validation)
         told = f"{rows:,} validation rows would take {work.bytes / 2**20:,.0f} MiB, {_MOST_BYTES / 2**20:,.0f} MiB are allowed"
-        remedy = f"Search on a sample of fewer than {MOST_ROWS:,} rows (max_search_rows), or use search='evolve'"
+        remedy = f"Search on a sample of fewer than {MOST_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {told}. {remedy}")
     if work.seconds_estimate > bounds.seconds:
         told = f"{work.designs:,} designs would take about {work.seconds_estimate:,.3g} s, {bounds.seconds:,.3g} s are allowed"

@@ -49,7 +49,7 @@ class DesignWish:
     def __post_init__(self) -> None:
         """Refuse an id together with other wishes, and a promise that no rows could ever show."""
         if self.design is not None and (self.wish != Wish() or self.max_error is not None):
-            raise DesignError("--design names the design: leave out floors, caps and --max-error")
+            raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
         check_confidence(self.confidence)
         if self.max_error is not None:
             check_max_error(self.max_error)
@@ -127,7 +127,7 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
     rows = problem.certify
     if rows is None:
         told = "there are no certify rows, which a promise needs"
-        raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
+        raise DesignError(f"{told}: train with a share of certify rows, or with ready ones")
     fitter = cascade_fitter(problem)
     candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows, fitter)) for design in front]
     certified = choose_certified(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    return run_command("emsco-export", lambda: _export(parser, options))
+    def work() -> None:
+        with Options(options).errors():
+            _export(parser, options)
+
+    return run_command("emsco-export", work)
 
 
 def _parser() -> OneLineParser:
@@ -65,7 +70,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     wanted = _wanted(parser, options)
     moved: dict[str | None, str | None] = {None: options.data}
     moved.update({split: getattr(options, split) for split in _SPLITS})
-    with warnings_as_lines("emsco-export"):
+    with warnings_as_lines("emsco-export", Options(options)):
         opened = open_run(options.run, {split: path for split, path in moved.items() if path is not None})
         made = export_opened(opened, options.out, wanted, name=options.name, version=options.bundle_version, force=options.force)
     print("\n".join(_lines(made, options.out)))
@@ -81,7 +86,7 @@ def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
         return DesignWish(wish, options.design, options.max_error, options.confidence)
     except DesignError as error:
         # No run could satisfy these: wrong use.
-        parser.error(str(error))
+        parser.error(Options(options).text(str(error)))
 
 
 def _lines(made: RunExport, out: str) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{options.acquirers!r}: MODULE:NAME of the acquirers is due, such as mail.features:acquirers")
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    return run_command("emsco-profile", lambda: _profile(options, groups))
+    def work() -> None:
+        with Options(options).errors():
+            _profile(options, groups)
+
+    return run_command("emsco-profile", work)
 
 
 def _parser() -> OneLineParser:
@@ -108,7 +113,7 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
         raise DesignError(f"{out} is there already: choose another name, or say --force to replace it")
     if not out.absolute().parent.is_dir():
         raise DesignError(f"{out}: there is no folder {out.parent}: make it first")
-    with warnings_as_lines("emsco-profile"), CountBar("items") as bar:
+    with warnings_as_lines("emsco-profile", Options(options)), CountBar("items") as bar:
         acquirers = _registry(options.acquirers)
         make = load_target(options.make) if options.make else copy.deepcopy
         items = load_items(options.items)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     ended: list[Trained] = []
-    status = run_command("emsco-train", lambda: ended.append(_train(parser, options)))
+
+    def work() -> None:
+        with Options(options).errors():
+            ended.append(_train(parser, options))
+
+    status = run_command("emsco-train", work)
     return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
 
 
@@ -148,8 +154,8 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
         request = _request(options)
     except DesignError as error:
         # No data could make these options right: wrong use.
-        parser.error(str(error))
-    with warnings_as_lines("emsco-train"):
+        parser.error(Options(options).text(str(error)))
+    with warnings_as_lines("emsco-train", Options(options)):
         prepared = prepare(request)
         print("\n".join(data_lines(prepared)), flush=True)
         print(f"\n{columns_table(prepared)}\n", flush=True)

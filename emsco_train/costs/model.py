@@ -73,7 +73,7 @@ class CostModel:
         """Check every number and every group; list all faults in one error."""
         faults = [*_number_faults(self), *_group_faults(self)] or _sum_faults(self)
         if not faults and not any(self.features.values()) and not any(group.cost for group in self.groups):
-            faults = ["all costs are 0: give at least one feature or group a cost above 0, or costs=None for 1 each"]
+            faults = ["all costs are 0: give at least one feature or group a cost above 0, or `costs=None` for 1 each"]
         if not self.unit:
             faults.append("unit is empty: name what the costs count, such as 'EUR'")
         _raise_faults(faults)

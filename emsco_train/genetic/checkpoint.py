@@ -1,9 +1,9 @@
 """Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and taken up again.
 
-The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs met so far (64-bit numbers in
-base64), and the state of the random generator. It is written beside its name and moved into place, so that the name never stands
-for half a file. A change of the meaning of a field raises `VERSION`; an older version that can still be understood stays readable
-(1 cannot: its runs did not keep the designs met).
+The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs
+met so far (64-bit numbers in base64), and the state of the random generator. It is written beside its name and moved into place,
+so that the name never stands for half a file. A change of the meaning of a field raises `VERSION`; an older version that can
+still be understood stays readable (1 cannot: its runs did not keep the designs met).
 """
 
 from __future__ import annotations

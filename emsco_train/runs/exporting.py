@@ -115,6 +115,6 @@ def export_opened(
 def _refuse_taken(out: Path, *, force: bool) -> None:
     """Refuse a folder that could not be written to, before the certify rows are looked at: they prove less each time."""
     if not force and (out / MANIFEST).exists():
-        raise DesignError(f"{out} already holds a bundle: choose another folder, or say --force to replace it")
+        raise DesignError(f"{out} already holds a bundle: choose another folder, or use `force=True` to replace it")
     if out.is_dir():
         refuse_taken(out, force=force)

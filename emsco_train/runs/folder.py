@@ -134,7 +134,7 @@ class RunFolder:
             raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
         self._settle_for_reading()
         if not self.is_complete():
-            unfinished = f"an unfinished run: end it with emsco-train --resume --out {self.path}"
+            unfinished = "an unfinished run: end it by training again with `resume=True`"
             told = unfinished if self.work.is_dir() else f"no {_RUN}: give the folder that emsco-train wrote"
             raise DataError(f"{self.path} holds {told}")
         run = RunFile.read((self.path / _RUN).read_bytes(), str(self.path / _RUN))
@@ -142,7 +142,7 @@ class RunFolder:
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
                 told = f"{self.path / name} is missing or is not the file that this run wrote"
-                raise DataError(f"{told}: restore it, or train again with emsco-train --force")
+                raise DataError(f"{told}: restore it, or train again")
         return run
 
     def text(self, name: str) -> str:
@@ -181,7 +181,7 @@ class RunFolder:
         unfinished = resume and self.work.is_dir()
         if self.is_complete() and not (force or unfinished):
             told = "a finished run, so there is nothing to resume" if resume else "a run"
-            raise DesignError(f"{self.path} already holds {told}: choose another folder, or say --force to replace it")
+            raise DesignError(f"{self.path} already holds {told}: choose another folder, or use `force=True` to replace it")
         if self.work.is_dir() and not resume:
             shutil.rmtree(self.work)
         self.work.mkdir(exist_ok=True)

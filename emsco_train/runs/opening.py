@@ -67,7 +67,7 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     strangers = [str(split) for split in data or {} if split not in paths]
     if strangers:
         told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
-        raise DataError(f"{folder.path} was trained on {told}: give --data for one table, or the same splits")
+        raise DataError(f"{folder.path} was trained on {told}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
@@ -107,7 +107,7 @@ def _class_weight(run: RunFile) -> ClassWeight:
     return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
 
 
-_REMEDY = "Give the data that it was trained on with --data, or train again"
+_REMEDY = "Give the data that it was trained on with `data`, or train again"
 
 
 def _check_rows(run: RunFile, source: Source) -> None:

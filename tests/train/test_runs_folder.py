@@ -94,7 +94,7 @@ def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, mo
         with pytest.raises(Killed):
             write(folder, "only")
     assert not folder.is_complete()
-    with pytest.raises(DesignError, match="already holds a run: choose another folder, or say --force"):
+    with pytest.raises(DesignError, match="already holds a run: choose another folder, or use `force=True`"):
         folder.begin(resume=False, force=False)
     assert folder.read().created == "only"
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     folder.path.mkdir()
     assert "holds no run.json: give the folder that emsco-train wrote" in told()
     folder.work.mkdir()
-    assert "holds an unfinished run: end it with emsco-train --resume" in told()
+    assert "holds an unfinished run: end it by training again with `resume=True`" in told()
     write(folder, "first")
     (folder.path / "front.csv").write_text("edited")
     assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in told()
