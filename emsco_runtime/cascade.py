@@ -28,6 +28,7 @@ from emsco_runtime.bundle import Bundle, read_bundle
 from emsco_runtime.errors import AcquisitionError, BindError, InputError
 from emsco_runtime.observers import Observer, Observers
 from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.summary import counted
 
 if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
@@ -194,7 +195,8 @@ class Cascade:
     def __repr__(self) -> str:
         """Return name, version, number of stages and the beginning of the id."""
         manifest = self.manifest
-        return f"<Cascade {manifest.name!r} version {manifest.version!r}, {len(manifest.stages)} stages, id {manifest.id[:12]}>"
+        stages = counted(len(manifest.stages), "stage")
+        return f"<Cascade {manifest.name!r} version {manifest.version!r}, {stages}, id {manifest.id[:12]}>"
 
     @property
     def bundle(self) -> Bundle:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Literal, TypeGuard
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
@@ -246,10 +247,14 @@ class Settings:
         """
         stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
-            raise DesignError(f"max_stages is {stages}: an integer in [1, {n}] is due, since there are {n} features")
+            raise DesignError(
+                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {counted(n, 'feature')}"
+            )
         beyond = [position for position in self.pinned if position >= n]
         if beyond:
-            raise DesignError(f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since there are {n} features")
+            raise DesignError(
+                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {counted(n, 'feature')}"
+            )
         return replace(
             self,
             max_stages=stages,

@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.fits import LogisticBatch, LogisticModel, LogisticProblem
@@ -144,7 +145,9 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
         else:
             estimator.fit(encoded, target, sample_weight=weights)
     except (ArithmeticError, ValueError) as error:
-        raise FitError(f"{name} failed to fit {encoded.shape[0]} rows x {encoded.shape[1]} columns: {error}") from error
+        raise FitError(
+            f"{name} failed to fit {counted(encoded.shape[0], 'row')} x {counted(encoded.shape[1], 'column')}: {error}"
+        ) from error
     # Some classifiers, such as stacks, know only now whether they can.
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
@@ -190,7 +193,7 @@ def _checked_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]
     except (TypeError, ValueError):
         raise DataError("sample_weight must hold one number per row") from None
     if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {len(target)} rows: give one number per row")
+        raise DataError(f"sample_weight has shape {rows.shape} for {counted(len(target), 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is no weight; a finite number, 0 or more, is due")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emsco_runtime.manifest import Certificate
+from emsco_runtime.summary import counted
 from emsco_train.bundling.design_export import cascade_fitter, split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -139,7 +140,7 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
         wish=wanted.wish,
     )
     choice = certified.certificate.choice
-    tested = "" if choice is None else f"{choice.passed} of {choice.tested} designs tested passed; "
+    tested = "" if choice is None else f"{choice.passed} of {counted(choice.tested, 'design')} tested passed; "
     aim = "cheapest" if wanted.wish.min_coverage is not None else "most covering"
     why = f"{tested}this is the {aim} of them by validation"
     return Choice(certified.design, why, certified.certificate)

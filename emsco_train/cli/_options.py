@@ -21,7 +21,7 @@ from contextlib import contextmanager
 __all__ = ["Options"]
 
 # Arguments whose option has another name.
-_RENAMED = {"kinds": "kind", "method": "search", "pinned": "pin"}
+_RENAMED = {"kinds": "kind", "max_seconds": "time-limit", "method": "search", "pinned": "pin"}
 _QUOTED = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 

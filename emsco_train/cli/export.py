@@ -92,7 +92,7 @@ def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
 def _lines(made: RunExport, out: str) -> list[str]:
     from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
     from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415
-    from emsco_runtime.summary import percent  # noqa: PLC0415
+    from emsco_runtime.summary import counted, percent  # noqa: PLC0415
     from emsco_train.cli._tables import calibration_warnings, figure_texts  # noqa: PLC0415
     from emsco_train.designs.design import write_stages  # noqa: PLC0415
     from emsco_train.runs.figures import Figures  # noqa: PLC0415
@@ -116,7 +116,7 @@ def _lines(made: RunExport, out: str) -> list[str]:
         f"bill         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
         *certificate_lines(made.choice.certificate),
-        f"verified     {made.export.rows} rows of {splits}: label, stage and cost equal in training and runtime",
+        f"verified     {counted(made.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {made.export.largest:.0e}",
     ]
     lines += [f"warning      {text}" for text in calibration_warnings(made.measured)]

@@ -150,6 +150,7 @@ def _registry(target: str) -> Acquirers:
 
 def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
     from emsco_runtime.cli._console import number, table  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.summary import counted  # noqa: PLC0415
     from emsco_train.profiling.result import in_unit  # noqa: PLC0415
 
     costs = measured.cost_model(unit)
@@ -164,8 +165,9 @@ def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str
         ]
         for name, call in measured.prices()
     ]
+    calls = f"{measured.items:,} of {counted(items, 'item')}, {counted(measured.repeats, 'repeat')}"
     lines = [
-        f"measured  {measured.items} of {items} items, {measured.repeats} repeats; prices in {costs.unit}",
+        f"measured  {calls}; prices in {costs.unit}",
         "",
         table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
         "",

@@ -14,6 +14,7 @@ import numpy as np
 from emsco_runtime._arrays import Array, Ints
 from emsco_runtime._encoding import is_gap
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
 __all__ = ["label_positions", "plain_labels", "unique_labels"]
@@ -41,7 +42,7 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     """
     array = _one_dimensional(values, where)
     if len(array) != rows:
-        raise DataError(f"{where} has {len(array)} labels for {rows} rows: give one per row")
+        raise DataError(f"{where} has {counted(len(array), 'label')} for {counted(rows, 'row')}: give one per row")
     return [_plain(value, row, where) for row, value in enumerate(array.tolist())]
 
 

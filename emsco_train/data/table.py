@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, as_column
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
 __all__ = ["Table", "has_column_names"]
@@ -113,7 +114,7 @@ def _from_matrix(data: Any, names: Sequence[str] | None) -> Table:
     width = matrix.shape[1]
     labels = [f"x{index}" for index in range(width)] if names is None else [str(name) for name in names]
     if len(labels) != width:
-        raise DataError(f"{width} columns but {len(labels)} names: give one name per column")
+        raise DataError(f"{counted(width, 'column')} but {counted(len(labels), 'name')}: give one name per column")
     return _assembled([(label, matrix[:, index]) for index, label in enumerate(labels)], None)
 
 

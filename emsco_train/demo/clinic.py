@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime import Acquirers
+from emsco_runtime.summary import counted
 from emsco_train.costs.model import CostGroup, CostModel
 from emsco_train.errors import DesignError
 
@@ -76,7 +77,7 @@ class _Query:
         with contextlib.closing(sqlite3.connect(self.database)) as connection:
             asked = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
             row = connection.execute(asked, (patient,)).fetchone()
-        self.tell(f"asking {self.source.replace('_', ' ')} for {len(self.names)} measurements")
+        self.tell(f"asking {self.source.replace('_', ' ')} for {counted(len(self.names), 'measurement')}")
         return dict(zip(self.names, row[1:], strict=True))
 
 

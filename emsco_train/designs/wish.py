@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
@@ -98,7 +99,9 @@ class Wish:
             f"coverage {nearest.coverage:.4g}" + (f" ({coverage:.2g} short)" if coverage else ""),
             f"cost {nearest.cost:.6g}" + (f" ({cost:.3g} over)" if cost else ""),
         ]
-        text = f"none of {len(designs)} designs satisfies {self._written()}; nearest is {nearest.id}: {', '.join(near)}"
+        text = (
+            f"none of {counted(len(designs), 'design')} satisfies {self._written()}; nearest is {nearest.id}: {', '.join(near)}"
+        )
         alone = all(any(short[part] == 0 for short in map(self._short, designs)) for part in range(3))
         reason = (
             "Each of the wishes can be met alone, but not together" if alone else f"Within reach alone: {self._reach(designs)}"

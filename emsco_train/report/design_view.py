@@ -70,7 +70,7 @@ def _title(content: Content, one: DesignContent) -> str:
         f"fitness {design.fitness:.4f}",
     ]
     if design.ties > 1:
-        facts.append(f"{design.ties:,} designs have these same figures")
+        facts.append(f"{counted(design.ties, 'design')} have these same figures")
     return f'<h3 class="id"><code>{design.id}</code>{badge}</h3><p class="sub">{" &middot; ".join(facts)}</p>'
 
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from emsco_runtime.summary import counted
 from emsco_train.costs.model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
@@ -113,7 +114,7 @@ _REMEDY = "Give the data that it was trained on with `data`, or train again"
 def _check_rows(run: RunFile, source: Source) -> None:
     for then, now in zip(run.data.files, source.files, strict=True):
         if then.rows != now.rows:
-            raise DataError(f"{now.path} has {now.rows} rows, it had {then.rows} when the run was trained. {_REMEDY}")
+            raise DataError(f"{now.path} has {counted(now.rows, 'row')}, it had {then.rows} when the run was trained. {_REMEDY}")
 
 
 def _files(source: Source) -> str:

@@ -205,7 +205,7 @@ def test_a_label_must_be_everywhere() -> None:
         Problem.from_splits(train=(table, two), validation=(short, two[two == "low"]))
     with pytest.raises(DataError, match="label 'middle' of the test rows is in no train row"):
         Problem.from_splits(train=(table, two), validation=(table, two), test=(table, y))
-    with pytest.raises(DataError, match="label 'rare' has 1 rows for 4 splits"):
+    with pytest.raises(DataError, match="label 'rare' has 1 row for 4 splits"):
         Problem.of(table, np.where(np.arange(200) == 0, "rare", y))
     names = np.where(two == "low", "train", "validation")
     with pytest.raises(DataError, match="train y has only the label 'low'"):
