@@ -163,7 +163,8 @@ def _hopeless(wished: Sequence[Candidate], rows: int, least: int, promise: Promi
     nearest = min(wished, key=lambda candidate: upper_bound(candidate.wrong, candidate.accepted, promise.confidence))
     needed = rows_needed(promise.max_error, promise.confidence)
     errs = sum(_errs(candidate, promise) for candidate in wished)
-    few = f"{len(wished) - errs} would accept fewer than {least} of the {counted(rows, 'certify row')}, too few even if all were right"
+    narrow = f"{len(wished) - errs} would accept fewer than {least} of the {counted(rows, 'certify row')}"
+    few = f"{narrow}, too few even if all were right"
     reasons = [f"{errs} of {counted(len(wished), 'design')} have a larger error there"] * (errs > 0) + [few] * (
         errs < len(wished)
     )
