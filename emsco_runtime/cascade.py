@@ -28,6 +28,7 @@ from emsco_runtime.bundle import Bundle, read_bundle
 from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
 from emsco_runtime.observers import Observer, Observers
 from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.summary import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -200,7 +201,8 @@ class Cascade:
     def __repr__(self) -> str:
         """Return name, version, number of stages and the beginning of the id."""
         manifest = self.manifest
-        return f"<Cascade {manifest.name!r} version {manifest.version!r}, {len(manifest.stages)} stages, id {manifest.id[:12]}>"
+        stages = counted(len(manifest.stages), "stage")
+        return f"<Cascade {manifest.name!r} version {manifest.version!r}, {stages}, id {manifest.id[:12]}>"
 
     def __enter__(self) -> Self:
         """Return the cascade itself."""

@@ -21,7 +21,7 @@ from emsco_runtime.bundle import MANIFEST, MAX_MANIFEST_BYTES, MAX_MODEL_BYTES, 
 from emsco_runtime.errors import BundleError
 from emsco_runtime.manifest import Manifest
 
-__all__ = ["seal", "write_bundle"]
+__all__ = ["refuse_taken", "seal", "write_bundle"]
 
 # Only names that we give are ever removed: a finished model, or a temporary file of an interrupted export.
 _MODEL = re.compile(r"[1-9][0-9]{0,2}-[0-9a-f]{12}\.onnx")
@@ -67,7 +67,7 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
     bundle = seal(manifest, models, str(folder))
     try:
         with _locked(folder):
-            _refuse_taken(folder, force=force)
+            refuse_taken(folder, force=force)
             _write_models(folder, bundle)
             _write_file(folder, MANIFEST, _text(bundle.manifest))
             _remove_strays(folder, bundle.manifest)
@@ -97,7 +97,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _refuse_taken(folder: Path, *, force: bool) -> None:
+def refuse_taken(folder: Path, *, force: bool) -> None:
+    """Raise if a folder that exists may not be written to: it holds a bundle (without `force`), or other files."""
     if (folder / MANIFEST).exists():
         if not force:
             raise BundleError("there is a bundle already. Use force to replace it, or choose another folder", str(folder))

@@ -10,7 +10,7 @@ import numpy as np
 
 from emsco_runtime.manifest import CostSummary
 
-__all__ = ["mean_cost", "percent", "percent_at_least", "percent_at_most", "summarise_costs"]
+__all__ = ["counted", "mean_cost", "percent", "percent_at_least", "percent_at_most", "summarise_costs"]
 
 _DIGITS = 3
 
@@ -39,6 +39,24 @@ def mean_cost(costs: Sequence[float]) -> float:
     """
     # Rounding can put the mean of equal numbers a hair outside them.
     return min(max(math.fsum(costs) / len(costs), min(costs)), max(costs))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one.
+
+    Parameters
+    ----------
+    count
+        How many.
+    noun
+        In the singular; its last word gets the s.
+
+    Examples
+    --------
+    >>> counted(1, "design"), counted(2000, "feature set"), counted(0, "row")
+    ('1 design', '2,000 feature sets', '0 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def percent(part: int, whole: int) -> str:

@@ -15,7 +15,9 @@
 
     UserWarning
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
-    └── ThresholdWarning                a threshold so low that every item leaves at stage 1
+    ├── OutlierWarning                  a few values so far out that the others of their column cannot be told apart
+    ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
+    └── VersionWarning                  a run is resumed with other versions of the libraries that it was begun with
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ __all__ = [
     "DesignError",
     "ExportError",
     "FitError",
+    "OutlierWarning",
     "SelectionError",
     "ThresholdWarning",
     "TrainError",
     "VerificationError",
+    "VersionWarning",
 ]
 
 
@@ -118,5 +122,13 @@ class ConfidenceWarning(UserWarning):
     """Class weights shift the probabilities: a confidence is no longer the chance of being right."""
 
 
+class OutlierWarning(UserWarning):
+    """A few values of a column are so far out that, standardised, the others are all but equal: no model can use them."""
+
+
 class ThresholdWarning(UserWarning):
     """A threshold at or below 1 / labels: some label always reaches it, so every item leaves at stage 1."""
+
+
+class VersionWarning(UserWarning):
+    """A run is resumed with other versions of libraries than it was begun with: results may differ in their last bits."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from emsco_runtime.summary import counted
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.exact.bits import SetBits
@@ -107,14 +108,15 @@ def search_exactly(
     jobs = _jobs_that_fit(bench.problem, chosen, bounds.jobs)
     work = _work(bench.problem, chosen, max(jobs, 1))
     if jobs == 0:
-        rows = len(bench.problem.validation)
-        told = f"{rows:,} validation rows would take {work.bytes / 2**20:,.0f} MiB, {_MOST_BYTES / 2**20:,.0f} MiB are allowed"
-        remedy = f"Search on a sample of fewer than {MOST_ROWS:,} rows (max_search_rows), or use search='evolve'"
+        rows = counted(len(bench.problem.validation), "validation row")
+        told = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MOST_BYTES / 2**20:,.0f} MiB are allowed"
+        remedy = f"Search on a sample of fewer than {MOST_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {told}. {remedy}")
     if work.seconds_estimate > bounds.seconds:
-        told = f"{work.designs:,} designs would take about {work.seconds_estimate:,.3g} s, {bounds.seconds:,.3g} s are allowed"
+        designs = counted(work.designs, "design")
+        told = f"{designs} would take about {work.seconds_estimate:,.3g} s, {bounds.seconds:,.3g} s are allowed"
         longer = "max_seconds" if limit.seconds is None else "time_limit"
-        raise DesignError(f"the exact search is too large: {told}. Lower max_stages, raise {longer}, or use search='evolve'")
+        raise DesignError(f"the exact search is too large: {told}. Lower max_stages, raise {longer}, or use `search='evolve'`")
     from emsco_train.exact.front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
 
     exact = enumerate_front(
@@ -187,7 +189,7 @@ def _require(limit: TimeLimit, done: str) -> None:
     """Raise when time is over, and say what was done until then."""
     if limit.left() == 0.0:
         told = f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {done}"
-        raise DesignError(f"{told}. Raise time_limit, lower max_stages, or use search='evolve', which keeps its front so far")
+        raise DesignError(f"{told}. Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far")
 
 
 def _set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_progress: OnStep | None) -> SetBits:
@@ -197,7 +199,7 @@ def _set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_pro
     for part, _ in Pace().each(len(sets), lambda part: bench.bits.rows(sets[part])):
         if on_progress is not None:
             on_progress(Step("fits", part.stop, len(sets)))
-        _require(limit, f"{part.stop:,} of {len(sets):,} feature sets were fitted")
+        _require(limit, f"{part.stop:,} of {counted(len(sets), 'feature set')} were fitted")
     rows = bench.bits.rows(sets)
     empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
     confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
@@ -213,7 +215,7 @@ def _teller(limit: TimeLimit, on_progress: OnStep | None) -> Callable[[Progress]
         if on_progress is not None:
             on_progress(Step("designs", progress.done, progress.designs, progress.vectors))
         if progress.done < progress.designs:
-            _require(limit, f"{progress.done:,} of {progress.designs:,} designs were visited")
+            _require(limit, f"{progress.done:,} of {counted(progress.designs, 'design')} were visited")
 
     return tell
 

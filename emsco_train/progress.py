@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from emsco_runtime.summary import counted
 from emsco_train.genetic.evolution import Generation
 from emsco_train.searches import Outcome, Step
 
@@ -136,7 +137,8 @@ class Progress:
         """
         self.close()
         seconds = _duration(self._clock() - self._begun)
-        found = f"{_front(len(outcome.front))}, {outcome.designs:,} evaluated, {outcome.fits:,} feature sets fitted, {seconds}"
+        fits = counted(outcome.fits, "feature set")
+        found = f"{_front(len(outcome.front))}, {outcome.designs:,} evaluated, {fits} fitted, {seconds}"
         self._write(f"{_ending(outcome)}: {found}")
 
     def close(self) -> None:
@@ -218,7 +220,7 @@ def _width(stream: TextIO) -> int:
 
 
 def _front(count: int) -> str:
-    return f"{count:,} design{'' if count == 1 else 's'} on the front"
+    return f"{counted(count, 'design')} on the front"
 
 
 def _duration(seconds: float) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Literal, TypeAlias, TypeGuard
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
@@ -116,9 +117,9 @@ class Constraints:
     max_cost
         Cap on the mean cost of an item, in the user's cost unit.
     min_coverage
-        Floor on the share of accepted items.
+        Floor on the share of accepted items; 0 is no floor.
     min_accuracy
-        Floor on the share of accepted items with the right label.
+        Floor on the share of accepted items with the right label; 0 is no floor.
 
     Examples
     --------
@@ -134,16 +135,17 @@ class Constraints:
         """Check every number, and make them plain floats."""
         floors = (("min_coverage", self.min_coverage), ("min_accuracy", self.min_accuracy))
         faults = [
-            _fault(name, value, "a number in (0, 1], or None")
+            _fault(name, value, "a number in [0, 1], or None")
             for name, value in floors
-            if value is not None and not _within(value, 0, 1, above=True)
+            if value is not None and not _within(value, 0, 1, above=False)
         ]
         if self.max_cost is not None and not _within(self.max_cost, 0, math.inf, above=True):
             faults.append(_fault("max_cost", self.max_cost, "a finite number above 0, or None"))
         if faults:
             raise DesignError("constraints: " + "; ".join(faults))
         for field in fields(self):
-            value = getattr(self, field.name)
+            # What every design satisfies is no constraint, and must not look like one.
+            value = getattr(self, field.name) or None
             object.__setattr__(self, field.name, None if value is None else float(value))
 
     def any(self) -> bool:
@@ -158,7 +160,7 @@ class Settings:
     Parameters
     ----------
     max_stages
-        Most stages of a design (k); None for min(n / 2 rounded half up, 10).
+        Most stages of a design (k); None for n / 2 rounded half up, but at least 2 (for a single feature: 1) and at most 10.
     population
         Chromosomes in a generation (|G|).
     generations
@@ -249,12 +251,16 @@ class Settings:
         DesignError
             If there are more stages than features, or a pinned position that is no feature's.
         """
-        stages = min(round_half_up(n / 2), 10) if self.max_stages is None else self.max_stages
+        stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
-            raise DesignError(f"max_stages is {stages}: an integer in [1, {n}] is due, since there are {n} features")
+            raise DesignError(
+                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {counted(n, 'feature')}"
+            )
         beyond = [position for position in self.pinned if position >= n]
         if beyond:
-            raise DesignError(f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since there are {n} features")
+            raise DesignError(
+                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {counted(n, 'feature')}"
+            )
         return replace(
             self,
             max_stages=stages,

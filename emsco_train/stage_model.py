@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
+from emsco_runtime.summary import counted
 from emsco_train.errors import DesignError, FitError
 from emsco_train.logistic.fits import LogisticBatch, LogisticModel, LogisticProblem
 from emsco_train.stage_settings import StageSettings, scikit_learn
@@ -115,7 +116,9 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
         else:
             estimator.fit(encoded, target, sample_weight=weights)
     except (ArithmeticError, ValueError) as error:
-        raise FitError(f"{name} failed to fit {encoded.shape[0]} rows x {encoded.shape[1]} columns: {error}") from error
+        raise FitError(
+            f"{name} failed to fit {counted(encoded.shape[0], 'row')} x {counted(encoded.shape[1], 'column')}: {error}"
+        ) from error
     # Some classifiers, such as stacks, know only now whether they can.
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")

@@ -10,6 +10,7 @@ import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.errors import DataError, DesignError
 
@@ -95,7 +96,7 @@ def _checked_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]
     except (TypeError, ValueError):
         raise DataError("sample_weight must hold one number per row") from None
     if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {len(target)} rows: give one number per row")
+        raise DataError(f"sample_weight has shape {rows.shape} for {counted(len(target), 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is no weight; a finite number, 0 or more, is due")

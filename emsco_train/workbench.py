@@ -48,7 +48,7 @@ class Workbench:
             if thresholds is None
             else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
         )
-        self.units = CostUnits.of(problem.meter, problem.names)
+        self.units = CostUnits.of(problem.meter, problem.names, len(problem.validation))
         self.bits = StageBits(
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
         )

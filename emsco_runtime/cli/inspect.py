@@ -89,6 +89,8 @@ def _text(manifest: Manifest) -> str:
 
 
 def _foot(manifest: Manifest) -> list[str]:
+    from emsco_runtime.summary import counted  # noqa: PLC0415 - loads numpy; --help must answer at once
+
     expected, unit = manifest.expected, manifest.cost_unit
     cost = expected.cost
     figures = f"coverage {_share(expected.accepted, expected.rows)}, accuracy {_share(expected.right, expected.accepted)}"
@@ -97,10 +99,10 @@ def _foot(manifest: Manifest) -> list[str]:
     versions = [f"{name} {version}" for name, version in sorted(manifest.provenance.versions.items())]
     return [
         *([f"groups       {', '.join(groups)}"] if groups else []),
-        f"expected     {figures} on {expected.rows} {expected.split} rows",
+        f"expected     {figures} on {counted(expected.rows, f'{expected.split} row')}",
         f"             cost mean {number(cost.mean)} {unit}, {tail}",
         *certificate_lines(manifest.certificate),
-        f"golden       {len(manifest.golden)} items, replayed whenever the bundle is loaded",
+        f"golden       {counted(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]
 
@@ -109,14 +111,14 @@ def certificate_lines(certificate: Certificate | None) -> list[str]:
     """Return what a certificate says, as commands print it."""
     if certificate is None:
         return ["certificate  none"]
-    from emsco_runtime.summary import percent_at_least, percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.summary import counted, percent_at_least, percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     given, choice, coverage = certificate, certificate.choice, certificate.coverage
-    tests = "" if choice is None else f", {choice.tested} designs tested of {choice.candidates}"
+    tests = "" if choice is None else f", {counted(choice.tested, 'design')} tested of {choice.candidates}"
     promise = f"error among accepted <= {percent_at_most(given.max_error)} at {percent_at_least(given.confidence)} confidence"
     bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
     return [
-        f"certificate  {promise} ({given.method}, {given.accepted} accepted rows of {given.rows}{tests})",
+        f"certificate  {promise} ({given.method}, {counted(given.accepted, 'accepted row')} of {given.rows:,}{tests})",
         f"             {bounds}; these and those per label hold each by itself"
         + (", for every candidate" if given.joint else ""),
         f"             scope: {given.scope}; {given.split} rows, which nothing before had seen",

@@ -163,7 +163,9 @@ def _decide_all(
         progress.show(taken)
     progress.close()
     if chosen is not None and taken != len(chosen):
-        told = f"the split names {len(chosen)} rows, the file has {taken} of them"
+        from emsco_runtime.summary import counted  # noqa: PLC0415 - as above
+
+        told = f"the split names {counted(len(chosen), 'row')}, the file has {taken} of them"
         raise CommandError(f"{options.rows}: {told}. Give the table that the run was trained on")
     if not taken:
         raise CommandError(f"{options.rows}: there are no rows below the header")
@@ -232,7 +234,7 @@ def _written(path: str, rows: str) -> Iterator[TextIO]:
 
 
 def _summary(manifest: Manifest, tally: _Tally, out: str) -> str:
-    from emsco_runtime.summary import percent, summarise_costs  # noqa: PLC0415 - as above
+    from emsco_runtime.summary import counted, percent, summarise_costs  # noqa: PLC0415 - as above
 
     rows, unit = len(tally.costs), manifest.cost_unit
     cost = summarise_costs(tally.costs)
@@ -254,7 +256,7 @@ def _summary(manifest: Manifest, tally: _Tally, out: str) -> str:
     if rejected:
         lines.append(f"rejected   {', '.join(rejected)}")
     if tally.degraded:
-        lines.append(f"degraded   {tally.degraded} rows were decided with a fallback value")
+        lines.append(f"degraded   {counted(tally.degraded, 'row')} decided with a fallback value")
     return "\n".join([*lines, f"written    {out}"])
 
 

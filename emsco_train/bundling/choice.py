@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emsco_runtime.manifest import Certificate
+from emsco_runtime.summary import counted
 from emsco_train.bundling.design_export import split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -49,7 +50,7 @@ class DesignWish:
     def __post_init__(self) -> None:
         """Refuse an id together with other wishes, and a promise that no rows could ever show."""
         if self.design is not None and (self.wish != Wish() or self.max_error is not None):
-            raise DesignError("--design names the design: leave out floors, caps and --max-error")
+            raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
         check_confidence(self.confidence)
         if self.max_error is not None:
             check_max_error(self.max_error)
@@ -127,7 +128,7 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
     rows = problem.certify
     if rows is None:
         told = "there are no certify rows, which a promise needs"
-        raise DesignError(f"{told}: train with a certify share, or with --certify FILE")
+        raise DesignError(f"{told}: train with a share of certify rows, or with ready ones")
     fitter = CascadeFitter.of(problem)
     candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows, fitter)) for design in front]
     certified = choose_certified(
@@ -139,7 +140,7 @@ def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: flo
         wish=wanted.wish,
     )
     choice = certified.certificate.choice
-    tested = "" if choice is None else f"{choice.passed} of {choice.tested} designs tested passed; "
+    tested = "" if choice is None else f"{choice.passed} of {counted(choice.tested, 'design')} tested passed; "
     aim = "cheapest" if wanted.wish.min_coverage is not None else "most covering"
     why = f"{tested}this is the {aim} of them by validation"
     return Choice(certified.design, why, certified.certificate)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from emsco_runtime.cli._console import number, table
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.designs.design import Design, write_stages
 from emsco_train.runs.figures import Figures, Measured
 from emsco_train.runs.preparation import Prepared
@@ -33,7 +33,7 @@ def data_lines(prepared: Prepared) -> list[str]:
     labels = ", ".join(f"{label}: {count}" for label, count in counts.items())
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
     return [
-        f"data     {files}: {source.table.rows} rows, {len(problem.names)} features",
+        f"data     {files}: {counted(source.table.rows, 'row')}, {counted(len(problem.names), 'feature')}",
         f"labels   {labels}",
         f"splits   {splits}",
         f"costs    all features: {number(problem.full_cost)} {problem.costs.unit}",
@@ -70,7 +70,7 @@ def front_lines(trained: Trained) -> list[str]:
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(picked) if ">=" in name), None)
     wish = f" --min-accuracy {floor} --min-coverage {least_coverage(front):g}" if floor else ""
     where = "on the validation rows, then on the test rows" if tested else "on the validation rows"
-    told = [f"{len(front)} designs on the front; of these, {where}:", "", table(header, lines), ""]
+    told = [f"{counted(len(front), 'design')} on the front; of these, {where}:", "", table(header, lines), ""]
     told += [f"warning  {design.id}: {text}" for _, design in picked[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
         told.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")

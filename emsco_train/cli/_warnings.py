@@ -8,12 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from emsco_train.cli._options import Options
+
 __all__ = ["warnings_as_lines"]
 
 
 @contextmanager
-def warnings_as_lines(command: str) -> Iterator[None]:
-    """Write each warning once, as one line that begins with the command's name."""
+def warnings_as_lines(command: str, options: Options) -> Iterator[None]:
+    """Write each warning once, as one line that begins with the command's name.
+
+    Parameters
+    ----------
+    command
+        Its name.
+    options
+        Its options, by which it calls the arguments of the library.
+    """
     seen: set[str] = set()
 
     def show(
@@ -24,7 +34,7 @@ def warnings_as_lines(command: str) -> Iterator[None]:
         file: TextIO | None = None,  # noqa: ARG001
         line: str | None = None,  # noqa: ARG001
     ) -> None:
-        text = " ".join(str(message).split())
+        text = options.text(" ".join(str(message).split()))
         if text not in seen:
             seen.add(text)
             print(f"{command}: warning: {text}", file=sys.stderr, flush=True)

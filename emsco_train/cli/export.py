@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emsco_train.cli._collector import rare_collections
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -26,8 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
+    def work() -> None:
+        with Options(options).errors():
+            _export(parser, options)
+
     with rare_collections(wanted=arguments is None):
-        return run_command("emsco-export", lambda: _export(parser, options))
+        return run_command("emsco-export", work)
 
 
 def _parser() -> OneLineParser:
@@ -67,7 +72,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     wanted = _wanted(parser, options)
     moved: dict[str | None, str | None] = {None: options.data}
     moved.update({split: getattr(options, split) for split in _SPLITS})
-    with warnings_as_lines("emsco-export"):
+    with warnings_as_lines("emsco-export", Options(options)):
         opened = open_run(options.run, {split: path for split, path in moved.items() if path is not None})
         made = export_opened(opened, options.out, wanted, name=options.name, version=options.bundle_version, force=options.force)
     print("\n".join(_lines(made, options.out)))
@@ -83,13 +88,13 @@ def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
         return DesignWish(wish, options.design, options.max_error, options.confidence)
     except DesignError as error:
         # No run could satisfy these: wrong use.
-        parser.error(str(error))
+        parser.error(Options(options).text(str(error)))
 
 
 def _lines(made: RunExport, out: str) -> list[str]:
     from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
     from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415
-    from emsco_runtime.summary import percent  # noqa: PLC0415
+    from emsco_runtime.summary import counted, percent  # noqa: PLC0415
     from emsco_train.cli._tables import calibration_warnings, figure_texts  # noqa: PLC0415
     from emsco_train.designs.design import write_stages  # noqa: PLC0415
     from emsco_train.runs.figures import Figures  # noqa: PLC0415
@@ -113,7 +118,7 @@ def _lines(made: RunExport, out: str) -> list[str]:
         f"bill         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
         *certificate_lines(made.choice.certificate),
-        f"verified     {made.export.rows} rows of {splits}: label, stage and cost equal in training and runtime",
+        f"verified     {counted(made.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {made.export.largest:.0e}",
     ]
     lines += [f"warning      {text}" for text in calibration_warnings(made.measured)]

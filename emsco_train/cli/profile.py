@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{options.acquirers!r}: MODULE:NAME of the acquirers is due, such as mail.features:acquirers")
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    return run_command("emsco-profile", lambda: _profile(options, groups))
+    def work() -> None:
+        with Options(options).errors():
+            _profile(options, groups)
+
+    return run_command("emsco-profile", work)
 
 
 def _parser() -> OneLineParser:
@@ -108,7 +113,7 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
         raise DesignError(f"{out} is there already: choose another name, or say --force to replace it")
     if not out.absolute().parent.is_dir():
         raise DesignError(f"{out}: there is no folder {out.parent}: make it first")
-    with warnings_as_lines("emsco-profile"), CountBar("items") as bar:
+    with warnings_as_lines("emsco-profile", Options(options)), CountBar("items") as bar:
         acquirers = _registry(options.acquirers)
         make = load_target(options.make) if options.make else copy.deepcopy
         items = load_items(options.items)
@@ -145,6 +150,7 @@ def _registry(target: str) -> Acquirers:
 
 def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
     from emsco_runtime.cli._console import number, table  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.summary import counted  # noqa: PLC0415
     from emsco_train.profiling.result import in_unit  # noqa: PLC0415
 
     costs = measured.cost_model(unit)
@@ -159,8 +165,9 @@ def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str
         ]
         for name, call in measured.prices()
     ]
+    calls = f"{measured.items:,} of {counted(items, 'item')}, {counted(measured.repeats, 'repeat')}"
     lines = [
-        f"measured  {measured.items} of {items} items, {measured.repeats} repeats; prices in {costs.unit}",
+        f"measured  {calls}; prices in {costs.unit}",
         "",
         table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
         "",

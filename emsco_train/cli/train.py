@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from emsco_train.cli._collector import rare_collections
+from emsco_train.cli._options import Options
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -30,8 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     ended: list[Trained] = []
+
+    def work() -> None:
+        with Options(options).errors():
+            ended.append(_train(parser, options))
+
     with rare_collections(wanted=arguments is None):
-        status = run_command("emsco-train", lambda: ended.append(_train(parser, options)))
+        status = run_command("emsco-train", work)
     return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
 
 
@@ -87,7 +93,7 @@ def _add_search(group: Any) -> None:
         default="auto",
         help="genetic, exact, or exact where that is affordable (the default)",
     )
-    group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, at most 10)")
+    group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
     group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
     group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
@@ -141,11 +147,11 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
         request = _request(options)
     except DesignError as error:
         # No data could make these options right: wrong use.
-        parser.error(str(error))
+        parser.error(Options(options).text(str(error)))
     from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 
-    with warnings_as_lines("emsco-train"):
+    with warnings_as_lines("emsco-train", Options(options)):
         prepared = prepare(request)
         # The searches load compiled code: after the data, whose faults are told at once, too.
         from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from emsco_runtime.summary import counted
 from emsco_train.errors import DesignError
 
 __all__ = ["CostComments", "CostDocument", "GroupEntry", "costs_toml", "read_costs"]
@@ -229,7 +230,8 @@ def _read_line(text: str, names: Sequence[str] | None, where: str) -> CostDocume
         raise DesignError(f"{where} has {len(lines)} lines that are not empty: {advice}")
     cells = [cell.strip() for cell in lines[0].split(",")]
     if len(cells) != len(names):
-        raise DesignError(f"{where} has {len(cells)} numbers for {len(names)} columns: give one per column, in their order")
+        told = f"{where} has {counted(len(cells), 'number')} for {counted(len(names), 'column')}"
+        raise DesignError(f"{told}: give one per column, in their order")
     faults = [
         f"number {place} ({name}) is {_shown(cell)}: a number is due"
         for place, (cell, name) in enumerate(zip(cells, names, strict=True), start=1)

@@ -5,6 +5,7 @@ Costs are priced by the runtime's `Meter`, and by nothing else: see `CostModel.m
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from emsco_train.errors import DesignError
 __all__ = ["CostGroup", "CostModel", "Costs"]
 
 _PREFIX = "costs: "
+# Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
+_LARGEST_SUM = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class CostModel:
     Parameters
     ----------
     features
-        Own cost of each feature: finite and not negative.
+        Own cost of each feature: finite and not negative; all costs together are at most 1e300.
     groups
         Groups of features with their shared costs.
     unit
@@ -68,9 +71,9 @@ class CostModel:
 
     def __post_init__(self) -> None:
         """Check every number and every group; list all faults in one error."""
-        faults = [*_number_faults(self), *_group_faults(self)]
+        faults = [*_number_faults(self), *_group_faults(self)] or _sum_faults(self)
         if not faults and not any(self.features.values()) and not any(group.cost for group in self.groups):
-            faults = ["all costs are 0: give at least one feature or group a cost above 0, or costs=None for 1 each"]
+            faults = ["all costs are 0: give at least one feature or group a cost above 0, or `costs=None` for 1 each"]
         if not self.unit:
             faults.append("unit is empty: name what the costs count, such as 'EUR'")
         _raise_faults(faults)
@@ -184,6 +187,15 @@ def _number_faults(model: CostModel) -> list[str]:
     return [
         f"the cost of {owner} is {cost!r}: a finite number, 0 or more, is due" for owner, cost in prices if not _is_cost(cost)
     ]
+
+
+def _sum_faults(model: CostModel) -> list[str]:
+    prices = [*model.features.values(), *(group.cost for group in model.groups)]
+    # Each divided first: their own sum may be more than a number can hold.
+    if math.fsum(price / _LARGEST_SUM for price in prices) <= 1:
+        return []
+    told = f"all costs together are more than {_LARGEST_SUM:g} (the largest is {max(prices):g})"
+    return [f"{told}, too much to compute with: give them in a larger unit"]
 
 
 def _is_cost(cost: object) -> bool:

@@ -19,8 +19,9 @@ from emsco_runtime.meter import Meter
 
 __all__ = ["CostUnits"]
 
-# Sums over all validation rows must stay well inside 64 bits: 2**40 units for one item leaves room for eight million rows.
+# Most units of one item, and of all validation rows together: sums must stay well inside 64 bits.
 _LARGEST = 2**40
+_LARGEST_SUM = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,12 +52,22 @@ class CostUnits:
     scale: float
 
     @classmethod
-    def of(cls, meter: Meter, names: Sequence[str]) -> CostUnits:
-        """Turn a meter's prices into units, for features in this order."""
+    def of(cls, meter: Meter, names: Sequence[str], rows: int = 1) -> CostUnits:
+        """Turn a meter's prices into units.
+
+        Parameters
+        ----------
+        meter
+            The prices.
+        names
+            The features, in this order.
+        rows
+            Over how many rows costs are to be summed; above four million, prices with many digits are rounded a little more.
+        """
         groups = sorted({meter.group_of[name] for name in names if name in meter.group_of})
         own = [meter.features[name] for name in names]
         shared = [meter.groups[group] for group in groups]
-        scale = _scale([*own, *shared])
+        scale = _scale([*own, *shared], min(_LARGEST, _LARGEST_SUM // rows))
         members = np.array([[meter.group_of.get(name) == group for group in groups] for name in names], dtype=np.bool_)
         return cls(_whole(own, scale), _whole(shared, scale), members.reshape(len(names), len(groups)), float(scale))
 
@@ -66,13 +77,13 @@ class CostUnits:
         return np.asarray(sets.astype(np.int64) @ self.features + touched.astype(np.int64) @ self.groups)
 
 
-def _scale(prices: Sequence[float]) -> Decimal:
+def _scale(prices: Sequence[float], largest: int) -> Decimal:
     exact = [Decimal(repr(float(price))) for price in prices]
     decimals = max(0, *(-int(price.normalize().as_tuple().exponent) for price in exact))
     total = sum(exact, Decimal(0))
-    if total * 10**decimals <= _LARGEST:
+    if total * 10**decimals <= largest:
         return Decimal(10) ** decimals
-    return Decimal(_LARGEST) / total
+    return Decimal(largest) / total
 
 
 def _whole(prices: Sequence[float], scale: Decimal) -> NDArray[np.int64]:

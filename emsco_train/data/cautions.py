@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from emsco_runtime._arrays import Ints
+from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
+from emsco_train.data.encoder import Block
+from emsco_train.data.provenance import versions
 from emsco_train.data.thresholds import warn_low_thresholds
-from emsco_train.errors import ConfidenceWarning
+from emsco_train.errors import ConfidenceWarning, OutlierWarning, VersionWarning
 from emsco_train.stage_settings import ClassWeight, row_weights
 
-__all__ = ["caution_class_weight", "caution_thresholds"]
+__all__ = ["caution_class_weight", "caution_outliers", "caution_thresholds", "caution_versions"]
 
 # Weights this much apart are told: the odd row of a nearly balanced table is not worth a warning.
 _UNEQUAL = 1.05
+# Values within so little of a deviation are equal to a penalised model; at most so many others are outliers.
+_ALIKE, _FEW = 1e-4, 0.1
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -53,6 +58,49 @@ def caution_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: 
     text = f"class_weight ({', '.join(shown)}) shifts the probabilities, so a confidence is no longer the chance of being right"
     advice = "check the accuracy of what is accepted, or leave the weights out and give each label its own threshold"
     warnings.warn(f"{text} and a threshold means something else: {advice}", ConfidenceWarning, stacklevel=_level_outside())
+
+
+def caution_outliers(blocks: Sequence[Block], codes: Floats) -> None:
+    """Warn of columns in which a few values are so far out that, standardised, all others are as good as equal.
+
+    Parameters
+    ----------
+    blocks
+        How the columns are standardised.
+    codes
+        Train rows [rows, features], in the order of the blocks.
+    """
+    for position, block in enumerate(blocks):
+        if block.categories:
+            continue
+        values = codes[:, position][~np.isnan(codes[:, position])]
+        far = np.abs(values - block.fill) > _ALIKE * block.scale
+        others = values[~far]
+        if not 0 < far.sum() <= _FEW * len(values) or others.min() == others.max():
+            continue
+        largest = values[np.argmax(np.abs(values))]
+        text = f"column {block.name!r} holds {counted(int(far.sum()), 'value')} so far out (up to {largest:g}) that the others"
+        advice = "correct them, make them gaps (None or NaN), or transform the column, such as by its logarithm"
+        warnings.warn(f"{text} cannot be told apart: {advice}", OutlierWarning, stacklevel=_level_outside())
+
+
+def caution_versions(then: Mapping[str, str], where: str) -> None:
+    """Warn when what was begun with some versions of the libraries goes on with others.
+
+    Parameters
+    ----------
+    then
+        Versions by name, as `versions` gave them; names that it does not hold are not compared.
+    where
+        What was begun with them, for the message.
+    """
+    # Another Python computes the same; it is what it runs that may not.
+    now = {name: version for name, version in versions().items() if name != "python"}
+    changed = [f"{name} {then[name]}, now {now[name]}" for name in now if name in then and then[name] != now[name]]
+    if changed:
+        text = f"{where} was begun with other versions ({'; '.join(changed)}), so results may differ in their last bits from"
+        advice = "install the same versions, or start over"
+        warnings.warn(f"{text} those of a run without a break: {advice}", VersionWarning, stacklevel=_level_outside())
 
 
 def _level_outside() -> int:

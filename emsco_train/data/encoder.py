@@ -14,7 +14,9 @@ import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.manifest import Feature
+from emsco_runtime.summary import counted
 from emsco_train.data.features import most_common
+from emsco_train.errors import DataError
 
 __all__ = ["Block", "BlockEncoder"]
 
@@ -116,11 +118,24 @@ def _learn(feature: Feature, codes: Floats) -> Block:
     if feature.kind == "categorical":
         return Block(feature.name, len(feature.categories), impute, fill, 0.0, 1.0)
     filled = np.where(np.isnan(codes), fill, codes)
-    mean, scale = float(filled.mean()), float(filled.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = float(filled.mean()), float(filled.std())
+    if not np.isfinite(scale):
+        raise DataError(_too_large(feature.name, filled))
     # Rounding leaves a constant column a deviation of about this much; dividing by it would blow up noise.
     if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0
     return Block(feature.name, 0, impute, fill, mean, scale)
+
+
+def _too_large(name: str, values: Floats) -> str:
+    # Below this, no sum of squared deviations overflows.
+    size = np.abs(values)
+    large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
+    row = int(np.argmax(size))
+    told = f"column {name!r} holds {counted(int(large.sum()), 'value')} too large to standardise it by"
+    advice = "correct them, make them gaps (None or NaN), or leave the column out"
+    return f"{told} (the largest, in row {row}, is {values[row]:g}): {advice}"
 
 
 def _apply(block: Block, codes: Floats) -> Floats:

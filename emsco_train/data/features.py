@@ -179,7 +179,7 @@ def _kind(name: str, values: Array, gaps: Mask) -> Kind:
         if kind not in (None, first):
             raise DataError(
                 f"column {name!r} mixes kinds: row {row} is {values[row]!r} ({kind}), earlier ones are {first}; "
-                f'make them alike, or choose FeatureOptions(kind="categorical")'
+                f"make them alike, or use `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
             )
     return first
 

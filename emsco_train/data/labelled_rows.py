@@ -147,9 +147,9 @@ def learn_features(
     try:
         features = infer_features(part.table, part.table.names, costs, options)
         codes = encode_table(features, part.table, "train")
+        return features, BlockEncoder.fit(features, codes)
     except DataError as error:
         raise DataError(f"{error} (rows are counted within the train split)") from None
-    return features, BlockEncoder.fit(features, codes)
 
 
 def encode_split(

@@ -14,6 +14,7 @@ import numpy as np
 from emsco_runtime._arrays import Array, Ints
 from emsco_runtime._encoding import is_gap
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
 __all__ = ["label_positions", "plain_labels", "unique_labels"]
@@ -28,7 +29,7 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     Parameters
     ----------
     values
-        One label per row: a list, an array or a frame's column.
+        One label per row: a list, an array, or a column of a frame or of an Arrow table.
     rows
         How many are due.
     where
@@ -41,7 +42,7 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     """
     array = _one_dimensional(values, where)
     if len(array) != rows:
-        raise DataError(f"{where} has {len(array)} labels for {rows} rows: give one per row")
+        raise DataError(f"{where} has {counted(len(array), 'label')} for {counted(rows, 'row')}: give one per row")
     return [_plain(value, row, where) for row, value in enumerate(array.tolist())]
 
 
@@ -70,6 +71,9 @@ def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
 
 
 def _one_dimensional(values: Any, where: str) -> Array:
+    if hasattr(values, "to_pylist"):
+        # A column of an Arrow table, whose elements would be scalars of its own.
+        values = values.to_pylist()
     # Objects, so that numpy does not turn [1, "a"] into text; arrays and frame columns keep their type.
     array: Array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(list(values), dtype=object)
     if array.ndim == 2 and array.shape[1] == 1:

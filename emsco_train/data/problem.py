@@ -16,8 +16,9 @@ from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
+from emsco_runtime.summary import counted
 from emsco_train.costs.model import CostModel, Costs
-from emsco_train.data.cautions import caution_class_weight, caution_thresholds
+from emsco_train.data.cautions import caution_class_weight, caution_outliers, caution_thresholds
 from emsco_train.data.digest import data_digest, whole_digest
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
@@ -144,7 +145,9 @@ class Problem:
         elif not (shares is groups is time is None):
             raise DesignError("splits were given together with shares, groups or time, which make splits: give one or the other")
         elif splits.rows != whole.table.rows:
-            raise DataError(f"splits divide {splits.rows} rows, but X has {whole.table.rows}: make them for this table")
+            raise DataError(
+                f"splits divide {counted(splits.rows, 'row')}, but X has {whole.table.rows}: make them for this table"
+            )
         return _problem(
             {name: whole.take(rows) for name, rows in splits.items() if len(rows)},
             costs=costs,
@@ -267,6 +270,7 @@ def _problem(
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
     caution_thresholds(thresholds, labels)
     caution_class_weight(target, labels, class_weight)
+    caution_outliers(encoder.blocks, splits["train"].codes)
     return Problem(
         names=names,
         features=features,
@@ -290,11 +294,11 @@ def _train_weights(sample_weight: Any, rows: int, train: Ints) -> Any:
         return None
     weights = np.asarray(sample_weight)
     if weights.shape != (rows,):
-        raise DataError(f"sample_weight has shape {weights.shape} for {rows} rows: give one number per row")
+        raise DataError(f"sample_weight has shape {weights.shape} for {counted(rows, 'row')}: give one number per row")
     return weights[train]
 
 
 def _checked_sample(rows: object, labels: int) -> int:
     if not isinstance(rows, int | np.integer) or isinstance(rows, bool) or rows < 2 * labels:
-        raise DesignError(f"sample of {rows!r} rows: a whole number is due, at least two for each of {labels} labels")
+        raise DesignError(f"sample of {rows!r}: a whole number of rows is due, at least two for each of {labels} labels")
     return int(rows)

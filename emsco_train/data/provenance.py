@@ -18,7 +18,8 @@ from emsco_train.errors import DesignError
 
 __all__ = ["fingerprint", "provenance", "timestamp", "versions"]
 
-_PACKAGES = ("numpy", "onnx", "onnxruntime", "scikit-learn", "skl2onnx")
+# What decides a result: fits, ranks, bounds, graphs and scores.
+_PACKAGES = ("moocore", "numba", "numpy", "onnx", "onnxruntime", "scikit-learn", "scipy", "skl2onnx")
 
 
 def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Label]) -> Data:

@@ -9,6 +9,7 @@ import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
 from emsco_runtime._encoding import is_gap
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
 __all__ = ["group_codes", "moment_codes"]
@@ -70,7 +71,7 @@ def _column(given: Any, what: str, rows: int) -> Array:
     # As objects, so that numpy does not turn ["a", None] or ["a", nan] into text.
     values: Array = np.asarray(given) if hasattr(given, "dtype") else _objects(list(given))
     if values.shape != (rows,):
-        raise DataError(f"{what} has shape {values.shape} for {rows} rows: give one value per row")
+        raise DataError(f"{what} has shape {values.shape} for {counted(rows, 'row')}: give one value per row")
     gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.array([is_gap(value) for value in values.tolist()])
     if gaps.any():
         raise DataError(f"{what}, row {int(np.argmax(gaps))}: the value is missing; fill it, or drop the row")

@@ -15,6 +15,7 @@ import numpy as np
 
 from emsco_runtime._arrays import Array, Floats, Ints
 from emsco_runtime.decision import Label
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.data.row_keys import group_codes, moment_codes
 from emsco_train.errors import DataError, DesignError
@@ -100,7 +101,7 @@ class Splits:
             at = int(wrong[0])
             # Sorted positions first differ from 0, 1, 2, ... at one that occurs twice or at one that was skipped.
             said = f"row {every[at]} is in two splits" if every[at] < at else f"row {at} is in no split"
-            raise DesignError(f"splits: {said}; each of the {len(every)} rows must be in exactly one")
+            raise DesignError(f"splits: {said}; each of {counted(len(every), 'row')} must be in exactly one")
         empty = [name for name in SPLITS[:2] if not len(getattr(self, name))]
         if empty:
             raise DesignError(f"splits: {empty[0]} has no rows: the search needs some")
@@ -218,7 +219,9 @@ def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.ra
     for label, size in zip(labels, sizes, strict=True):
         if size < used:
             advice = "give it more rows, drop it, or use fewer splits"
-            raise DataError(f"label {label!r} has {size} rows for {used} splits, and each needs one: {advice}")
+            raise DataError(
+                f"label {label!r} has {counted(size, 'row')} for {counted(used, 'split')}, and each needs one: {advice}"
+            )
     part = np.empty(len(target), dtype=np.intp)
     for position, counts in enumerate(stratified_counts(sizes, shares)):
         rows = rng.permutation(np.flatnonzero(target == position))
@@ -254,7 +257,8 @@ def _cut_time(sizes: Ints, shares: Floats) -> Ints:
     """Return the split of each moment: cut where the rows so far come nearest to the shares so far."""
     used = np.flatnonzero(shares > 0)
     if len(sizes) < len(used):
-        raise DataError(f"time has {len(sizes)} different values for {len(used)} splits: give finer times, or use fewer splits")
+        told = f"time has {counted(len(sizes), 'different value')} for {counted(len(used), 'split')}"
+        raise DataError(f"{told}: give finer times, or use fewer splits")
     so_far = np.cumsum(sizes)
     wanted = np.cumsum(shares[used]) * so_far[-1]
     split = np.full(len(sizes), used[-1], dtype=np.intp)

@@ -1,6 +1,7 @@
 """`Table`: named columns of equal length, whatever they came in.
 
-Data frames are recognised by what they can do (`columns` and ``frame[name]``): no frame library is needed or imported.
+Data frames are recognised by what they can do (`columns` and ``frame[name]``), Arrow tables by `column_names`: no library of
+theirs is needed or imported.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, as_column
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
-__all__ = ["Table"]
+__all__ = ["Table", "has_column_names"]
 
 _USABLE_KINDS = "biufOU"  # boolean, integer, unsigned, float, object, text
 
@@ -49,7 +51,7 @@ class Table:
 
     @classmethod
     def of(cls, data: Any, names: Sequence[str] | None = None) -> Table:
-        """Make a table from a data frame, a mapping of arrays, or a two-dimensional array.
+        """Make a table from a data frame, an Arrow table, a mapping of arrays, or a two-dimensional array.
 
         Parameters
         ----------
@@ -62,9 +64,9 @@ class Table:
             return data
         if isinstance(data, Mapping):
             return _assembled([(key, data[key]) for key in data], names)
-        if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+        if has_column_names(data) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
             # Positions would be needed to tell duplicate names apart, so these are refused before any is looked up.
-            keys = list(data.columns)
+            keys = list(data.column_names if has_column_names(data) else data.columns)
             _refuse_duplicates([str(key) for key in keys])
             return _assembled([(key, data[key]) for key in keys], names)
         return _from_matrix(data, names)
@@ -98,6 +100,12 @@ class Table:
             yield dict(zip(names, values, strict=True))
 
 
+def has_column_names(data: Any) -> bool:
+    """Return whether something is a table of Arrow's kind, whose `columns` are the columns themselves and not their names."""
+    # Asked of its type: a data frame may have a column of this name.
+    return hasattr(type(data), "column_names")
+
+
 def _from_matrix(data: Any, names: Sequence[str] | None) -> Table:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
@@ -106,7 +114,7 @@ def _from_matrix(data: Any, names: Sequence[str] | None) -> Table:
     width = matrix.shape[1]
     labels = [f"x{index}" for index in range(width)] if names is None else [str(name) for name in names]
     if len(labels) != width:
-        raise DataError(f"{width} columns but {len(labels)} names: give one name per column")
+        raise DataError(f"{counted(width, 'column')} but {counted(len(labels), 'name')}: give one name per column")
     return _assembled([(label, matrix[:, index]) for index, label in enumerate(labels)], None)
 
 
@@ -139,10 +147,19 @@ def _common_length(columns: Mapping[str, Array]) -> int:
 
 def _declares_categories(values: Any) -> bool:
     # The categorical type of data frames has this attribute; numpy's types have not.
-    return hasattr(getattr(values, "dtype", None), "categories")
+    return hasattr(getattr(values, "dtype", None), "categories") or _is_dictionary(values)
+
+
+def _is_dictionary(values: Any) -> bool:
+    """Return whether a column is Arrow's form of categories: a dictionary, and indices into it."""
+    kind = getattr(values, "type", None)
+    return hasattr(kind, "index_type") and hasattr(kind, "value_type")
 
 
 def _column(name: str, values: Any) -> Array:
+    if _is_dictionary(values):
+        # Arrow's own way to numpy takes a gap among indices for the last category.
+        values = values.cast(values.type.value_type)
     column = _nullable_numbers(values)
     if column is None:
         column = as_column(values)

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime import Acquirers
+from emsco_runtime.summary import counted
 from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.errors import DesignError
 
 __all__ = ["Clinic", "open_clinic"]
 
 _UNIT = "EUR"
+_MARK = ".emsco-demo"
 # The three kinds of measurement: how the names of their features are told apart, and the database table that holds them.
 _KINDS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
 
@@ -74,7 +77,7 @@ class _Query:
         with contextlib.closing(sqlite3.connect(self.database)) as connection:
             asked = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
             row = connection.execute(asked, (patient,)).fetchone()
-        self.tell(f"asking {self.source.replace('_', ' ')} for {len(self.names)} measurements")
+        self.tell(f"asking {self.source.replace('_', ' ')} for {counted(len(self.names), 'measurement')}")
         return dict(zip(self.names, row[1:], strict=True))
 
 
@@ -84,7 +87,7 @@ def open_clinic(folder: Path) -> Clinic:
     Parameters
     ----------
     folder
-        Where to; made if need be.
+        Where to; made if need be. One that holds other files than an earlier demonstration's is refused.
     """
     from sklearn.datasets import load_breast_cancer  # noqa: PLC0415 - slow to import, and the data are needed here only
 
@@ -93,12 +96,21 @@ def open_clinic(folder: Path) -> Clinic:
     rows: list[list[float]] = data.data.tolist()
     diagnoses = tuple(str(data.target_names[position]) for position in data.target)
     features = {source: tuple(name for name in names if mark in name) for source, mark in _KINDS.items()}
-    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder)
     clinic = Clinic(folder / "patients.csv", folder / "costs.toml", folder / "clinic.sqlite", features, diagnoses)
     _write_table(clinic.table, names, rows, diagnoses)
     clinic.costs.write_text(_costs(names, features).to_toml(), encoding="utf-8")
     _write_database(clinic.database, names, rows, features)
     return clinic
+
+
+def _claim(folder: Path) -> None:
+    """Make the folder and mark it as ours; refuse one with files that an earlier demonstration did not write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = folder / _MARK
+    if not mark.exists() and any(folder.iterdir()):
+        raise DesignError(f"{folder} holds files that are not of a demonstration: choose an empty or a new folder")
+    mark.touch()
 
 
 def _costs(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> CostModel:

@@ -11,7 +11,7 @@ from emsco_runtime import Cascade
 from emsco_runtime.cli._console import number, table
 from emsco_runtime.cli.inspect import certificate_lines
 from emsco_runtime.decision import Decision
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.bundling.choice import DesignWish
 from emsco_train.demo.clinic import Clinic, open_clinic
 from emsco_train.designs.front import Front
@@ -83,8 +83,10 @@ def _train(clinic: Clinic, folder: Path) -> Trained:
     trained = train(prepare(request), run, force=True, watch=lambda what: Progress(sys.stderr, what=what))
     entry = trained.run.thresholds[0]
     spent = f"{time.monotonic() - started:.0f} s"
-    found = f"{len(trained.front)} designs on the front"
-    print(f"   {entry.designs:,} designs tried, {entry.fits:,} stage models fitted, {found}, {spent}. Some of them:\n")
+    found = f"{counted(len(trained.front), 'design')} on the front"
+    print(
+        f"   {counted(entry.designs, 'design')} tried, {counted(entry.fits, 'stage model')} fitted, {found}, {spent}. Some of them:\n"
+    )
     print(_indented(_some_designs(trained.front)))
     return trained
 
@@ -117,7 +119,8 @@ def _export(trained: Trained, folder: Path) -> RunExport:
     made = export_opened(opened, bundle, wanted, name="clinic", version="1", force=True)
     write_report(trained.folder.path, folder / "report.html")
     print(_indented(_stages(made)))
-    print(f"\n   {made.export.rows} rows replayed: label, stage and bill equal, probabilities within {made.export.largest:.0e}")
+    replayed = counted(made.export.rows, "row")
+    print(f"\n   {replayed} replayed: label, stage and bill equal, probabilities within {made.export.largest:.0e}")
     print(_indented("\n".join(certificate_lines(made.choice.certificate)[:1])))
     return made
 
@@ -145,7 +148,7 @@ def _decide(clinic: Clinic, folder: Path) -> None:
 
 def _outcome(decision: Decision, cascade: Cascade) -> str:
     told = f"{decision.label} ({decision.confidence:.1%} sure)" if decision.label is not None else f"rejected ({decision.reason})"
-    stages = f"after {decision.stages} of {len(cascade.manifest.stages)} stages"
+    stages = f"after {decision.stages} of {counted(len(cascade.manifest.stages), 'stage')}"
     return f"{told} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from emsco_runtime.summary import counted
 from emsco_train.errors import DesignError
 
 __all__ = ["Design", "design_id", "write_names", "write_stages"]
@@ -135,7 +136,8 @@ def _quoted(name: str) -> str:
 
 def _stages(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     if len(genes) != len(names):
-        raise DesignError(f"chromosome {tuple(genes)} has {len(genes)} genes for {len(names)} features: one per feature is due")
+        told = f"chromosome {tuple(genes)} has {counted(len(genes), 'gene')} for {counted(len(names), 'feature')}"
+        raise DesignError(f"{told}: one per feature is due")
     last = max(genes, default=-1)
     if min(genes, default=-1) < -1 or set(genes) - {-1} != set(range(last + 1)) or last < 0:
         raise DesignError(f"chromosome {tuple(genes)} is not compressed: stages 0, 1, 2, ... without a gap, or -1, are due")

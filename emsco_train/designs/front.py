@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.designs.design import Design, write_names, write_stages
 from emsco_train.designs.front_file import FrontFile
@@ -102,7 +103,7 @@ class Front(Sequence[Design]):
         Parameters
         ----------
         min_accuracy, min_coverage
-            Floors, from 0 to 1.
+            Floors, from 0 to 1; 0 is no floor.
         max_cost
             Cap on the mean cost per item, in the user's unit.
         by
@@ -159,7 +160,7 @@ class Front(Sequence[Design]):
     def __repr__(self) -> str:
         """Return one line."""
         best = f", fittest {self._designs[0].id}" if self._designs else ""
-        return f"<Front: {len(self)} designs{best}, costs in {self.unit}>"
+        return f"<Front: {counted(len(self), 'design')}{best}, costs in {self.unit}>"
 
     def __str__(self) -> str:
         """Return a table of the first designs."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
@@ -22,7 +23,7 @@ class Wish:
     Parameters
     ----------
     min_accuracy, min_coverage, max_cost, by
-        As in `Front.select`; None: no such wish.
+        As in `Front.select`; None: no such wish. A floor of 0 is none, and is kept as None.
     """
 
     min_accuracy: float | None = None
@@ -44,6 +45,10 @@ class Wish:
             faults.append(f"by is {self.by!r}: one of {', '.join(get_args(By))} is due")
         if faults:
             raise DesignError("select: " + "; ".join(faults))
+        for name, floor in floors.items():
+            if floor == 0:
+                # Every design has it: it must not decide what the best design is, as a floor does.
+                object.__setattr__(self, name, None)
 
     @property
     def decider(self) -> By:
@@ -94,7 +99,9 @@ class Wish:
             f"coverage {nearest.coverage:.4g}" + (f" ({coverage:.2g} short)" if coverage else ""),
             f"cost {nearest.cost:.6g}" + (f" ({cost:.3g} over)" if cost else ""),
         ]
-        text = f"none of {len(designs)} designs satisfies {self._written()}; nearest is {nearest.id}: {', '.join(near)}"
+        text = (
+            f"none of {counted(len(designs), 'design')} satisfies {self._written()}; nearest is {nearest.id}: {', '.join(near)}"
+        )
         alone = all(any(short[part] == 0 for short in map(self._short, designs)) for part in range(3))
         reason = (
             "Each of the wishes can be met alone, but not together" if alone else f"Within reach alone: {self._reach(designs)}"

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from emsco_runtime._arrays import Array, Floats
 from emsco_runtime._columns import ColumnDecisions
 from emsco_runtime.decision import Decision
+from emsco_runtime.summary import counted
 from emsco_train.bundling.choice import DesignWish, certificate_of, choose
 from emsco_train.bundling.design_export import check_design, export_from, in_memory
 from emsco_train.bundling.publication import Export
@@ -48,7 +49,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     threshold
         Confidence needed to accept: one number above 0 and up to 1, or a mapping label -> number.
     max_stages
-        Most stages of a design; None for half the features, at most 10.
+        Most stages of a design; None for half the features, at least 2 and at most 10.
     features
         `FeatureOptions` by feature name, where the rows do not tell all.
     search
@@ -266,7 +267,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         right = np.array([mine == due for mine, due in zip(decided.label.tolist(), truth, strict=True)])
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != right.shape:
-            raise DataError(f"sample_weight has shape {weights.shape} for {len(right)} rows: give one number per row")
+            raise DataError(f"sample_weight has shape {weights.shape} for {counted(len(right), 'row')}: give one number per row")
         accepted = float(weights[decided.status == "accepted"].sum())
         return float(weights[right].sum()) / accepted if accepted else 0.0
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from emsco_runtime._arrays import Array
 from emsco_runtime.decision import Label
-from emsco_train.data.table import Table
+from emsco_train.data.table import Table, has_column_names
 from emsco_train.errors import DataError, DesignError
 
 __all__ = ["known_rows", "label_array", "new_rows", "read_labels", "read_seed", "read_weights", "resolve_reject"]
@@ -30,7 +30,7 @@ def new_rows(estimator: Any, rows: Any, truth: Any) -> Any:
     estimator
         Being fitted.
     rows
-        A data frame, a mapping of arrays, or an array.
+        A data frame, an Arrow table, a mapping of arrays, or an array.
     truth
         Labels, only asked for being there.
     """
@@ -55,7 +55,7 @@ def known_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
     estimator
         Fitted.
     rows
-        A data frame or array with the columns of the fit in their order, or a mapping that has them in any order.
+        A data frame or array with the columns of the fit in their order; a mapping or an Arrow table may have any order.
     names
         The features in column order.
     """
@@ -71,8 +71,8 @@ def known_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
 
 def read_labels(truth: Any) -> Any:
     """Return labels in one dimension; raise in scikit-learn's words for what is no class, such as real numbers."""
-    # A plain list may mix numbers and text, which an array would turn into text.
-    if not hasattr(truth, "__array__"):
+    # A plain list may mix numbers and text, which an array would turn into text; scikit-learn does not know Arrow's columns.
+    if not hasattr(truth, "__array__") or hasattr(truth, "to_pylist"):
         return truth
     column = column_or_1d(truth, warn=True)
     if column.dtype.kind == "f":
@@ -151,8 +151,8 @@ def label_array(values: Sequence[Label]) -> Array:
 
 
 def _is_mapping(rows: Any) -> bool:
-    # One of the sparse formats is a dictionary, but of cells.
-    return isinstance(rows, Mapping) and not issparse(rows)
+    # One of the sparse formats is a dictionary, but of cells. scikit-learn does not know Arrow's tables.
+    return has_column_names(rows) or (isinstance(rows, Mapping) and not issparse(rows))
 
 
 def _is_frame(rows: Any) -> bool:

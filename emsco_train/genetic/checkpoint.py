@@ -1,9 +1,9 @@
 """Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and taken up again.
 
-The file is JSON: hashes of the settings and of the problem, the seed, the population, the designs met so far (64-bit numbers in
-base64), and the state of the random generator. It is written beside its name and moved into place, so that the name never stands
-for half a file. A change of the meaning of a field raises `VERSION`; an older version that can still be understood stays readable
-(1 cannot: its runs did not keep the designs met).
+The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs
+met so far (64-bit numbers in base64), and the state of the random generator. It is written beside its name and moved into place,
+so that the name never stands for half a file. A change of the meaning of a field raises `VERSION`; an older version that can
+still be understood stays readable (1 cannot: its runs did not keep the designs met).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
 from emsco_train._faults import first_fault
+from emsco_train.data.cautions import caution_versions
 from emsco_train.errors import TrainError
 from emsco_train.settings import is_integer
 
@@ -73,6 +74,11 @@ class Checkpoints:
         ------
         CheckpointError
             If the file is unreadable, or belongs to other data, other settings or another seed.
+
+        Warns
+        -----
+        VersionWarning
+            If it was written with other versions of the libraries that decide results.
         """
         if not self.resume or not self.path.exists():
             return None
@@ -85,6 +91,7 @@ class Checkpoints:
             if theirs != ours:
                 told = f"{self.path}: this checkpoint belongs to a run with other {what} ({theirs[:12]}, now {ours[:12]})"
                 raise CheckpointError(f"{told}. Give it the same ones, or begin anew without resuming")
+        caution_versions(found.versions, f"{self.path}: this run")
         return found
 
 
@@ -107,6 +114,8 @@ class Checkpoint(BaseModel):
     evaluations: NonNegativeInt
     visited: str
     elapsed_s: float
+    # Not in those of an earlier emsco.
+    versions: dict[str, str] = {}
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from emsco_train.data.provenance import versions
 from emsco_train.designs.chromosome import Indices, Population, compress
 from emsco_train.genetic.checkpoint import Checkpoint, CheckpointError, Checkpoints, write_checkpoint
 from emsco_train.genetic.generation import Breeder, HaltingRule, State
@@ -149,6 +150,7 @@ class _Journal:
     place: Checkpoints | None
     settings: str
     seed: int
+    versions: dict[str, str] = field(default_factory=versions)
 
     def load(self) -> Checkpoint | None:
         return None if self.place is None else self.place.load(self.settings, self.seed)
@@ -172,6 +174,7 @@ class _Journal:
             evaluations=state.evaluations,
             visited=state.visited.text(),
             elapsed_s=elapsed_s,
+            versions=self.versions,
         )
         write_checkpoint(self.place.path, checkpoint)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
@@ -245,4 +246,4 @@ def _rows_for(wrong: int, max_error: float, confidence: float) -> int:
 
 def _check_counts(hits: int, rows: int) -> None:
     if not 0 <= hits <= rows:
-        raise DesignError(f"{hits} of {rows} rows cannot be: the counts do not belong together")
+        raise DesignError(f"{hits} of {counted(rows, 'row')} cannot be: the counts do not belong together")

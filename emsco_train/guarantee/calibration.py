@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.errors import DataError
 from emsco_train.guarantee.bounds import is_unlikely
 
@@ -256,7 +256,7 @@ def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     # The last bit of a probability may lie above 1.
     if accepted.confidence is None or not is_unlikely(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
         return None
-    share = f"{percent(accepted.right, accepted.rows)} of the {accepted.rows:,} accepted rows are right"
+    share = f"{percent(accepted.right, accepted.rows)} of the {counted(accepted.rows, 'accepted row')} are right"
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emsco_runtime.summary import counted
 from emsco_train.designs.design import Design
 from emsco_train.designs.wish import By, Wish
 from emsco_train.errors import CertificationError, DesignError
@@ -56,7 +57,7 @@ class Candidate:
     def __post_init__(self) -> None:
         """Refuse figures that cannot come from so many rows."""
         if self.rows < 1 or not math.isclose(self.design.coverage * self.rows, self.accepted, abs_tol=1e-6):
-            told = f"coverage {self.design.coverage} of {self.rows} validation rows"
+            told = f"coverage {self.design.coverage} of {counted(self.rows, 'validation row')}"
             raise DesignError(f"design {self.design.id}: {told} is no whole number: give the rows that it was evaluated on")
 
     @property
@@ -162,9 +163,12 @@ def _hopeless(wished: Sequence[Candidate], rows: int, least: int, promise: Promi
     nearest = min(wished, key=lambda candidate: upper_bound(candidate.wrong, candidate.accepted, promise.confidence))
     needed = rows_needed(promise.max_error, promise.confidence)
     errs = sum(_errs(candidate, promise) for candidate in wished)
-    few = f"{len(wished) - errs} would accept fewer than {least} of the {rows} certify rows, too few even if all were right"
-    reasons = [f"{errs} of {len(wished)} designs have a larger error there"] * (errs > 0) + [few] * (errs < len(wished))
-    told = f"{nearest.wrong} wrong of {nearest.accepted} accepted validation rows"
+    narrow = f"{len(wished) - errs} would accept fewer than {least} of the {counted(rows, 'certify row')}"
+    few = f"{narrow}, too few even if all were right"
+    reasons = [f"{errs} of {counted(len(wished), 'design')} have a larger error there"] * (errs > 0) + [few] * (
+        errs < len(wished)
+    )
+    told = f"{nearest.wrong:,} wrong of {counted(nearest.accepted, 'accepted validation row')}"
     text = f"{promise.refused()}, by validation already: {' and '.join(reasons)}; nearest is {nearest.design.id} ({told})"
     advice = f"It takes {promise.rows_told(needed)}. The certify rows were not looked at"
     remedy = "Give more rows, ask for less, or search with other thresholds"

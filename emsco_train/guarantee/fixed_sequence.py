@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emsco_runtime.manifest import Certificate, CertifiedChoice
-from emsco_runtime.summary import percent_at_most
+from emsco_runtime.summary import counted, percent_at_most
 from emsco_train.designs.design import Design
 from emsco_train.designs.wish import Wish
 from emsco_train.errors import CertificationError, DesignError
@@ -103,7 +103,7 @@ def _walk(line: Sequence[Candidate], rows: int, promise: Promise) -> tuple[list[
     for candidate in line:
         tally = candidate.decide()
         if tally.rows != rows:
-            told = f"it decided {tally.rows} rows of {rows} certify rows"
+            told = f"it decided {tally.rows:,} of {counted(rows, 'certify row')}"
             raise DesignError(f"design {candidate.design.id}: {told}: every design is tested on all of them")
         if chance_at_most(tally.all_wrong, tally.all_accepted, promise.max_error) > 1.0 - promise.confidence:
             return passed, [tally]
@@ -115,10 +115,10 @@ def _refusal(first: Candidate, tally: Tally, promise: Promise) -> CertificationE
     accepted, wrong = tally.all_accepted, tally.all_wrong
     bound = upper_bound(wrong, accepted, promise.confidence)
     needed = rows_needed(promise.max_error, promise.confidence)
-    told = f"the safest by validation, {first.design.id}, was wrong in {wrong} of {accepted} accepted certify rows"
+    told = f"the safest by validation, {first.design.id}, was wrong in {wrong:,} of {counted(accepted, 'accepted certify row')}"
     text = f"{promise.refused()}: {told}, so its error may be as large as {percent_at_most(bound)}"
     if accepted < needed:
-        share = f", {-(-needed * tally.rows // accepted):,} certify rows at its coverage" if accepted else ""
+        share = f", {counted(-(-needed * tally.rows // accepted), 'certify row')} at its coverage" if accepted else ""
         advice = f"It takes {promise.rows_told(needed)}{share}. Give more rows, or search with other thresholds"
     else:
         advice = f"It takes {promise.rows_told(needed)}, and there are no fewer: search with higher thresholds"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emsco_runtime.summary import percent_at_least, percent_at_most
+from emsco_runtime.summary import counted, percent_at_least, percent_at_most
 from emsco_train.guarantee.bounds import check_confidence, check_max_error
 
 __all__ = ["Promise"]
@@ -37,4 +37,6 @@ class Promise:
 
     def rows_told(self, needed: int) -> str:
         """Return what to tell about the number of rows that it takes."""
-        return f"about {needed:,} accepted rows if the true error is half as large ({percent_at_most(self.max_error / 2)})"
+        return (
+            f"about {counted(needed, 'accepted row')} if the true error is half as large ({percent_at_most(self.max_error / 2)})"
+        )

@@ -10,6 +10,7 @@ import numpy as np
 
 from emsco_runtime._arrays import Ints
 from emsco_runtime.manifest import Label
+from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 
 __all__ = ["Counts", "Tally"]
@@ -60,7 +61,8 @@ class Tally:
             The labels in order.
         """
         if len(label) != len(target) or not len(target):
-            raise DataError(f"there are {len(label)} decisions for {len(target)} rows: one for each of at least 1 row is due")
+            told = f"got {counted(len(label), 'decision')} for {counted(len(target), 'row')}"
+            raise DataError(f"{told}: one for each of at least 1 row is due")
         for name, positions in (("label", label), ("target", target)):
             if not -1 <= int(positions.min()) <= int(positions.max()) < len(labels):
                 got = f"{positions.min()} to {positions.max()}"

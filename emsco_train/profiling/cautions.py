@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from emsco_runtime.summary import counted
 from emsco_train.profiling.clock import Clock
 from emsco_train.profiling.figures import Spread
 from emsco_train.profiling.result import CallFigures, GroupFigures
@@ -24,7 +25,7 @@ _UNLIKE = 2.0
 def call_cautions(calls: Sequence[CallFigures], tallies: Sequence[Tally], clock: Clock) -> list[str]:
     """Tell of failures, of calls too short for the clock, and of waiting that CPU time does not see."""
     told = [
-        f"{call.label} failed in {call.failures} of {call.calls} calls, which are left out; the first: {call.error}"
+        f"{call.label} failed in {call.failures} of {counted(call.calls, 'call')}, which are left out; the first: {call.error}"
         for call in calls
         if call.failures
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import emsco_runtime
+from emsco_runtime.summary import counted
 from emsco_train._writing import write_text
 from emsco_train.costs.files import CostComments
 from emsco_train.costs.model import CostGroup, CostModel
@@ -142,7 +143,7 @@ class Profile:
         """
         when = f"Measured by emsco-profile {emsco_runtime.__version__} on {self.measured:%Y-%m-%d %H:%M %Z}"
         head = (
-            f"{when}: {_MEANING[self.clock]}, {self.items} items, {self.repeats} repeats.",
+            f"{when}: {_MEANING[self.clock]}, {counted(self.items, 'item')}, {counted(self.repeats, 'repeat')}.",
             f"A price is the {self.statistic} over the items of {_LEAST[self.clock]}. Behind it: the quartiles over the items.",
         )
         features = {name: _note(call.own, call, unit) for name, call in self.prices()}
@@ -180,4 +181,4 @@ def _quartiles(spread: Spread, unit: TimeUnit) -> str:
 def _note(own: Spread, call: CallFigures, unit: TimeUnit) -> str:
     failed = f", {call.failures} failed" if call.failures else ""
     told = "paid by its group" if len(call.features) > 1 else _quartiles(own, unit)
-    return f"{told}; {call.calls} calls{failed}"
+    return f"{told}; {counted(call.calls, 'call')}{failed}"

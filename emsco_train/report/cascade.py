@@ -5,11 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.report.axes import place
 from emsco_train.report.content import StageContent
 from emsco_train.report.markup import escaped
-from emsco_train.report.wording import CostWords, counted
+from emsco_train.report.wording import CostWords
 
 __all__ = ["cascade", "wrapped"]
 

@@ -138,9 +138,9 @@ def read_content(path: str | os.PathLike[str]) -> Content:
         designs = _designs(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
         told = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
-        raise DataError(f"{told}. Train again with emsco-train --force") from None
+        raise DataError(f"{told}. Train again") from None
     if not designs:
-        raise DataError(f"{folder.path} holds no design: train again with emsco-train --force, with looser constraints")
+        raise DataError(f"{folder.path} holds no design: train again with looser constraints")
     return Content(folder, run, front, costs, calibration.split, designs)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from emsco_runtime.summary import percent
+from emsco_runtime.summary import counted, percent
 from emsco_train.report.cascade import cascade
 from emsco_train.report.content import Content, DesignContent, StageContent
 from emsco_train.report.markup import escaped
 from emsco_train.report.reliability import reliability_diagram
-from emsco_train.report.wording import CostWords, accuracy_words, counted, coverage_words, threshold_words
+from emsco_train.report.wording import CostWords, accuracy_words, coverage_words, threshold_words
 from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["DesignView", "design_view"]
@@ -70,7 +70,7 @@ def _title(content: Content, one: DesignContent) -> str:
         f"fitness {design.fitness:.4f}",
     ]
     if design.ties > 1:
-        facts.append(f"{design.ties:,} designs have these same figures")
+        facts.append(f"{counted(design.ties, 'design')} have these same figures")
     return f'<h3 class="id"><code>{design.id}</code>{badge}</h3><p class="sub">{" &middot; ".join(facts)}</p>'
 
 

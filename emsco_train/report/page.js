@@ -69,7 +69,8 @@ function readWish(part, text) {
   if (!Number.isFinite(number) || number < 0) return undefined;
   if (part === "cost") return number;
   // Shares are typed in percent. Rounded, so that 97.3 becomes 0.973 and no neighbour of it.
-  return number > 100 ? undefined : Number((number / 100).toFixed(10));
+  // A floor of 0 is none, as for the command.
+  return number > 100 ? undefined : Number((number / 100).toFixed(10)) || null;
 }
 
 function verdict(data, wish, chosen) {

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from importlib.resources import files
 
+from emsco_runtime.summary import counted
 from emsco_train.report.choosing import controls, embedded_data, embedded_views, export_command
 from emsco_train.report.content import Content
 from emsco_train.report.design_table import design_table
@@ -14,7 +15,7 @@ from emsco_train.report.markup import escaped
 from emsco_train.report.reliability import reliability_frame
 from emsco_train.report.run_facts import head_facts, notices, run_details
 from emsco_train.report.scatter import legend, scatter
-from emsco_train.report.wording import counted
+from emsco_train.runs.folder import PAGE_MARK
 
 __all__ = ["report_page"]
 
@@ -46,6 +47,7 @@ def report_page(content: Content) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+{PAGE_MARK}
 <title>{name}: emsco report</title>
 <style>{style}</style>
 </head>

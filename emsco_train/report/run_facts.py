@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
+from emsco_runtime.summary import counted
 from emsco_train.report.content import Content
 from emsco_train.report.markup import escaped
-from emsco_train.report.wording import CostWords, accuracy_words, counted, coverage_words, threshold_words, time_words
+from emsco_train.report.wording import CostWords, accuracy_words, coverage_words, threshold_words, time_words
 from emsco_train.runs.run_file import ThresholdEntry
 
 __all__ = ["head_facts", "notices", "run_details"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emsco_runtime.summary import counted
 from emsco_train.report.axes import Axis, place
 from emsco_train.report.content import Content, DesignContent
 from emsco_train.report.marks import Shades, shape_definitions, shape_of
 from emsco_train.report.markup import escaped
-from emsco_train.report.wording import CostWords, accuracy_words, counted, coverage_words, threshold_words
+from emsco_train.report.wording import CostWords, accuracy_words, coverage_words, threshold_words
 
 __all__ = ["legend", "scatter"]
 

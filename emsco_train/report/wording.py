@@ -10,7 +10,7 @@ from emsco_runtime.decision import Label
 from emsco_runtime.summary import percent
 from emsco_train.runs.run_file import FiguresEntry
 
-__all__ = ["CostWords", "accuracy_words", "counted", "coverage_words", "threshold_words", "time_words"]
+__all__ = ["CostWords", "accuracy_words", "coverage_words", "threshold_words", "time_words"]
 
 _COST_DIGITS = 5
 _MOST_DECIMALS = 9
@@ -78,17 +78,6 @@ def threshold_words(thresholds: Sequence[float], labels: Sequence[Label]) -> str
     if len(set(thresholds)) == 1:
         return f"{thresholds[0]:g}"
     return ", ".join(f"{label} {number:g}" for label, number in zip(labels, thresholds, strict=True))
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "design"), counted(2000, "design")
-    ('1 design', '2,000 designs')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def time_words(seconds: float) -> str:

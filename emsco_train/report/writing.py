@@ -9,10 +9,9 @@ from emsco_train._writing import write_text
 from emsco_train.errors import DesignError
 from emsco_train.report.content import Content, read_content
 from emsco_train.report.page import report_page
+from emsco_train.runs.folder import PAGE, is_page
 
 __all__ = ["write_report"]
-
-_NAME = "report.html"
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
@@ -23,7 +22,8 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     run
         Folder of a finished run.
     out
-        The file; ``report.html`` in the folder unless given. One that is there is replaced.
+        The file; ``report.html`` in the folder unless given. A file that you name is replaced; in the folder, only an
+        earlier page is.
 
     Raises
     ------
@@ -33,8 +33,11 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
         If the page cannot be written there.
     """
     content = read_content(run)
-    path = content.folder.path / _NAME if out is None else Path(out)
+    path = content.folder.path / PAGE if out is None else Path(out)
     _check(path, content)
+    if out is None and path.exists() and not is_page(path):
+        # One that the user names may be replaced; here, it is we who choose the name.
+        raise DesignError(f"{path} is not a page of emsco-report: move it away, or name another file for the page")
     write_text(path, report_page(content))
     return path
 

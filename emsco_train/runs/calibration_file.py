@@ -105,7 +105,7 @@ class Calibration(_Entry):
             return cls.model_validate_json(text)
         except ValidationError as error:
             fault = first_fault(error)
-            raise DataError(f"{path}: {fault.place}: {fault.said}. Train again with emsco-train --force") from None
+            raise DataError(f"{path}: {fault.place}: {fault.said}. Train again") from None
 
 
 def _rounded(number: float | None) -> float | None:

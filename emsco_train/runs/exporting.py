@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime.bundle import MANIFEST
+from emsco_runtime.publish import refuse_taken
 from emsco_train.bundling.choice import Choice, DesignWish, choose
 from emsco_train.bundling.design_export import export_from
 from emsco_train.bundling.publication import Export
@@ -95,9 +96,7 @@ def export_opened(
     wanted
         What is wanted of the design.
     """
-    if not force and (Path(out) / MANIFEST).exists():
-        # Before the certify rows are looked at: they prove less each time.
-        raise DesignError(f"{out} already holds a bundle: choose another folder, or say --force to replace it")
+    _refuse_taken(Path(out), force=force)
     choice = choose(opened.problem, opened.front, wanted)
     made = export_from(
         out,
@@ -111,3 +110,11 @@ def export_opened(
     )
     measured = measured_on(opened.problem, opened.problem.held_out, choice.design, made.model)
     return RunExport(opened, choice, made, measured)
+
+
+def _refuse_taken(out: Path, *, force: bool) -> None:
+    """Refuse a folder that could not be written to, before the certify rows are looked at: they prove less each time."""
+    if not force and (out / MANIFEST).exists():
+        raise DesignError(f"{out} already holds a bundle: choose another folder, or use `force=True` to replace it")
+    if out.is_dir():
+        refuse_taken(out, force=force)

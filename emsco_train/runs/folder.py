@@ -1,9 +1,11 @@
 """`RunFolder`: the files of a run, complete or not at all.
 
-While a run is under way, ``.work`` holds its checkpoints. At the end, new files are written to ``.work/new``, which is renamed to
-``.work/ready`` in one step: from then on the new run is in force. Its files are moved into place, ``run.json`` last; whoever is
-killed while doing so leaves the rest to the next reader. ``run.json`` holds the hash of each other file, so that a folder whose
-files belong to different runs is noticed.
+While a run is under way, it holds the lock of the folder, and ``.work`` holds its checkpoints and a mark that it is ours. At the
+end, new files are written to ``.work/new``, which is renamed to ``.work/ready`` in one step: from then on the new run counts.
+Its files are moved into place, ``run.json`` last; whoever is killed while doing so leaves the rest to the next reader.
+``run.json`` holds the hash of each other file, so that a folder whose files belong to different runs is noticed.
+
+What does not carry our mark is never removed nor overwritten: a folder with other files, and without a run, is refused.
 """
 
 from __future__ import annotations
@@ -12,16 +14,22 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
+from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderTakenError
 from emsco_train.runs.run_file import RunFile
 
-__all__ = ["RunFolder"]
+__all__ = ["PAGE", "PAGE_MARK", "RunFolder", "is_page"]
 
 _RUN = "run.json"
+_RUN_MARK = b'"emsco-run"'
 _NEW, _READY = "new", "ready"
+_WORK_MARK = "emsco-run"
+# The page of a run, which lies in its folder, and what a page of ours holds.
+PAGE = "report.html"
+PAGE_MARK = '<meta name="generator" content="emsco-report">'
 
 
 class RunFolder:
@@ -35,6 +43,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._lock: FolderLock | None = None
 
     @property
     def work(self) -> Path:
@@ -46,52 +55,52 @@ class RunFolder:
         return (self.path / _RUN).is_file()
 
     def begin(self, *, resume: bool, force: bool) -> None:
-        """Make room for a run, or find what is left of an unfinished one.
+        """Take the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` let it go.
 
         Parameters
         ----------
         resume
             Go on from checkpoints, if there are any.
         force
-            Replace a finished run; it stays until the new one is complete.
+            Replace a finished run; it stays until the new one is complete. Files that are not an emsco run's are never replaced.
         """
         if self.path.exists() and not self.path.is_dir():
             raise DesignError(f"{self.path} is a file: name a folder for the run")
-        strangers = self._strangers()
-        if strangers:
-            told = f"{self.path} holds files that are no run's ({', '.join(strangers[:3])})"
-            raise DesignError(f"{told}: choose an empty or a new folder")
-        self._settle()
-        unfinished = resume and self.work.is_dir()
-        if self.is_complete() and not (force or unfinished):
-            told = "a finished run, so there is nothing to resume" if resume else "a run"
-            raise DesignError(f"{self.path} already holds {told}: choose another folder, or say --force to replace it")
         try:
-            if self.work.is_dir() and not resume:
-                shutil.rmtree(self.work)
-            self.work.mkdir(parents=True, exist_ok=True)
+            self._refuse_foreign()
+            self._lock = FolderLock(self.path)
+            self._make_room(resume=resume, force=force)
+        except FolderTakenError:
+            told = f"another run is being written into {self.path}"
+            raise DesignError(f"{told}: wait for it to end, or choose another folder") from None
         except OSError as error:
+            self._release()
             told = f"{self.path} cannot be written: {error.strerror or error}"
             raise DesignError(f"{told}. Check the path and its permissions") from None
+        except DesignError:
+            self._release()
+            raise
 
     def abandon(self, *, checkpoints: bool = False) -> None:
-        """Leave nothing behind of a run that came to nothing.
+        """Leave nothing behind of a run that came to nothing, and let the folder go; without one under way, do nothing.
 
         Parameters
         ----------
         checkpoints
             Whether they go too; else a run that has some stays, to be resumed.
         """
+        if self._lock is None:
+            return
         with contextlib.suppress(OSError):
-            if checkpoints:
+            if checkpoints or {entry.name for entry in self.work.iterdir()} <= {_WORK_MARK}:
                 shutil.rmtree(self.work)
-            else:
-                self.work.rmdir()
-            # Fails, as it should, where an older run is there.
+        self._release()
+        # Fails, as it should, where checkpoints or an older run are there.
+        with contextlib.suppress(OSError):
             self.path.rmdir()
 
     def finish(self, files: Mapping[str, str], run: RunFile, *, keep_work: bool = False) -> None:
-        """Put the files of a finished run into place.
+        """Put the files of a finished run into place, and let the folder go.
 
         Parameters
         ----------
@@ -102,26 +111,30 @@ class RunFolder:
         keep_work
             Leave the checkpoints: the run was cut short, and may be resumed.
         """
-        hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
-        document = run.model_copy(update={"files": hashes})
-        new = self.work / _NEW
-        if new.is_dir():
-            shutil.rmtree(new)
-        new.mkdir()
-        for name, text in {**files, _RUN: document.text()}.items():
-            _write_synced(new / name, text)
-        new.rename(self.work / _READY)
-        self._settle()
-        if not keep_work:
-            shutil.rmtree(self.work)
+        try:
+            self._refuse_in_the_way(files)
+            hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+            document = run.model_copy(update={"files": hashes})
+            new = self.work / _NEW
+            if new.is_dir():
+                shutil.rmtree(new)
+            new.mkdir()
+            for name, text in {**files, _RUN: document.text()}.items():
+                _write_synced(new / name, text)
+            new.rename(self.work / _READY)
+            self._settle()
+            if not keep_work:
+                shutil.rmtree(self.work)
+        finally:
+            self._release()
 
     def read(self) -> RunFile:
         """Return the record of a finished run; every named file is there and is the one that was written."""
         if not self.path.is_dir():
             raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
-        self._settle()
+        self._settle_for_reading()
         if not self.is_complete():
-            unfinished = f"an unfinished run: end it with emsco-train --resume --out {self.path}"
+            unfinished = "an unfinished run: end it by training again with `resume=True`"
             told = unfinished if self.work.is_dir() else f"no {_RUN}: give the folder that emsco-train wrote"
             raise DataError(f"{self.path} holds {told}")
         run = RunFile.read((self.path / _RUN).read_bytes(), str(self.path / _RUN))
@@ -129,20 +142,68 @@ class RunFolder:
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
                 told = f"{self.path / name} is missing or is not the file that this run wrote"
-                raise DataError(f"{told}: restore it, or train again with emsco-train --force")
+                raise DataError(f"{told}: restore it, or train again")
         return run
 
     def text(self, name: str) -> str:
         """Return the text of one of the files."""
         return (self.path / name).read_text(encoding="utf-8")
 
-    def _strangers(self) -> list[str]:
-        """Return what is in a folder that is not a run's."""
-        if not self.path.is_dir() or self.work.is_dir():
-            return []
-        if self.is_complete() and b'"emsco-run"' in (self.path / _RUN).read_bytes():
-            return []
-        return sorted(entry.name for entry in self.path.iterdir())
+    def _holds_run(self) -> bool:
+        return self.is_complete() and _RUN_MARK in (self.path / _RUN).read_bytes()
+
+    def _holds_work(self) -> bool:
+        """Return whether the work folder is ours; an empty one may be, of a run that was killed as it began."""
+        if not self.work.is_dir() or self.work.is_symlink():
+            return False
+        return (self.work / _WORK_MARK).is_file() or not any(self.work.iterdir())
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder that holds other files and no run, or a work folder of somebody else."""
+        if not self.path.is_dir():
+            return
+        ours = {LOCK_NAME} | ({self.work.name} if self._holds_work() else set())
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        if self._holds_run() or self.work.name in ours:
+            foreign = [name for name in foreign if name == self.work.name]
+        if foreign:
+            told = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
+            raise DesignError(f"{told}: choose an empty or a new folder")
+
+    def _refuse_in_the_way(self, names: Iterable[str]) -> None:
+        """Refuse to overwrite a file that somebody else put where there was no run when this one began."""
+        for name in () if self._holds_run() else (*names, _RUN):
+            if (self.path / name).exists():
+                raise DesignError(f"{self.path / name} is not an emsco run's: move it away, then resume the run")
+
+    def _make_room(self, *, resume: bool, force: bool) -> None:
+        self._settle()
+        unfinished = resume and self.work.is_dir()
+        if self.is_complete() and not (force or unfinished):
+            told = "a finished run, so there is nothing to resume" if resume else "a run"
+            raise DesignError(f"{self.path} already holds {told}: choose another folder, or use `force=True` to replace it")
+        if self.work.is_dir() and not resume:
+            shutil.rmtree(self.work)
+        self.work.mkdir(exist_ok=True)
+        (self.work / _WORK_MARK).touch()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _settle_for_reading(self) -> None:
+        """Do what a killed writer left to do; a living one does it itself."""
+        if not (self.work / _READY).is_dir() or not self._holds_work():
+            return
+        try:
+            self._lock = FolderLock(self.path)
+        except FolderTakenError:
+            raise DataError(f"{self.path} is being written at this moment: try again") from None
+        try:
+            self._settle()
+        finally:
+            self._release()
 
     def _settle(self) -> None:
         """Move the files of a complete run into place, all that are not there yet."""
@@ -153,8 +214,14 @@ class RunFolder:
         for name in (*sorted(names - {_RUN}), *(names & {_RUN})):
             (ready / name).replace(self.path / name)
         # A page of the run that was here before would show other designs.
-        (self.path / "report.html").unlink(missing_ok=True)
+        if is_page(self.path / PAGE):
+            (self.path / PAGE).unlink()
         ready.rmdir()
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file is a page of ours."""
+    return path.is_file() and PAGE_MARK.encode() in path.read_bytes()
 
 
 def _write_synced(path: Path, text: str) -> None:

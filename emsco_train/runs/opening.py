@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from emsco_runtime.summary import counted
 from emsco_train.costs.model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
 from emsco_train.designs.front import Front
-from emsco_train.errors import ConfidenceWarning, DataError, ThresholdWarning
+from emsco_train.errors import ConfidenceWarning, DataError, OutlierWarning, ThresholdWarning
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
@@ -67,7 +68,7 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     strangers = [str(split) for split in data or {} if split not in paths]
     if strangers:
         told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
-        raise DataError(f"{folder.path} was trained on {told}: give --data for one table, or the same splits")
+        raise DataError(f"{folder.path} was trained on {told}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
@@ -81,6 +82,7 @@ def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
         # Training has told these already.
         warnings.simplefilter("ignore", ThresholdWarning)
         warnings.simplefilter("ignore", ConfidenceWarning)
+        warnings.simplefilter("ignore", OutlierWarning)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
             source.table.select([column.name for column in run.columns]),
@@ -106,13 +108,13 @@ def _class_weight(run: RunFile) -> ClassWeight:
     return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
 
 
-_REMEDY = "Give the data that it was trained on with --data, or train again"
+_REMEDY = "Give the data that it was trained on with `data`, or train again"
 
 
 def _check_rows(run: RunFile, source: Source) -> None:
     for then, now in zip(run.data.files, source.files, strict=True):
         if then.rows != now.rows:
-            raise DataError(f"{now.path} has {now.rows} rows, it had {then.rows} when the run was trained. {_REMEDY}")
+            raise DataError(f"{now.path} has {counted(now.rows, 'row')}, it had {then.rows} when the run was trained. {_REMEDY}")
 
 
 def _files(source: Source) -> str:

@@ -86,7 +86,7 @@ def _options(request: TrainRequest, source: Source) -> dict[str, FeatureOptions]
     names = source.table.names
     strangers = [name for name in request.unknown if name and name not in names]
     if strangers:
-        raise DesignError(f"--unknown names {strangers[0]!r}, which is no feature (features: {', '.join(names)})")
+        raise DesignError(f"`unknown` names {strangers[0]!r}, which is no feature (features: {', '.join(names)})")
     kinds = request.columns.kinds or {}
     # A gap in any row is no mistake, even where the train rows happen to have none.
     options = {

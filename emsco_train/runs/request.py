@@ -72,11 +72,11 @@ class TrainRequest:
         checked_time_limit(self.time_limit)
         names = set(self.paths)
         if None in names and len(names) > 1:
-            raise DesignError("one table and ready splits were both given: give --data, or --train and --validation")
+            raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")
         if None not in names and not {"train", "validation"} <= names:
-            raise DesignError("there are no rows: give --data, or at least --train and --validation")
+            raise DesignError("there are no rows: give one table, or at least train and validation rows")
         if None not in names and (self.shares is not None or self.columns.group or self.columns.time):
-            raise DesignError("ready splits are not divided again: leave out shares, --group-column and --time-column")
+            raise DesignError("ready splits are not divided again: leave out the shares, the group column and the time column")
 
 
 def _check_range(threshold: Threshold) -> None:

@@ -138,7 +138,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     nameless = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
     if nameless:
         told = f"column {nameless[0]} of the header has no name (the index of a data frame?)"
-        raise DataError(f"{first.path}: {told}: name it, or leave it out with --drop ''")
+        raise DataError(f"{first.path}: {told}: name it, or leave it out with `drop=('',)`")
     parts = list(raws.values())
     lines = [line for raw in parts for line in raw.lines]
     features = {name: _feature(name, _joined(name, parts), (columns.kinds or {}).get(name), lines) for name in names}

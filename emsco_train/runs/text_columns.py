@@ -94,7 +94,7 @@ def _number(name: str, value: str, line: str) -> float:
         number = float(value)
     except ValueError:
         told = f"column {name!r} holds {value!r}, where a number is due"
-        raise DataError(f"{line}: {told}. Mend it, or say --kind {name}=categorical") from None
+        raise DataError(f"{line}: {told}. Correct it, or use `kinds={{{name!r}: 'categorical'}}`") from None
     if math.isinf(number):
         told = f"column {name!r} holds {value!r}, where a finite number is due"
         raise DataError(f"{line}: {told}. Cap it, or leave the field empty")
@@ -107,7 +107,8 @@ def _truth(name: str, value: str, line: str) -> bool | None:
         return None
     if word in TRUE_WORDS or word in FALSE_WORDS:
         return word in TRUE_WORDS
-    raise DataError(f"{line}: column {name!r} holds {value!r}, which is neither yes nor no. Mend it, or say another --kind")
+    told = f"column {name!r} holds {value!r}, which is neither yes nor no"
+    raise DataError(f"{line}: {told}. Correct it, or give the column another kind with `kinds`")
 
 
 def _is_number(value: str) -> bool:

@@ -78,10 +78,18 @@ def train(
     folder = RunFolder(out)
     folder.begin(resume=resume, force=force)
     try:
-        searched = _search_all(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
+        return _train_into(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()
         raise
+
+
+def _train_into(
+    folder: RunFolder, prepared: Prepared, settings: Settings, *, jobs: int, resume: bool, watch: Watch | None
+) -> Trained:
+    """Search, measure and write, in a folder that is held."""
+    problem = prepared.problem
+    searched = _search_all(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
     designs = [design for done in searched for design in done.outcome.front]
     front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
     fitter = CascadeFitter.of(problem)

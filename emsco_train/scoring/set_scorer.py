@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -21,6 +24,8 @@ __all__ = ["set_scorer"]
 # Scores that are held at a time, before they become bits.
 _CHUNK_BYTES = 2**26
 _BYTES_PER_SCORE = 16
+# Sets that are handed to each thread at a time: Ctrl-C waits for these.
+_SETS_PER_THREAD = 4
 
 
 def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
@@ -38,7 +43,7 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     fitter = SetFitter.of(problem)
     if problem.settings.classifier is None:
         return _LogisticScorer(problem, fitter, [Levels(each) for each in thresholds], jobs)
-    return _ClassifierScorer(problem, fitter)
+    return _ClassifierScorer(problem, fitter, jobs)
 
 
 class _LogisticScorer:
@@ -67,19 +72,47 @@ class _LogisticScorer:
 
 
 class _ClassifierScorer:
-    """Any other classifier: fitted one by one, scored through its own ONNX graph, row by row, as production would."""
+    """Any other classifier: a fit for each set, scored through its own ONNX graph, row by row, as production would."""
 
-    def __init__(self, problem: Problem, fitter: SetFitter) -> None:
+    def __init__(self, problem: Problem, fitter: SetFitter, jobs: int) -> None:
         self._names = problem.names
         self._codes = problem.validation.codes
         self._fitter = fitter
+        self._jobs = jobs
+        self._converting = threading.Lock()
 
     def score(self, sets: Mask) -> Iterator[SetScores]:
-        for chosen in sets:
-            fitted = self._fitter.fit(_members(self._names, chosen))
-            scores = fitted.reference(self._codes[:, fitted.positions])
-            label = scores.argmax(axis=1)[None, :]
-            yield SetScores(label, scores.max(axis=1)[None, :])
+        chosen = [_members(self._names, one) for one in sets]
+        if self._jobs == 1:
+            yield from map(self._score_one, chosen)
+            return
+        together = self._jobs * _SETS_PER_THREAD
+        for start in range(0, len(chosen), together):
+            yield from self._score_many(chosen[start : start + together])
+
+    def _score_many(self, chosen: Sequence[tuple[str, ...]]) -> list[SetScores]:
+        """Score some sets in threads; each depends on its own set alone, so the number of threads changes nothing."""
+        from sklearn import config_context, get_config  # noqa: PLC0415 - a search with our own models never needs it
+
+        settings = get_config()
+
+        def score(names: tuple[str, ...]) -> SetScores:
+            # scikit-learn keeps the user's settings for each thread apart.
+            with config_context(**settings):
+                return self._score_one(names)
+
+        # Filters of warnings belong to the whole process: what threads that change them at a time leave behind is put right.
+        with warnings.catch_warnings(), ThreadPoolExecutor(self._jobs) as pool:
+            return list(pool.map(score, chosen))
+
+    def _score_one(self, names: tuple[str, ...]) -> SetScores:
+        fitted = self._fitter.fit(names)
+        with self._converting:
+            # The converter is not known to be safe in threads.
+            _ = fitted.graph
+        scores = fitted.reference(self._codes[:, fitted.positions])
+        label = scores.argmax(axis=1)[None, :]
+        return SetScores(label, scores.max(axis=1)[None, :])
 
 
 def _members(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:

@@ -1,14 +1,18 @@
-"""Data frames: accepted wherever columns are, though the runtime never imports pandas."""
+"""Data frames and Arrow tables: accepted wherever columns are, though neither pandas nor pyarrow is imported for it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from emsco_runtime import Cascade
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle
+from emsco_train import CostModel, DataError, EmscoClassifier, Table
+from emsco_train.data.features import encode_table, infer_features
 
 FEATURES = [
     Feature(name="size", kind="numeric", cost=1.0, missing="impute"),
@@ -56,3 +60,47 @@ def test_a_frame_of_results() -> None:
     result = cascade.decide_columns(pd.DataFrame({"a": np.linspace(-5, 5, 7)}))
     frame = pd.DataFrame({"label": result.label, "status": result.status, "cost": result.cost, "stages": result.stages})
     assert (frame["status"] == "accepted").sum() == frame["label"].notna().sum()
+
+
+def arrow_form(form: str) -> pa.Table | pa.RecordBatch:
+    """Return `PLAIN`, with text as a dictionary and in two chunks, as an Arrow table or as one batch of it."""
+    table = pa.table(PLAIN | {"colour": pa.array(PLAIN["colour"]).dictionary_encode()})
+    return table.to_batches()[0] if form == "batch" else pa.concat_tables([table.slice(0, 1), table.slice(1)])
+
+
+@pytest.mark.parametrize("form", ["table", "batch"])
+def test_arrow_tables_train_as_frames_do(form: str) -> None:
+    """Names, kinds, categories and gaps of an Arrow table are those of the same values in a data frame."""
+    arrow = Table.of(arrow_form(form))
+    frame = Table.of(pd.DataFrame(PLAIN).astype({"count": "Int64", "flag": "boolean", "code": "Int64", "colour": "category"}))
+    costs = CostModel.of(None, NAMES)
+    features = infer_features(arrow, NAMES, costs)
+    assert features == infer_features(frame, NAMES, costs)
+    assert arrow.categorical == {"colour"}
+    codes = encode_table(features, arrow, "train")
+    assert np.array_equal(codes, encode_table(features, frame, "train"), equal_nan=True)
+    assert np.isnan(codes[1, NAMES.index("colour")])
+
+
+def test_an_estimator_takes_arrow_tables() -> None:
+    """Fitted on a table and labels of Arrow's, it has their names, and decides as one that was fitted on a frame."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
+    truth = np.where(frame["a"] + frame["b"] > 0, "yes", "no")
+    model = EmscoClassifier(threshold=0.7, random_state=0)
+    plain = clone(model).fit(frame, truth)
+    arrow = clone(model).fit(pa.table(frame), pa.chunked_array([truth.tolist()]))
+    assert arrow.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert arrow.front_ == plain.front_
+    assert arrow.predict(pa.table(frame).select(["c", "a", "b"])).tolist() == plain.predict(frame).tolist()
+
+
+def test_arrow_tables_with_a_name_twice_are_refused() -> None:
+    """As for frames: which of the two is meant cannot be told."""
+    with pytest.raises(DataError, match="column names must be unique; more than once: 'a'"):
+        Table.of(pa.table([[1], [2]], names=["a", "a"]))
+
+
+def test_a_frame_may_have_a_column_that_is_called_column_names() -> None:
+    """It is a frame nevertheless."""
+    assert Table.of(pd.DataFrame({"column_names": [1.0], "b": [2.0]})).names == ("column_names", "b")

@@ -297,7 +297,7 @@ def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) ->
     assert "rejected   acquisition failed: 1, budget: 1" in done.stdout
     assert "size: the value is missing" in out.read_text()
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
-    assert "degraded   1 rows" in done.stdout
+    assert "degraded   1 row decided" in done.stdout
     for wrong in ("-1", "nan", "much"):
         assert "a number of at least 0 is due" in refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
 

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from emsco_train.errors import TrainError
+from emsco_train.errors import TrainError, VersionWarning
 from emsco_train.genetic.checkpoint import VERSION, CheckpointError, Checkpoints, read_checkpoint, write_checkpoint
 from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
 from emsco_train.scoring.objectives import Objectives
@@ -300,3 +302,22 @@ def test_every_is_checked(tmp_path: Path) -> None:
         with pytest.raises(TrainError, match="every is"):
             place(tmp_path, every=every)
     assert Checkpoints("run.json").path == Path("run.json")  # type: ignore[arg-type]
+
+
+def test_other_versions_of_the_libraries_are_told_on_resume(tmp_path: Path) -> None:
+    """A run that is resumed with another numba is told both versions, and goes on; with the same ones, nothing is told."""
+    path = tmp_path / "checkpoint.json"
+    landscape = random_landscape(6, 80, seed=1)
+    with pytest.raises(Killed):
+        evolve_population(Crashing(landscape, 9), CHOSEN, seed=3, checkpoints=Checkpoints(path, every=1))
+    assert read_checkpoint(path).versions["numba"] == metadata.version("numba")
+    assert {"emsco", "numpy", "moocore", "scikit-learn"} <= set(read_checkpoint(path).versions)
+    whole = told(evolve_population(landscape, CHOSEN, seed=3))
+    document = json.loads(path.read_text())
+    told_of = rf"checkpoint\.json: this run was begun .*\(numba 0\.1, now {metadata.version('numba')}\)"
+    for changes, wanted in (({}, None), ({"python": "3.0"}, None), ({"numba": "0.1"}, told_of)):
+        versions = document["versions"] | changes
+        path.write_text(json.dumps(document | {"versions": versions}))
+        with nullcontext() if wanted is None else pytest.warns(VersionWarning, match=wanted):
+            found = evolve_population(landscape, CHOSEN, seed=3, checkpoints=Checkpoints(path, resume=True))
+        assert told(found) == whole

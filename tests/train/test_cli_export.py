@@ -86,7 +86,7 @@ def test_wishes_that_cannot_be_met(run: Path, tmp_path: Path) -> None:
     """Floors that contradict each other, ids that nobody has: exit 1, the nearest design, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
     told = refused(1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
-    assert "none of 9 designs satisfies min_accuracy=0.99, min_coverage=0.99; nearest is " in told
+    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in told
     assert "0 designs have an id that begins with 'ffff': give one of " in refused(
         1, "emsco-export", run, *out, "--design", "ffff"
     )
@@ -98,10 +98,10 @@ def test_wrong_use(run: Path, tmp_path: Path) -> None:
     out = ["--out", tmp_path / "bundle"]
     for options, told in (
         (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
-        (["--min-accuracy", "1.5"], "min_accuracy is 1.5: a number from 0 to 1 is due"),
-        (["--max-cost", "-1"], "max_cost is -1.0"),
-        (["--confidence", "95"], "confidence is 95.0: a number from 0.5 to below 1 is due"),
-        (["--max-error", "0"], "max_error is 0.0: a number above 0 and below 1 is due"),
+        (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: a number from 0 to 1 is due"),
+        (["--max-cost", "-1"], "--max-cost is -1.0"),
+        (["--confidence", "95"], "--confidence is 95.0: a number from 0.5 to below 1 is due"),
+        (["--max-error", "0"], "--max-error is 0.0: a number above 0 and below 1 is due"),
         (["--max-error", "few"], "argument --max-error: invalid float value: 'few'"),
     ):
         assert told in refused(2, "emsco-export", run, *out, *options)
@@ -155,7 +155,7 @@ def test_without_certify_rows(tmp_path: Path) -> None:
     assert manifest.certificate is None
     assert "certificate  none" in shown
     told = refused(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "there are no certify rows, which a promise needs: train with a certify share, or with --certify FILE" in told
+    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in told
 
 
 # The data
@@ -225,7 +225,7 @@ def test_a_bundle_that_is_there(run: Path, tmp_path: Path) -> None:
     _, first = exported(run, out)
     before = (out / "manifest.json").read_bytes()
     told = refused(1, "emsco-export", run, "--out", out, "--max-cost", "9")
-    assert f"{out} already holds a bundle: choose another folder, or say --force to replace it" in told
+    assert f"{out} already holds a bundle: choose another folder, or use --force to replace it" in told
     assert (out / "manifest.json").read_bytes() == before
     _, second = exported(run, out, "--max-cost", "9", "--force")
     assert chosen(second) != chosen(first)
@@ -261,5 +261,5 @@ def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path) -> None:
     assert "run.json: this run has version 7, this emsco reads version 1. Train again" in refused(1, "emsco-export", copy, *out)
     (copy / "run.json").unlink()
     (copy / ".work").mkdir()
-    assert "holds an unfinished run: end it with emsco-train --resume" in refused(1, "emsco-export", copy, *out)
+    assert "holds an unfinished run: end it by training again with --resume" in refused(1, "emsco-export", copy, *out)
     assert not (tmp_path / "bundle").exists()

@@ -133,14 +133,14 @@ def test_lines_of_json_made_into_items(folder: Path, capsys: pytest.CaptureFixtu
     assert "wall time, 2 items, 2 repeats." in text
     assert "the mean over the items" in text
     assert main((*words, "--force", "--repeats", "1")) == 0
-    assert "CPU time, 2 items, 1 repeats." in (folder / "costs.toml").read_text(encoding="utf-8")
+    assert "CPU time, 2 items, 1 repeat." in (folder / "costs.toml").read_text(encoding="utf-8")
     capsys.readouterr()
 
 
 def test_no_more_items_than_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Items are drawn by the seed where there are more; dots lead into an object."""
     assert main(("post:nested.acquirers", "--items", "post:many", "--limit", "3", "--repeats", "1", "--out", "costs.toml")) == 0
-    assert "measured  3 of 1000 items" in capsys.readouterr().out
+    assert "measured  3 of 1,000 items" in capsys.readouterr().out
 
 
 def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,7 +144,7 @@ def test_weights_and_penalty(tmp_path: Path) -> None:
     assert ended.returncode == 0
     warned = [line for line in ended.stderr.splitlines() if "warning" in line]
     assert len(warned) == 1
-    assert warned[0].startswith("emsco-train: warning: class_weight (0: 1, 1: 3) shifts the probabilities")
+    assert warned[0].startswith("emsco-train: warning: --class-weight (0: 1, 1: 3) shifts the probabilities")
     record = RunFolder(tmp_path / "run").read()
     assert (record.C, record.class_weight, record.labels) == (0.05, {"0": 1.0, "1": 3.0}, (0, 1))
     assert (tmp_path / "run" / "front.csv").read_bytes() != (tmp_path / "plain" / "front.csv").read_bytes()
@@ -266,14 +266,14 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "text among numbers": (
         csv_text(rows=changed(6, "rate", "oops")),
-        "t.csv line 8: column 'rate' holds 'oops', where a number is due. Mend it, or say --kind rate=categorical",
+        "t.csv line 8: column 'rate' holds 'oops', where a number is due. Correct it, or use --kind rate=categorical",
     ),
     "infinity": (
         csv_text(rows=changed(6, "rate", "inf")),
         "t.csv line 8: column 'rate' holds 'inf', where a finite number is due",
     ),
     "missing label": (csv_text(rows=changed(3, "verdict", " ")), "t.csv line 5: the label 'verdict' is missing; drop the row"),
-    "rare label": (csv_text(rows=changed(3, "verdict", "eggs")), "label 'eggs' has 1 rows for 4 splits"),
+    "rare label": (csv_text(rows=changed(3, "verdict", "eggs")), "label 'eggs' has 1 row for 4 splits"),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
     "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Mend the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),
@@ -326,12 +326,12 @@ WRONG_USE = {
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: one table, or ready splits"),
     "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': COLUMN=WORD is due, with one of the words numeric, boolean"),
     "unknown": (["--unknown", "what"], "--unknown 'what'"),
-    "jobs": (["--jobs", "0"], "jobs is 0: a whole number from 1"),
-    "stages": (["--max-stages", "99"], "max_stages is 99: an integer in [1, 60] is due"),
-    "seed": (["--seed", "-1"], "seed is -1"),
-    "time": (["--time-limit", "-1"], "time_limit is -1.0"),
-    "beta": (["--beta", "0.5"], "beta is 0.5"),
-    "floor": (["--min-accuracy", "3"], "min_accuracy is 3.0"),
+    "jobs": (["--jobs", "0"], "--jobs is 0: a whole number from 1"),
+    "stages": (["--max-stages", "99"], "--max-stages is 99: an integer in [1, 60] is due"),
+    "seed": (["--seed", "-1"], "--seed is -1"),
+    "time": (["--time-limit", "-1"], "--time-limit is -1.0"),
+    "beta": (["--beta", "0.5"], "--beta is 0.5"),
+    "floor": (["--min-accuracy", "3"], "--min-accuracy is 3.0"),
     "three shares": (["--shares", "0.5,0.25,0.25"], "--shares '0.5,0.25,0.25': four numbers are due"),
     "word as share": (["--shares", "0.5,0.25,0.25,x"], "'x' is no number"),
     "shares beyond 1": (["--shares", "0.5,0.5,0.5,0"], "together they must be 1"),
@@ -368,8 +368,8 @@ WISHES = {
     "unknown label": (["--threshold", "ham=0.9,spam=0.9,eggs=0.9"], "'eggs' is no label (labels: ham, spam)"),
     "label left out": (["--threshold", "ham=0.9"], "no threshold for label 'spam': add it"),
     "threshold twice": (["--threshold", "ham=0.8,spam=0.8"], "is given twice: once is enough"),
-    "pin": (["--pin", "weight"], "pinned holds 'weight', which is no feature (features: size"),
-    "too many stages": (["--max-stages", "6"], "max_stages is 6: an integer in [1, 5] is due, since there are 5 features"),
+    "pin": (["--pin", "weight"], "--pin holds 'weight', which is no feature (features: size"),
+    "too many stages": (["--max-stages", "6"], "--max-stages is 6: an integer in [1, 5] is due, since the data have 5 features"),
     "kind of nothing": (["--kind", "weight=numeric"], "there is no column 'weight'; it has: size"),
     "drop of nothing": (["--drop", "weight"], "there is no column 'weight'"),
     "group of nothing": (["--group-column", "weight"], "there is no column 'weight'"),
@@ -379,7 +379,7 @@ WISHES = {
     "wrong kind": (["--kind", "rate=boolean"], "line 2: column 'rate' holds"),
     "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is no label"),
     "penalty": (["--C", "-1"], "C is -1.0: a finite number above 0 is due"),
-    "sample": (["--max-search-rows", "1"], "sample of 1 rows"),
+    "sample": (["--max-search-rows", "1"], "sample of 1: a whole number of rows is due"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
     "two divisions": (["--group-column", "count", "--time-column", "rate"], "groups and time were both given"),
 }
@@ -400,10 +400,10 @@ def test_places_that_are_not_written_to(mixed: Mixed, plain: Path, tmp_path: Pat
     (tmp_path / "full" / "letter").write_text("mine")
     before = (plain / "run.json").read_bytes()
     for out, told in (
-        (plain, "already holds a run: choose another folder, or say --force to replace it"),
+        (plain, "already holds a run: choose another folder, or use --force to replace it"),
         (tmp_path / "file", "is a file: name a folder for the run"),
         (tmp_path / "file" / "run", "cannot be written: Not a directory. Check the path and its permissions"),
-        (tmp_path / "full", "holds files that are no run's (letter): choose an empty or a new folder"),
+        (tmp_path / "full", "holds files that are not an emsco run's (letter): choose an empty or a new folder"),
     ):
         assert told in refused(1, "emsco-train", *mixed.options(), "--out", out)
     assert (plain / "run.json").read_bytes() == before

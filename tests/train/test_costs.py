@@ -83,3 +83,27 @@ def test_sequence_of_another_length(costs: Any) -> None:
     """A sequence is in column order, so its length must fit."""
     with pytest.raises(DesignError, match="2 costs are due"):
         CostModel.of(costs, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        CostModel.from_mapping({"a": 1e300}),
+        CostModel.from_mapping({"a": 4e299, "b": 1.0}, groups=[CostGroup("g", 5e299, ("a", "b"))]),
+    ],
+)
+def test_large_costs_have_a_finite_sum(costs: CostModel) -> None:
+    """Up to 1e300 in all, costs can be summed over features and over as many rows as a search takes."""
+    assert math.isfinite(costs.meter().cost(list(costs.features)) * 2**26)
+
+
+@pytest.mark.parametrize(
+    ("features", "groups"),
+    [({"a": 1e308, "b": 1e308, "c": 1.0}, []), ({"a": 1.0}, [CostGroup("g", 1.7e308, ("a",))]), ({"a": 10**301}, [])],
+)
+def test_costs_whose_sum_is_no_finite_number(features: dict[str, float], groups: list[CostGroup]) -> None:
+    """Refused where they are made, with the largest and the remedy; not by an OverflowError in the middle of a search."""
+    with pytest.raises(
+        DesignError, match=r"all costs together are more than 1e\+300 \(the largest is .*give them in a larger unit"
+    ):
+        CostModel.from_mapping(features, groups=groups)

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from emsco_runtime import Cascade
+from emsco_train.demo.clinic import open_clinic
+from emsco_train.errors import DesignError
 
 DEMO = Path(sys.executable).parent / "emsco-demo"
 
@@ -43,3 +47,14 @@ def test_the_demo_in_a_place_that_is_none(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_the_demo_writes_over_nothing_of_the_users(tmp_path: Path) -> None:
+    """A folder with the user's own patients.csv is refused and left as it is; the demonstration's own is written again."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "patients.csv").write_text("mine")
+    with pytest.raises(DesignError, match="holds files that are not of a demonstration: choose an empty or a new folder"):
+        open_clinic(tmp_path / "mine")
+    assert [(entry.name, entry.read_text()) for entry in (tmp_path / "mine").iterdir()] == [("patients.csv", "mine")]
+    for _ in range(2):
+        assert open_clinic(tmp_path / "demo").table.exists()

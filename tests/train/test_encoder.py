@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from emsco_runtime.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.errors import DataError
 
 FEATURES = (
     Feature(name="size", kind="numeric", cost=1.0, missing="impute"),
@@ -71,3 +72,23 @@ def test_constant_column_is_not_blown_up(value: float) -> None:
     encoder = BlockEncoder.fit([feature], np.full((7, 1), value))
     assert encoder.blocks[0].scale == 1.0
     np.testing.assert_allclose(encoder.transform(np.full((7, 1), value)), 0.0, atol=1e-6)
+
+
+def test_values_too_large_to_standardise_by_are_refused() -> None:
+    """A few values whose squares overflow: an error with the column, how many, the largest and the remedy, not a dead column."""
+    size = Feature(name="size", kind="numeric", cost=1.0, missing="impute")
+    codes = np.arange(100.0)[:, None]
+    codes[[3, 7], 0] = 1e200, -2e200
+    codes[9, 0] = np.nan
+    told = r"column 'size' holds 2 values too large to standardise it by \(the largest, in row 7, is -2e\+200\): correct them"
+    with pytest.raises(DataError, match=told):
+        BlockEncoder.fit([size], codes)
+
+
+def test_the_largest_values_that_can_be_standardised() -> None:
+    """Large values alone are no fault: their deviation is finite, and each row keeps its place."""
+    size = Feature(name="size", kind="numeric", cost=1.0)
+    codes = np.linspace(-1e152, 1e152, 50)[:, None]
+    encoded = BlockEncoder.fit([size], codes).transform(codes)
+    assert np.isfinite(encoded).all()
+    assert encoded.std() == pytest.approx(1)

@@ -13,9 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emsco_train.data.labels import plain_labels
+from emsco_train.data.problem import Problem
+from emsco_train.data.table import Table
 from emsco_train.designs.design import Design, write_stages
 from emsco_train.designs.front import Front
+from emsco_train.designs.wish import Wish
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
+from emsco_train.settings import Settings
 
 NAMES = ("a", "b", "c")
 
@@ -170,7 +175,7 @@ def test_selection_by_brute_force(
             front.select(**wish)
         assert caught.value.nearest == front[0].id
         return
-    floors = accuracy is not None or coverage is not None
+    floors = bool(accuracy or coverage)
     decider = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
     best = max(MERITS[decider](found) for found in allowed)
     assert front.select(**wish) == next(found for found in allowed if MERITS[decider](found) == best)
@@ -328,3 +333,28 @@ def test_text() -> None:
     assert repr(FRONT) == f"<Front: 3 designs, fittest {CHEAP.id}, costs in EUR>"
     many = Front([design((0, 0, 1), step / 50, 0.5, 1) for step in range(25)], full_cost=1)
     assert str(many).endswith("\n... and 5 more")
+
+
+def test_a_floor_of_zero_chooses_as_no_floor() -> None:
+    """Alone, it leaves the fittest; beside another wish, it changes nothing."""
+    assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
+    assert FRONT.select(min_accuracy=0.96, min_coverage=0) == FRONT.select(min_accuracy=0.96)
+    assert FRONT.select(max_cost=5, min_coverage=0) == FRONT.select(max_cost=5)
+    assert Wish(min_coverage=0) == Wish()
+
+
+def test_one_of_a_thing_is_told_in_the_singular() -> None:
+    """Counts of one, wherever they are shown: a front, a choice, a problem that is too small, a table."""
+    one = Front([CHEAP], full_cost=9.0)
+    assert repr(one).startswith("<Front: 1 design,")
+    assert repr(FRONT).startswith("<Front: 3 designs,")
+    for told, call in (
+        ("none of 1 design satisfies", lambda: one.select(min_accuracy=1)),
+        ("since the data have 1 feature", lambda: Settings(max_stages=2).resolved(1)),
+        ("has 1 gene for 2 features", lambda: Design.of([0], ["a", "b"], (0.9,), coverage=1.0, accuracy=1.0, cost=1.0)),
+        ("1 column but 2 names", lambda: Table.of([[1.0]], ["a", "b"])),
+        ("y has 2 labels for 1 row:", lambda: plain_labels([1, 2], rows=1, where="y")),
+        ("label 1 has 1 row for 4 splits", lambda: Problem.of(np.eye(9), [0] * 8 + [1])),
+    ):
+        with pytest.raises(TrainError, match=told):
+            call()

@@ -88,7 +88,7 @@ def test_tally_counts_each_row_where_it_belongs(data: st.DataObject, labels: int
 
 @pytest.mark.parametrize(
     ("label", "target", "told"),
-    [([0], [0, 1], "1 decisions for 2 rows"), ([], [], "0 decisions"), ([2], [0], "label holds"), ([0], [-2], "target holds")],
+    [([0], [0, 1], "1 decision for 2 rows"), ([], [], "0 decisions"), ([2], [0], "label holds"), ([0], [-2], "target holds")],
 )
 def test_tally_refuses_what_is_no_decision(label: list[int], target: list[int], told: str) -> None:
     """Columns of different length, none at all, and positions without a label are refused."""
@@ -272,7 +272,7 @@ def test_choice_is_the_wish_among_the_passed(figures: list[tuple[int, int, int]]
 def test_every_design_is_tested_on_all_rows() -> None:
     """Counts of other rows than the certify rows are refused: the tests would not be about the same thing."""
     bench = Bench().add("safe", (400, 1), (390, 2))
-    with pytest.raises(DesignError, match="it decided 1000 rows of 900 certify rows"):
+    with pytest.raises(DesignError, match="it decided 1,000 of 900 certify rows"):
         choose_certified(bench.candidates, rows=900, max_error=0.03, confidence=0.95, full_cost=10.0)
 
 
@@ -315,7 +315,7 @@ def test_a_design_that_suddenly_accepts_nothing() -> None:
     ("figures", "told"),
     [
         ([("a", 900, 40), ("b", 500, 30)], "already: 2 of 2 designs have a larger error there; nearest is a (40 wrong of 900"),
-        ([("a", 90, 0), ("b", 50, 0)], "already: 2 would accept fewer than 99 of the 1000 certify rows"),
+        ([("a", 90, 0), ("b", 50, 0)], "already: 2 would accept fewer than 99 of the 1,000 certify rows"),
         ([("a", 900, 40), ("b", 90, 0)], "1 of 2 designs have a larger error there and 1 would accept fewer than 99"),
     ],
     ids=["all err", "all too narrow", "both"],

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
-from emsco_train.errors import ConfidenceWarning
+from emsco_train.errors import ConfidenceWarning, OutlierWarning
 from emsco_train.stage_settings import row_weights
 
 
@@ -205,7 +205,7 @@ def test_a_label_must_be_everywhere() -> None:
         Problem.from_splits(train=(table, two), validation=(short, two[two == "low"]))
     with pytest.raises(DataError, match="label 'middle' of the test rows is in no train row"):
         Problem.from_splits(train=(table, two), validation=(table, two), test=(table, y))
-    with pytest.raises(DataError, match="label 'rare' has 1 rows for 4 splits"):
+    with pytest.raises(DataError, match="label 'rare' has 1 row for 4 splits"):
         Problem.of(table, np.where(np.arange(200) == 0, "rare", y))
     names = np.where(two == "low", "train", "validation")
     with pytest.raises(DataError, match="train y has only the label 'low'"):
@@ -342,3 +342,34 @@ def test_sampling_leaves_out_rows_without_weight() -> None:
     part = Problem.of(table, y, sample_weight=weights).sampled(20)
     assert part.weights is not None
     assert part.weights.all()
+
+
+def outlying(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return rows of which a few have a value far out, and their labels."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=200)
+    truth = size > 0
+    size[:few] = largest
+    return {"size": size, "other": rng.normal(size=200), "kind": rng.choice(["a", "b"], 200)}, truth
+
+
+def test_outliers_that_hide_a_column_are_told_at_the_users_line() -> None:
+    """Three values of 1e100 leave the other values of the column all but equal: a warning with the column and the remedy."""
+    rows, truth = outlying(1e100)
+    with pytest.warns(
+        OutlierWarning, match=r"column 'size' holds [1-3] values? so far out \(up to 1e\+100\).*correct them"
+    ) as told:
+        Problem.of(rows, truth, threshold=0.8)
+    assert [one.filename for one in told] == [__file__]
+
+
+@pytest.mark.parametrize(("largest", "few"), [(50.0, 3), (1e100, 100)])
+def test_what_is_no_outlier_is_not_told(largest: float, few: int) -> None:
+    """Values of a long tail, or a column that is half of one size and half of another, are as they are."""
+    Problem.of(*outlying(largest, few), threshold=0.8)
+
+
+def test_values_that_overflow_name_their_column() -> None:
+    """The error of the encoder reaches the user, and says how rows are counted."""
+    with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*\(rows are counted within the train split\)"):
+        Problem.of(*outlying(1e200), threshold=0.8)

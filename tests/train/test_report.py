@@ -566,6 +566,18 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Path, tmp_path: P
     assert page.read_text() == "old"
 
 
+def test_a_page_that_is_not_ours_is_replaced_only_by_name(run: Path, tmp_path: Path) -> None:
+    """The user's own report.html in the run folder is refused unless it is named; a page of ours is written again."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    (copy / "report.html").write_text("mine")
+    with pytest.raises(DesignError, match=r"report\.html is not a page of emsco-report: move it away, or name another file"):
+        write_report(copy)
+    assert (copy / "report.html").read_text() == "mine"
+    write_report(copy, copy / "report.html")
+    assert write_report(copy) == copy / "report.html"
+
+
 def test_links_and_devices_as_places_for_the_page(run: Path, tmp_path: Path, text: str) -> None:
     """A link stays one and its target is replaced; a device is written to, not replaced."""
     (tmp_path / "target.html").write_text("old")
@@ -661,11 +673,11 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
 
 def test_the_script_reads_wishes_and_writes_commands() -> None:
     """Percent become the shares that the command takes, to the digit; what is no number is no wish; floors become options."""
-    typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3"]
+    typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3", "0"]
     program = (
         "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
     )
-    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333]
+    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
     program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
     data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
     assert in_node(program, data) == [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +14,10 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from emsco_runtime import Cascade
+import emsco_train
+from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
+from emsco_train.cli._options import Options
 from emsco_train.cli._tables import floors
 from emsco_train.cli._warnings import warnings_as_lines
 from emsco_train.designs.design import Design
@@ -45,13 +50,18 @@ def test_train_and_export(tmp_path: Path) -> None:
         export_run(tmp_path / "run", tmp_path / "bundle")
     with pytest.raises(SelectionError):
         export_run(tmp_path / "run", tmp_path / "other", min_accuracy=1.0, min_coverage=1.0)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").write_text("mine")
+    # Before anything is chosen: a choice looks at the certify rows, which prove less each time.
+    with pytest.raises(BundleError, match="the folder is not empty and holds no bundle"):
+        export_run(tmp_path / "run", tmp_path / "full", min_accuracy=1.0, min_coverage=1.0, force=True)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no threshold": ({"thresholds": ()}, "there is no threshold"),
     "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': a number above 0"),
     "both": ({"paths": {None: "a.csv", "train": "b.csv"}}, "one table and ready splits were both given"),
-    "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give --data, or at least --train and --validation"),
+    "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give one table, or at least train and validation rows"),
     "no jobs": ({"jobs": 0}, "jobs is 0"),
     "seed": ({"seed": 1.5}, "seed is 1.5"),
     "time": ({"time_limit": float("nan")}, "time_limit is nan"),
@@ -141,8 +151,51 @@ def test_floors_are_in_reach() -> None:
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     """The same words from two places are told once, on standard error, in one line; deprecations are not the user's."""
-    with warnings_as_lines("emsco-train"):
+    with warnings_as_lines("emsco-train", Options(Namespace(max_stages=3))):
         warnings.warn("look\n  out", UserWarning, stacklevel=1)
         warnings.warn("look out", UserWarning, stacklevel=1)
         warnings.warn("old name", DeprecationWarning, stacklevel=1)
-    assert capsys.readouterr().err == "emsco-train: warning: look out\n"
+        warnings.warn("max_stages is 3", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "emsco-train: warning: look out\nemsco-train: warning: --max-stages is 3\n"
+
+
+def message_texts(path: Path) -> list[str]:
+    """Return the texts in a module that are shown to somebody: of errors, and those with figures in them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    shown = [
+        node.exc if isinstance(node, ast.Raise) else node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise | ast.JoinedStr)
+    ]
+    parts = [part for node in shown if node is not None for part in ast.walk(node)]
+    return [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+def test_messages_of_the_library_name_no_option_of_a_command() -> None:
+    """No text outside the commands and the demonstration, which shows commands, holds an option such as --force."""
+    package = Path(emsco_train.__file__).parent
+    rooms = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in ("cli", "demo", "report")]
+    named = [text for path in rooms for text in message_texts(path) if re.search(r"(?<![\w-])--[a-z]", text)]
+    assert named == []
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("settings: max_stages is 99: an integer; seed is -1", "settings: --max-stages is 99: an integer; --seed is -1"),
+        ("pinned holds 'seed', which is no feature", "--pin holds 'seed', which is no feature"),
+        ("none satisfies max_stages=3, seed=4", "none satisfies --max-stages 3, seed=4"),
+        ("runs/max_stages/x: 'max_stages' and max_stages.csv", "runs/max_stages/x: 'max_stages' and max_stages.csv"),
+        ("the seed is sown", "the seed is sown"),
+        (
+            "or use `force=True`, `search='evolve'`, `data` or `costs=None`",
+            "or use --force, --search evolve, --data or no --costs",
+        ),
+        ("`kinds={'a b': 'numeric'}`, `drop=('',)`", "--kind 'a b=numeric', --drop ''"),
+        ("`features={'a': FeatureOptions(kind='categorical')}`", "--kind a=categorical"),
+        ("line 3 holds `a=(`, `a={**b}` and `x=f()`", "line 3 holds `a=(`, `a={**b}` and `x=f()`"),
+    ],
+)
+def test_commands_call_arguments_by_their_options(message: str, told: str) -> None:
+    """Names in the forms that messages use become options; words, paths and what users wrote stay as they are."""
+    assert Options(Namespace(max_stages=3, seed=1)).text(message) == told

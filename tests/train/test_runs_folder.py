@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.folder import PAGE_MARK, RunFolder
 from emsco_train.runs.run_file import DataEntry, RunFile, SearchEntry
 
 FILES = ("front.csv", "front.json", "splits.csv")
@@ -55,7 +60,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
     for steps in range(2 + len(FILES)):
         folder = RunFolder(tmp_path / str(steps))
         write(folder, "old")
-        (folder.path / "report.html").write_text("of the old run")
+        (folder.path / "report.html").write_text(f"{PAGE_MARK} of the old run")
         left = [steps]
 
         def counted(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
@@ -89,7 +94,7 @@ def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, mo
         with pytest.raises(Killed):
             write(folder, "only")
     assert not folder.is_complete()
-    with pytest.raises(DesignError, match="already holds a run: choose another folder, or say --force"):
+    with pytest.raises(DesignError, match="already holds a run: choose another folder, or use `force=True`"):
         folder.begin(resume=False, force=False)
     assert folder.read().created == "only"
 
@@ -103,8 +108,8 @@ def test_what_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "other" / "run.json").write_text('{"format": "another program"}')
     for name, told in (
         ("file", "is a file: name a folder"),
-        ("full", "holds files that are no run's (thesis.tex): choose an empty or a new folder"),
-        ("other", "holds files that are no run's (run.json)"),
+        ("full", "holds files that are not an emsco run's (thesis.tex): choose an empty or a new folder"),
+        ("other", "holds files that are not an emsco run's (run.json)"),
         ("file/run", "cannot be written: Not a directory. Check the path"),
     ):
         with pytest.raises(DesignError) as caught:
@@ -140,6 +145,7 @@ def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
     (folder.work / "checkpoint-1.json").write_text("{}")
     folder.abandon()
     assert (folder.work / "checkpoint-1.json").exists()
+    folder.begin(resume=True, force=False)
     folder.abandon(checkpoints=True)
     assert not folder.path.exists()
     write(folder, "old")
@@ -163,7 +169,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     folder.path.mkdir()
     assert "holds no run.json: give the folder that emsco-train wrote" in told()
     folder.work.mkdir()
-    assert "holds an unfinished run: end it with emsco-train --resume" in told()
+    assert "holds an unfinished run: end it by training again with `resume=True`" in told()
     write(folder, "first")
     (folder.path / "front.csv").write_text("edited")
     assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in told()
@@ -181,3 +187,148 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     ):
         (folder.path / "run.json").write_text(text)
         assert part in told()
+
+
+def test_a_work_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
+    """Another program's .work, alone or beside a run of ours, is refused with the remedy; force changes nothing."""
+    for name in ("alone", "beside"):
+        folder = RunFolder(tmp_path / name)
+        if name == "beside":
+            write(folder, "old")
+        folder.work.mkdir(parents=True)
+        (folder.work / "thesis.tex").write_text("years of work")
+        for force in (False, True):
+            with pytest.raises(
+                DesignError, match=r"files that are not an emsco run's \(\.work\): choose an empty or a new folder"
+            ):
+                folder.begin(resume=False, force=force)
+        assert (folder.work / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_work_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """What .work points to is another's, even if it is empty."""
+    (tmp_path / "elsewhere").mkdir()
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.work.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DesignError, match=r"not an emsco run's \(\.work\)"):
+        folder.begin(resume=False, force=True)
+    assert folder.work.is_symlink()
+
+
+def test_files_that_a_run_did_not_write_stay(tmp_path: Path) -> None:
+    """Replacing a run leaves the user's notes and the user's own report.html; our own page of the old run goes."""
+    folder = RunFolder(tmp_path / "run")
+    write(folder, "old")
+    (folder.path / "notes.md").write_text("mine")
+    (folder.path / "report.html").write_text("<html>mine</html>")
+    write(folder, "new", force=True)
+    assert folder.read().created == "new"
+    assert (folder.path / "notes.md").read_text() == "mine"
+    assert (folder.path / "report.html").read_text() == "<html>mine</html>"
+
+
+def test_a_file_that_came_while_the_run_was_under_way_is_not_overwritten(tmp_path: Path) -> None:
+    """A front.csv that somebody else put there meanwhile: refused before anything is moved, the checkpoints stay for a resume."""
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(resume=False, force=False)
+    (folder.work / "checkpoint-1.json").write_text("{}")
+    (folder.path / "front.csv").write_text("mine")
+    with pytest.raises(DesignError, match=r"front\.csv is not an emsco run's: move it away, then resume the run"):
+        folder.finish(dict.fromkeys(FILES, "new"), record("new"))
+    assert (folder.path / "front.csv").read_text() == "mine"
+    assert (folder.work / "checkpoint-1.json").exists()
+    (folder.path / "front.csv").unlink()
+    folder.begin(resume=True, force=False)
+    folder.finish(dict.fromkeys(FILES, "new"), record("new"))
+    assert folder.read().created == "new"
+
+
+def test_two_runs_into_one_folder_at_a_time_are_refused(tmp_path: Path) -> None:
+    """The second is told so and touches nothing; when the first has ended, or came to nothing, the folder is free again."""
+    first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    first.begin(resume=False, force=False)
+    (first.work / "checkpoint-1.json").write_text("{}")
+    for resume in (False, True):
+        with pytest.raises(DesignError, match=r"another run is being written into .*: wait for it to end, or choose another"):
+            second.begin(resume=resume, force=True)
+    assert (first.work / "checkpoint-1.json").exists()
+    first.finish(dict.fromkeys(FILES, "first"), record("first"))
+    write(second, "second", force=True)
+    first.begin(resume=False, force=True)
+    first.abandon()
+    write(second, "third", force=True)
+    assert second.read().created == "third"
+    assert sorted(entry.name for entry in second.path.iterdir()) == sorted([*FILES, "run.json"])
+
+
+def test_a_killed_run_leaves_the_folder_free(tmp_path: Path) -> None:
+    """A process that holds the folder and is killed: its lock file stays, its lock does not; the run can be resumed."""
+    script = (
+        "import sys, time; from emsco_train.runs.folder import RunFolder\n"
+        "folder = RunFolder(sys.argv[1]); folder.begin(resume=False, force=False)\n"
+        "(folder.work / 'checkpoint-1.json').write_text('{}'); print('held', flush=True); time.sleep(600)"
+    )
+    folder = RunFolder(tmp_path / "run")
+    with subprocess.Popen([sys.executable, "-c", script, str(folder.path)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(DesignError, match="another run is being written into"):
+                folder.begin(resume=True, force=False)
+        finally:
+            holder.kill()
+    folder.begin(resume=True, force=False)
+    assert (folder.work / "checkpoint-1.json").exists()
+    folder.abandon(checkpoints=True)
+    assert not folder.path.exists()
+
+
+def test_a_reader_does_not_meddle_with_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a live run moves its files into place, another process that reads is told to try again, and moves nothing."""
+    writer, reader = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    told: list[str] = []
+    own = Path.replace
+
+    def replace(given: Path, target: Path) -> Path:
+        if not told:
+            with pytest.raises(DataError) as caught:
+                reader.read()
+            told.append(str(caught.value))
+        return own(given, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    write(writer, "only")
+    assert "is being written at this moment: try again" in told[0]
+    assert reader.read().created == "only"
+
+
+def test_a_lock_file_that_went_away_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder removes the folder between our opening of the lock file and our locking it: the new file is locked."""
+    path = tmp_path / "run"
+    own = fcntl.flock
+    gone: list[int] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        if not gone:
+            gone.append(descriptor)
+            shutil.rmtree(path)
+        own(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    folder = RunFolder(path)
+    folder.begin(resume=False, force=False)
+    with pytest.raises(DesignError, match="another run is being written into"):
+        RunFolder(path).begin(resume=False, force=True)
+    folder.abandon()
+
+
+def test_a_place_that_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without locks is refused with the reason and the remedy, not used unguarded."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(DesignError, match=r"run cannot be written: No locks available\. Check the path"):
+        RunFolder(tmp_path / "run").begin(resume=False, force=False)

@@ -64,7 +64,7 @@ def test_killed_and_resumed(wide: Path, unbroken: Path, tmp_path: Path) -> None:
     running.kill(signal.SIGKILL)
     assert running.end().returncode == -signal.SIGKILL
     told = refused(1, "emsco-export", out, "--out", tmp_path / "bundle")
-    assert f"{out} holds an unfinished run: end it with emsco-train --resume" in told
+    assert f"{out} holds an unfinished run: end it by training again with --resume" in told
     done("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, unbroken)
     assert not (out / ".work").exists()

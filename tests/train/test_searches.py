@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context, get_config
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 from emsco_train import searches
 from emsco_train.bundling.export import export_design
@@ -22,6 +26,7 @@ from emsco_train.genetic.checkpoint import Checkpoints, read_checkpoint
 from emsco_train.genetic.evolution import Generation
 from emsco_train.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
 from emsco_train.settings import Constraints, Settings
+from emsco_train.stage_model import StageFitter
 from emsco_train.workbench import Workbench
 
 Vector = tuple[int, int, float]
@@ -302,7 +307,7 @@ def test_an_exact_search_out_of_time_is_an_error(phase: str, said: str) -> None:
         if step.phase == phase:
             time.sleep(1.1)
 
-    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {said}.*use search='evolve'"):
+    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {said}.*use `search='evolve'`"):
         run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=1.0, on_progress=slow)
     assert run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=100.0).front == whole.front
 
@@ -328,7 +333,7 @@ def test_auto_heeds_the_time_limit_and_not_the_machine() -> None:
     outcome = run_search(problem, SHORT, time_limit=1e-9, jobs=1)
     assert (outcome.method, outcome.stopped) == ("evolve", "time")
     assert len(outcome.front) >= 1
-    with pytest.raises(DesignError, match=r"the exact search is too large: .* raise time_limit, or use search='evolve'"):
+    with pytest.raises(DesignError, match=r"the exact search is too large: .* raise time_limit, or use `search='evolve'`"):
         run_search(problem, SHORT, method="exhaustive", time_limit=1e-9, jobs=1)
 
 
@@ -455,3 +460,32 @@ def test_the_exact_search_takes_as_many_threads_as_fit() -> None:
     problem = Problem.of(x, x.sum(axis=1) + rng.normal(size=20_000) > 0, threshold=0.8)
     fronts = [run_search(problem, Settings(max_stages=2), method="exhaustive", jobs=jobs).front for jobs in (1, 64)]
     assert fronts[0] == fronts[1]
+
+
+def test_other_classifiers_are_fitted_by_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two fits are under way at the same time, with the user's scikit-learn settings, and warnings are filtered as before."""
+    problem = random_problem(4, 4, classifier=DecisionTreeClassifier(max_depth=3))
+    meeting = threading.Barrier(2)
+    calls = itertools.count()
+    own = StageFitter.fit
+
+    def fit(fitter: StageFitter, columns: Any) -> Any:
+        if next(calls) < 2:
+            # A generous guard: with one thread, nobody else ever comes.
+            meeting.wait(timeout=10)
+        assert get_config()["assume_finite"]
+        return own(fitter, columns)
+
+    monkeypatch.setattr(StageFitter, "fit", fit)
+    before = list(warnings.filters)
+    with config_context(assume_finite=True):
+        assert len(run_search(problem, Settings(population=10, generations=2), method="evolve", jobs=2).front)
+    assert list(warnings.filters) == before
+
+
+def test_other_classifiers_give_the_same_front_whatever_the_threads() -> None:
+    """Designs and all their figures are those of one thread."""
+    problem = random_problem(4, 4, classifier=DecisionTreeClassifier(max_depth=3))
+    found = [run_search(problem, Settings(population=10, generations=3), method="evolve", jobs=jobs) for jobs in (1, 3)]
+    assert found[0].front == found[1].front
+    assert found[0].fits == found[1].fits

@@ -26,9 +26,9 @@ def test_defaults_are_the_papers() -> None:
     assert (settings.share_ties, settings.revisit) == (False, False)
 
 
-@pytest.mark.parametrize(("n", "stages"), [(1, 1), (2, 1), (3, 2), (5, 3), (19, 10), (20, 10), (57, 10)])
+@pytest.mark.parametrize(("n", "stages"), [(1, 1), (2, 2), (3, 2), (5, 3), (19, 10), (20, 10), (57, 10)])
 def test_default_stages(n: int, stages: int) -> None:
-    """Half the features, rounded half up, at most ten."""
+    """Half the features, rounded half up, at most ten; two of two, since with one stage there is nothing to search."""
     assert Settings().resolved(n).max_stages == stages
 
 
@@ -95,12 +95,19 @@ def test_features_must_fit() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("max_cost", 0), ("max_cost", math.inf), ("min_coverage", 1.5), ("min_accuracy", 0), ("min_accuracy", "1")],
+    [("max_cost", 0), ("max_cost", math.inf), ("min_coverage", 1.5), ("min_accuracy", -0.1), ("min_accuracy", "1")],
 )
 def test_constraints_are_checked(name: str, value: Any) -> None:
-    """A bound that nothing, or everything, would satisfy is refused."""
+    """A bound that no design could satisfy, or that is no number, is refused."""
     with pytest.raises(DesignError, match=f"constraints: {name} is {value!r}"):
         Constraints(**{name: value})
+
+
+def test_a_floor_of_zero_is_no_floor() -> None:
+    """Every design has it: the same constraints, and so the same search, as without."""
+    assert Constraints(min_coverage=0, min_accuracy=0.0) == Constraints()
+    assert not Constraints(min_coverage=0).any()
+    assert Settings(constraints=Constraints(min_coverage=0)).digest() == Settings().digest()
 
 
 def test_constraints_any() -> None:

@@ -64,7 +64,7 @@ def test_lists_keep_their_values() -> None:
     ("data", "names", "message"),
     [
         ([1, 2, 3], None, r"two dimensions, got list of shape \(3,\)"),
-        ([[1, 2]], ["a"], "2 columns but 1 names"),
+        ([[1, 2]], ["a"], "2 columns but 1 name"),
         ([[1, 2]], ["a", "a"], "more than once: 'a'"),
         ({"a": [1]}, ["b"], "names were given for data that has its own"),
         ({}, None, "at least one column"),

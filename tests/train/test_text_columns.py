@@ -61,7 +61,11 @@ def test_the_kind_that_is_found_can_be_read(texts: list[str]) -> None:
     """A column is taken for what all of its values are; only where nearly all are numbers, one that is none is an error."""
     kind = text_kind(texts)
     clean = kind != "numeric" or all(_is_finite(text) for text in texts if text.strip())
-    with contextlib.nullcontext() if clean else pytest.raises(DataError, match=r"--kind x=categorical|a finite number is due"):
+    with (
+        contextlib.nullcontext()
+        if clean
+        else pytest.raises(DataError, match=r"`kinds=.'x': 'categorical'.`|a finite number is due")
+    ):
         assert len(read_column("x", texts, kind, lines(len(texts)))) == len(texts)
 
 

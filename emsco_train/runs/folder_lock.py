@@ -1,0 +1,69 @@
+"""`FolderLock`: one process at a time writes into a folder.
+
+The lock is the operating system's own on a file in the folder: it ends with its process, however that ends, so that a killed run
+locks nobody out. The file is removed by whoever holds the lock; one that a killed process left behind means nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+__all__ = ["LOCK_NAME", "FolderLock", "FolderTakenError"]
+
+LOCK_NAME = ".emsco-lock"
+
+
+class FolderTakenError(Exception):
+    """Another process, or another run of this one, writes into the folder."""
+
+
+class FolderLock:
+    """The lock on a folder, held from the start.
+
+    Parameters
+    ----------
+    folder
+        Made if need be.
+
+    Raises
+    ------
+    FolderTakenError
+        If somebody else holds it.
+    OSError
+        If the folder cannot be written, or its file system has no locks.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK_NAME
+        descriptor = None
+        while descriptor is None:
+            descriptor = _locked(self._path)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others in, and remove the file."""
+        # Before the lock ends: afterwards, the name could stand for the file of the next holder.
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def _locked(path: Path) -> int | None:
+    """Return a locked file, or None if the file went away meanwhile: then its lock would keep nobody out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # Not followed if it is a link; open for writing, since network file systems lock nothing else exclusively.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except FileNotFoundError:
+        return None
+    held = False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
+    except BlockingIOError:
+        raise FolderTakenError(str(path.parent)) from None
+    finally:
+        if not held:
+            os.close(descriptor)
+    return descriptor if held else None
