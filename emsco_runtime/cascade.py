@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from emsco_runtime._arguments import check_count, is_count
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cascade"]
 
-_NOTHING: Mapping[str, object] = {}
+# Read-only, since listeners get it.
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class _State(NamedTuple):

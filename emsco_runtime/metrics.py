@@ -39,6 +39,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakKeyDictionary
 
+from emsco_runtime._process import forks
 from emsco_runtime.breaker import BreakerState
 from emsco_runtime.errors import InputError
 
@@ -103,7 +104,8 @@ class _Families:
         # The registry itself is not kept: it must be able to go.
         self._prefix = prefix
         self.buckets = buckets
-        self._lock = threading.Lock()
+        self.begin_anew()
+        forks.watch(self)
         self._cost: Histogram | None = None
         self.current: dict[str, Any] = {}
         self.decisions = Counter(
@@ -146,6 +148,10 @@ class _Families:
             multiprocess_mode="livemax",
         )
 
+    def begin_anew(self) -> None:
+        """Make a lock of this process's own."""
+        self._lock = threading.Lock()
+
     def bind(self, manifest: Manifest) -> None:
         """Show the bundle as the current one of its name."""
         child = self.info.labels(manifest.name, manifest.version, manifest.id)
@@ -171,20 +177,31 @@ class _Families:
             return self._cost
 
 
-# What was registered where. A registry cannot be asked for what it holds, and goes with its last user.
-_REGISTERED: WeakKeyDictionary[CollectorRegistry, dict[str, _Families]] = WeakKeyDictionary()
-_REGISTERING = threading.Lock()
+class _Registered:
+    """What was registered where. A registry cannot be asked for what it holds, and goes with its last user."""
+
+    def __init__(self) -> None:
+        self._held: WeakKeyDictionary[CollectorRegistry, dict[str, _Families]] = WeakKeyDictionary()
+        self.begin_anew()
+        forks.watch(self)
+
+    def begin_anew(self) -> None:
+        """Make a lock of this process's own."""
+        self._lock = threading.Lock()
+
+    def families(self, registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _Families:
+        """Return the metrics of a registry and prefix; they are made at the first call."""
+        with self._lock:
+            held = self._held.setdefault(registry, {})
+            if prefix not in held:
+                held[prefix] = _Families(registry, prefix, buckets)
+            if held[prefix].buckets != buckets:
+                told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
+                raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
+            return held[prefix]
 
 
-def _families(registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _Families:
-    with _REGISTERING:
-        held = _REGISTERED.setdefault(registry, {})
-        if prefix not in held:
-            held[prefix] = _Families(registry, prefix, buckets)
-        if held[prefix].buckets != buckets:
-            told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
-            raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
-        return held[prefix]
+_REGISTERED = _Registered()
 
 
 @dataclass(slots=True)
@@ -245,7 +262,7 @@ class Metrics:
     def _open(self, registry: CollectorRegistry, acquirers: bool, prefix: str, buckets: _Buckets) -> None:  # noqa: FBT001 - as it came
         self._registry = registry
         self._settings = (acquirers, prefix, buckets)
-        self._families = _families(registry, prefix, buckets)
+        self._families = _REGISTERED.families(registry, prefix, buckets)
         self._by_name: dict[str, _Bound] = {}
         self._bound: dict[str, _Bound] = {}
         # An attribute, since its presence alone makes a cascade time its acquirers.

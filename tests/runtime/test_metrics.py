@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
+from emsco_runtime import metrics as metrics_module
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.metrics import Metrics, SourceGauges, stage_bills
@@ -274,6 +276,22 @@ def test_pickled_with_the_global_registry() -> None:
     for copy in (cascade, pickle.loads(pickle.dumps(cascade)), pickle.loads(pickle.dumps(cascade))):
         copy.decide(SPAM)
     assert REGISTRY.get_sample_value(f"{prefix}_decision_seconds_count", NAME) == 3
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_not_held_by_a_lock() -> None:
+    """Forked while another thread binds a bundle and registers: the child does both, with locks of its own."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry=registry)
+    with metrics._families._lock, metrics_module._REGISTERED._lock:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child leaves without telling coverage
+            signal.alarm(20)
+            metrics.on_bind(BUNDLE.manifest)
+            Metrics(registry=registry, prefix="other")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 _WORKERS = """
