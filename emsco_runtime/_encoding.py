@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from emsco_runtime._values import is_gap, shortened, shown
+from emsco_runtime._gaps import is_gap
+from emsco_runtime._printing import shortened, shown
 
 if TYPE_CHECKING:
     from emsco_runtime._arrays import Array, Floats, Mask

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from emsco_runtime.breaker import CircuitBreaker
-    from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.cache import AcquirerCache
 
 __all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
 

@@ -28,13 +28,11 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from emsco_runtime._process import forks
+from emsco_runtime.decision import Decision
 from emsco_runtime.errors import InputError
-
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
 
 __all__ = ["AuditWriter", "Values"]
 

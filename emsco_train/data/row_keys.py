@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._values import is_gap
+from emsco_runtime._gaps import is_gap
 from emsco_train.errors import DataError
 
 __all__ = ["group_codes", "moment_codes"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,7 @@ from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.summary import percent
 from emsco_train.errors import DataError
 from emsco_train.guarantee.bounds import chance_at_most
-
-if TYPE_CHECKING:
-    from emsco_train.stages.evaluation import Evaluation
+from emsco_train.stages.evaluation import Evaluation
 
 __all__ = ["Reliability", "ReliabilityBin", "StageCalibration", "calibrate", "calibrate_stage"]
 
