@@ -38,6 +38,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from emsco_runtime._printing import printed
 from emsco_runtime._process import forks
 from emsco_runtime.decision import Decision, FailureKind
 from emsco_runtime.errors import AcquisitionError
@@ -258,8 +259,7 @@ def hook_faults(observer: object) -> list[str]:
         told = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
         faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {told}")
     if not callable(observer):
-        told = "an observer is called with each decision: give a function, or a class with __call__(self, decision)"
-        faults.append(f"{_printed(observer)} cannot be called; {told}")
+        faults.append(f"{printed(observer)} cannot be called")
     return faults
 
 
@@ -274,13 +274,6 @@ def _unknown_hooks(observer: object) -> set[str]:
 def _squashed(name: str) -> str:
     """Return a name as it is compared: `onError` and `onerror` are meant as `on_error`."""
     return name.replace("_", "").casefold() if name.startswith("on") else name
-
-
-def _printed(observer: object) -> str:
-    try:
-        return repr(observer)
-    except Exception:  # noqa: BLE001 - code of the user's
-        return type(observer).__qualname__
 
 
 def _name(observer: Callable[..., object]) -> str:

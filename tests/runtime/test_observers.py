@@ -300,7 +300,8 @@ def test_an_observer_without_a_call_says_what_to_write() -> None:
         Cascade(BUNDLE, observers=[Mine()])  # type: ignore[list-item]
     hook, call = caught.value.faults
     assert "Mine.on_decision would never be called" in hook
-    assert "Mine cannot be called; an observer is called with each decision" in call
+    assert "and __call__ for decisions" in hook
+    assert call == "observers: a value that cannot be printed cannot be called"
 
 
 class Starts:
