@@ -50,8 +50,13 @@ def is_distribution(probabilities: Sequence[float]) -> bool:
     >>> is_distribution([0.3, 0.7]), is_distribution([1.5, -0.5])
     (True, False)
     """
-    # None is above one either: the others would have to be below zero.
-    return _LEAST_SUM < sum(probabilities) < _MOST_SUM and min(probabilities) >= _LEAST
+    # None is above one either: the others would have to be below zero. Mostly there are two, and `min` takes as long as the rest.
+    return (
+        _LEAST_SUM < sum(probabilities) < _MOST_SUM
+        and probabilities[0] >= _LEAST
+        and probabilities[-1] >= _LEAST
+        and (len(probabilities) == 2 or min(probabilities) >= _LEAST)
+    )
 
 
 def accept_rows(probabilities: Floats, thresholds: Sequence[float]) -> tuple[Ints, Floats, Mask, Mask]:

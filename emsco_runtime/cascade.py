@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from emsco_runtime._arguments import check_count, is_count
@@ -17,6 +16,7 @@ from emsco_runtime._async import AsyncLimits, drive_async, in_order
 from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
 from emsco_runtime._drivers import drive_many, drive_one
 from emsco_runtime._encoding import ValueFault, encoder
+from emsco_runtime._frozen import FrozenDict
 from emsco_runtime._golden import replay
 from emsco_runtime._hearing import Hearing, Listener
 from emsco_runtime._plan import KeyReader, Plan, bind
@@ -36,7 +36,7 @@ from emsco_runtime.pool import AcquirerPool
 __all__ = ["Cascade"]
 
 # Read-only, since listeners get it.
-_NOTHING: Mapping[str, object] = MappingProxyType({})
+_NOTHING: Mapping[str, object] = FrozenDict()
 
 
 class _State(NamedTuple):
@@ -184,6 +184,7 @@ class Cascade:
         # What `known` may name: nobody who calls can know which bundle is in service.
         self._known_names = self._state.earlier.union(self._features, acquired)
         self._scorer = Scorer.of(bundle)
+        self._tells_starts = self._observers.want_starts
         # Calling the functions is all there is to do: the quickest driver will do.
         self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
         replay(bundle, self._scorer)
@@ -250,7 +251,7 @@ class Cascade:
         """
         limit = math.inf if budget is None else _checked_budget(budget)
         given = self._checked_known(known) if known is not None else _NOTHING
-        if not self._observers.want_starts:
+        if not self._tells_starts:
             return self._decide(item, given, limit, deadline_s)
         with self._observers.deciding(self._plan.bundle, 1):
             return self._decide(item, given, limit, deadline_s)
@@ -296,7 +297,7 @@ class Cascade:
         return await self._decide_async(item, given, limit, deadline_s)
 
     async def _decide_async(self, item: Any, given: Mapping[str, object], limit: float, deadline_s: float | None) -> Decision:
-        if not self._observers.want_starts:
+        if not self._tells_starts:
             return await self._drive_async(item, given, limit, deadline_s)
         with self._observers.deciding(self._plan.bundle, 1):
             return await self._drive_async(item, given, limit, deadline_s)
@@ -392,7 +393,7 @@ class Cascade:
         _refuse_async("decide_many", self._plan_many)
         given = self._known_each(known, len(listed))
         limits = self._limits(deadline_s)
-        if not self._observers.want_starts:
+        if not self._tells_starts:
             return self._decide_many(listed, given, limit, limits)
         with self._observers.deciding(self._plan.bundle, len(listed)):
             return self._decide_many(listed, given, limit, limits)
