@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
+from emsco_runtime._printing import printed
 from emsco_runtime.errors import InputError
 
 __all__ = ["check_count", "check_seconds", "is_count", "is_seconds"]
@@ -16,16 +17,16 @@ def is_count(value: object, least: int = 1) -> bool:
 
 def is_seconds(value: object) -> bool:
     """Return whether a value is a finite number above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise `InputError` for what is no count."""
     if not is_count(value, least):
-        raise InputError(f"{name}: a whole number, {least} or more, is due, got {value!r}")
+        raise InputError(f"{name}: a whole number, {least} or more, is due, got {printed(value)}")
 
 
 def check_seconds(name: str, value: object) -> None:
     """Raise `InputError` for what is no number of seconds."""
     if not is_seconds(value):
-        raise InputError(f"{name}: a number of seconds above 0 is due, got {value!r}")
+        raise InputError(f"{name}: a number of seconds above 0 is due, got {printed(value)}")

@@ -1,6 +1,6 @@
 """Checks between the parts of a manifest that no single field can tell.
 
-`faults` lists everything at once, each with its JSON path. Shapes, ranges and types were checked by the models in `manifest`.
+`faults` goes through everything, each with its JSON path. Shapes, ranges and types were checked by the models in `manifest`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from emsco_runtime._encoding import ValueFault, encoder
@@ -28,11 +29,15 @@ class Fault:
     message: str
 
 
-def faults(manifest: Manifest) -> list[Fault]:
-    """Return every contradiction inside a manifest; empty when it is sound."""
-    found = [*_labels(manifest), *_features(manifest), *_stages(manifest), *_expected(manifest)]
+def faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yield every contradiction inside a manifest; none when it is sound."""
+    sound = True
+    for fault in chain(_labels(manifest), _features(manifest), _stages(manifest), _expected(manifest)):
+        sound = False
+        yield fault
     # Golden items are read against features and stages, which must be sound first.
-    return found or list(_golden(manifest))
+    if sound:
+        yield from _golden(manifest)
 
 
 def _repeated(names: Iterable[str]) -> list[str]:
@@ -87,16 +92,17 @@ def _kind(feature: Feature, place: str) -> Iterator[Fault]:
 def _stages(manifest: Manifest) -> Iterator[Fault]:
     features = {feature.name for feature in manifest.features}
     labels = {str(label) for label in manifest.labels}
-    acquired: list[str] = []
+    acquired: set[str] = set()
     for index, stage in enumerate(manifest.stages):
         place = f"$.stages[{index}]"
         for name in stage.acquire:
             if name not in features:
                 yield Fault(f"{place}.acquire", f"the feature {name!r} is not in $.features. Declare it there")
-        for name in _repeated([*dict.fromkeys(acquired), *stage.acquire]):
-            yield Fault(f"{place}.acquire", f"the feature {name!r} is acquired twice. A feature belongs to one stage")
-        acquired.extend(stage.acquire)
-        for name in sorted(set(stage.inputs) - set(acquired)):
+        for name, count in Counter(stage.acquire).items():
+            if count > 1 or name in acquired:
+                yield Fault(f"{place}.acquire", f"the feature {name!r} is acquired twice. A feature belongs to one stage")
+        acquired.update(stage.acquire)
+        for name in sorted(set(stage.inputs) - acquired):
             yield Fault(
                 f"{place}.inputs", f"the feature {name!r} is not acquired by this stage or an earlier one. Acquire it first"
             )

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import as_column
+from emsco_runtime._arrays import Array, Floats, Ints, Mask, as_column
 from emsco_runtime._encoding import encode_column
+from emsco_runtime._plan import Plan, StagePlan
 from emsco_runtime._rule import accept_rows
+from emsco_runtime._scorer import Scorer
+from emsco_runtime.decision import Decision, Label
 from emsco_runtime.errors import AcquisitionError, InputError
-
-if TYPE_CHECKING:
-    from emsco_runtime._arrays import Array, Floats, Ints, Mask
-    from emsco_runtime._plan import Plan, StagePlan
-    from emsco_runtime._scorer import Scorer
-    from emsco_runtime.decision import Decision, Label
-    from emsco_runtime.manifest import Feature
+from emsco_runtime.manifest import Feature
 
 __all__ = ["ColumnContext", "ColumnDecisions", "decide_columns"]
 

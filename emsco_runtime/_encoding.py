@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from emsco_runtime._gaps import is_gap
+from emsco_runtime._printing import shortened, shown
+
 if TYPE_CHECKING:
     from emsco_runtime._arrays import Array, Floats, Mask
     from emsco_runtime.decision import FailureKind
     from emsco_runtime.manifest import Feature
 
-__all__ = ["Encoder", "ValueFault", "are_plain", "category_name", "encode_column", "encoder", "is_gap"]
+__all__ = ["Encoder", "ValueFault", "are_plain", "category_name", "encode_column", "encoder"]
 
 Encoder: TypeAlias = Callable[[object], float]
 
@@ -29,8 +32,8 @@ _UNKNOWN = -1.0
 _PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 # numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
 _NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
-# Gaps of other libraries, known by the name of their type: they are never imported here.
-_GAP_TYPES = ("NAType", "NaTType", "MaskedConstant")
+# No category is longer than this (`manifest.Name`): whole numbers from here on are none of them.
+_BEYOND_CATEGORIES = 10**256
 
 
 class ValueFault(Exception):
@@ -80,20 +83,21 @@ def _category_encoder(feature: Feature) -> Encoder:
     position = _positions(feature)
     ignore = feature.unknown == "ignore"
     on_gap = _gap_encoder(feature)
-    allowed = _shortened(", ".join(feature.categories))
+    allowed = shortened(", ".join(feature.categories))
 
     def encode(value: object) -> float:
         if type(value) is str and value in position:
             return position[value]
         if is_gap(value):
             return on_gap()
-        name = category_name(value)
-        if name in position:
-            return position[name]
+        if not _is_beyond_categories(value):
+            name = category_name(value)
+            if name in position:
+                return position[name]
         if ignore:
             return _UNKNOWN
         advice = f'known are: {allowed}. Map it to one of these, or train with unknown="ignore"'
-        raise ValueFault("unknown_category", f"unknown category {_shown(value)}; {advice}")
+        raise ValueFault("unknown_category", f"unknown category {shown(value)}; {advice}")
 
     return encode
 
@@ -113,22 +117,15 @@ def _gap_encoder(feature: Feature) -> Callable[[], float]:
     return refuse
 
 
-def is_gap(value: object) -> bool:
-    """Return whether a value stands for a missing one: None, NaN, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ in _GAP_TYPES:
-        return True
-    return isinstance(value, float | np.floating) and bool(value != value)  # noqa: PLR0124 - the test for NaN
-
-
 def _number(value: object) -> float:
     try:
         number = _as_float(value)
     except OverflowError:
         number = _INFINITY
     except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault("wrong_type", f"a number is due, got {_shown(value)}; convert it first") from None
+        raise ValueFault("wrong_type", f"a number is due, got {shown(value)}; convert it first") from None
     if number in (_INFINITY, -_INFINITY):
-        raise ValueFault("infinite", f"a finite number is due, got {_shown(value)}; cap it, or return None for a gap")
+        raise ValueFault("infinite", f"a finite number is due, got {shown(value)}; cap it, or return None for a gap")
     return number
 
 
@@ -146,34 +143,33 @@ def _boolean(value: object) -> float:
         if isinstance(value, numbers.Real) and value in (0, 1):
             return float(value)
     except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault("wrong_type", f"True or False (or 1 or 0) expected, got {_shown(value)}; convert it first") from None
-    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {_shown(value)}; convert it first")
+        raise ValueFault("wrong_type", f"True or False (or 1 or 0) expected, got {shown(value)}; convert it first") from None
+    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {shown(value)}; convert it first")
 
 
 def category_name(value: object) -> str:
     """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
     if isinstance(value, str):
         return str(value)
-    try:
-        if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-            return str(int(value))
-    except Exception:  # noqa: BLE001 - as above
-        raise ValueFault("wrong_type", f"text or a whole number expected, got {_shown(value)}; convert it first") from None
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if _is_beyond_categories(value):
+            raise ValueFault("wrong_type", f"a category has at most 256 characters, got {shown(value)}; use a shorter code")
+        return str(_whole_number(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {_shown(value)}; convert it first")
+    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {shown(value)}; convert it first")
 
 
-def _shown(value: object) -> str:
+def _is_beyond_categories(value: object) -> bool:
+    """Return whether a value is a whole number that is longer than any category; Python may refuse to write it as text."""
+    return isinstance(value, numbers.Integral) and abs(_whole_number(value)) >= _BEYOND_CATEGORIES
+
+
+def _whole_number(value: numbers.Integral) -> int:
     try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
-        text = "a value that cannot be printed"
-    return f"{_shortened(text)} ({type(value).__name__})"
-
-
-def _shortened(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}..."
+        return int(value)
+    except Exception:  # noqa: BLE001 - as above
+        raise ValueFault("wrong_type", f"text or a whole number expected, got {shown(value)}; convert it first") from None
 
 
 def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:

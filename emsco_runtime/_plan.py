@@ -17,6 +17,7 @@ from emsco_runtime._arguments import is_seconds
 from emsco_runtime._batch import BatchOfMany, BatchOfOne, by_name
 from emsco_runtime._encoding import Encoder, ValueFault, encoder
 from emsco_runtime._guard import Guard
+from emsco_runtime._printing import printed
 from emsco_runtime.acquirers import Acquirer, OnFailure, texts
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
@@ -338,7 +339,7 @@ def _option_faults(entry: Acquirer) -> list[str]:
     timeout: object = entry.timeout_s
     faults = []
     if timeout is not None and not is_seconds(timeout):
-        faults.append(f"timeout_s: a number of seconds above 0 is due, got {timeout!r}")
+        faults.append(f"timeout_s: a number of seconds above 0 is due, got {printed(timeout)}")
     if not isinstance(entry.breaker, CircuitBreaker | None):
         faults.append(f"breaker: a CircuitBreaker is due, got {type(entry.breaker).__name__}")
     if not isinstance(entry.cache, AcquirerCache | None):

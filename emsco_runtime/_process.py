@@ -43,8 +43,17 @@ class _Forks:
         self._things.add(thing)
 
     def _renew(self) -> None:
+        """Renew every thing, whatever the others do; Python reports what is raised here as an exception that it ignores."""
+        failures: list[BaseException] = []
         for thing in tuple(self._things):
-            thing.begin_anew()
+            try:
+                thing.begin_anew()
+            except BaseException as error:  # noqa: BLE001 - raised below, once all have had their turn
+                failures.append(error)
+        if failures:
+            # Named in the message, since Python prints no more of a group than that.
+            named = ", ".join(map(repr, failures))
+            raise BaseExceptionGroup(f"some objects could not be renewed in the forked child: {named}", failures)
 
 
 process = Process()

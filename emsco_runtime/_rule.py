@@ -23,6 +23,8 @@ NEAR = 1e-6
 # Probabilities of a float32 graph (tree ensembles) sum to one only within about 1e-6.
 _SUM_TOLERANCE = 1e-4
 _LEAST_SUM, _MOST_SUM = 1.0 - _SUM_TOLERANCE, 1.0 + _SUM_TOLERANCE
+# Nor does rounding take one of them further below zero than that.
+_LEAST = -_SUM_TOLERANCE
 
 
 def accept(probabilities: Sequence[float], thresholds: Sequence[float]) -> tuple[int, bool]:
@@ -41,8 +43,20 @@ def accept(probabilities: Sequence[float], thresholds: Sequence[float]) -> tuple
 
 
 def is_distribution(probabilities: Sequence[float]) -> bool:
-    """Return whether the scores are probabilities at all: NaN anywhere makes this False."""
-    return _LEAST_SUM < sum(probabilities) < _MOST_SUM
+    """Return whether the scores are probabilities at all: NaN anywhere makes this False.
+
+    Examples
+    --------
+    >>> is_distribution([0.3, 0.7]), is_distribution([1.5, -0.5])
+    (True, False)
+    """
+    # None is above one either: the others would have to be below zero. Mostly there are two, and `min` takes as long as the rest.
+    return (
+        _LEAST_SUM < sum(probabilities) < _MOST_SUM
+        and probabilities[0] >= _LEAST
+        and probabilities[-1] >= _LEAST
+        and (len(probabilities) == 2 or min(probabilities) >= _LEAST)
+    )
 
 
 def accept_rows(probabilities: Floats, thresholds: Sequence[float], *, within: float = NEAR) -> tuple[Ints, Floats, Mask, Mask]:
@@ -76,4 +90,7 @@ def accept_rows(probabilities: Floats, thresholds: Sequence[float], *, within: f
     # Written as "not far" so that NaN counts as near.
     far = margin > within
     far &= np.abs(total, out=total) < _SUM_TOLERANCE
+    # One look at all of them is much quicker than one per row, and mostly all that is needed.
+    if not probabilities.min(initial=0.0) >= _LEAST:
+        far &= probabilities.min(axis=1) >= _LEAST
     return label, top, top >= needed, ~far

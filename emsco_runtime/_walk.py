@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from emsco_runtime._batch import by_name, said
 from emsco_runtime._encoding import ValueFault, are_plain
+from emsco_runtime._frozen import FrozenDict
 from emsco_runtime._guard import Cached
 from emsco_runtime._plan import Acquire, BoundFeature, Call, Plan, StagePlan
 from emsco_runtime._rule import accept, is_distribution
@@ -31,6 +32,7 @@ __all__ = ["NOT_DONE", "Expired", "Failed", "Kept", "NotDone", "Request", "Score
 
 _NEVER = math.inf
 _NO_NAMES: frozenset[str] = frozenset()
+_NOT_SCORED: Mapping[Label, float] = FrozenDict()
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
     errors: tuple[Failure, ...] = ()
     degraded = False
     bill = 0.0
-    probabilities: Mapping[Label, float] = {}
+    probabilities = _NOT_SCORED
     confidence: float | None = None
     scored = 0
     reason: Reason = "inconclusive"
@@ -135,7 +137,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
             defaulted = tuple(settled.defaulted)
             degraded = degraded or bool(defaulted)
             if expired or settled.fatal is not None:
-                trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
+                trace.append(StageRecord(stage.number, acquired, given, defaulted, added, _NOT_SCORED, cached))
                 if not expired:
                     _raise_if_asked(settled, bill, trace, key)
                 reason = "deadline" if expired else "acquisition_failed"
@@ -147,7 +149,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         if not is_distribution(scores):
             settled = _not_scorable(plan, stage, values)
             errors += tuple(settled.failures)
-            trace.append(StageRecord(stage.number, acquired, given, defaulted, added, {}, cached))
+            trace.append(StageRecord(stage.number, acquired, given, defaulted, added, _NOT_SCORED, cached))
             _raise_if_asked(settled, bill, trace, key)
             reason = "acquisition_failed"
             break
@@ -155,26 +157,29 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         scored += 1
         position, accepted = accept(scores, stage.thresholds)
         confidence = scores[position]
-        probabilities = dict(zip(labels, scores))  # noqa: B905 - lengths were audited, and strict doubles the price
+        probabilities = FrozenDict(zip(labels, scores))  # noqa: B905 - lengths were audited, and strict doubles the price
         trace.append(make(StageRecord, (stage.number, acquired, given, defaulted, added, probabilities, cached)))
         if accepted:
             reason, label = "confident", labels[position]
             break
 
-    return Decision(
-        "accepted" if reason == "confident" else "rejected",
-        reason,
-        label,
-        confidence,
-        probabilities,
-        scored,
-        bill,
-        time.perf_counter() - started,
-        tuple(trace),
-        degraded,
-        errors,
-        plan.bundle,
-        key,
+    return make(
+        Decision,
+        (
+            "accepted" if reason == "confident" else "rejected",
+            reason,
+            label,
+            confidence,
+            probabilities,
+            scored,
+            bill,
+            time.perf_counter() - started,
+            tuple(trace),
+            degraded,
+            errors,
+            plan.bundle,
+            key,
+        ),
     )
 
 

@@ -11,13 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from emsco_runtime.breaker import CircuitBreaker
+from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError, InputError
-
-if TYPE_CHECKING:
-    from emsco_runtime.breaker import CircuitBreaker
-    from emsco_runtime.cache import AcquirerCache
 
 __all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
 

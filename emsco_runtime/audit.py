@@ -10,6 +10,10 @@ system, which does not mix such calls on a local file system. (A network file sy
 Nothing waits in a buffer, so the end of the process loses nothing; a decision waits for its line, in an event loop too.
 
 Rotation is left to the platform: when the file at the path is another one than before, or none, it is opened again.
+
+A process that is killed while it writes, or a full disk, can leave half a line. A writer that opens such a file starts on a new
+line and logs a warning, so that one record is lost and no other. Half a line is no JSON: readers skip it. (To see how a file ends
+it must be readable; where it is not, the next line goes right behind what is there.)
 """
 
 from __future__ import annotations
@@ -17,22 +21,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
+import stat
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from io import FileIO
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from emsco_runtime._process import forks
+from emsco_runtime.decision import Decision
 from emsco_runtime.errors import InputError
-
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
 
 __all__ = ["AuditWriter", "Values"]
 
 Values: TypeAlias = Literal["keep", "drop", "hash"]
+
+_log = logging.getLogger("emsco_runtime.audit")
+# A line that another process is just writing is whole after this time; half a line stays as it is.
+_SETTLE_S = 0.05
 
 
 class _Settings(NamedTuple):
@@ -206,7 +215,11 @@ class AuditWriter:
         return self._file
 
     def _opened(self) -> FileIO:
-        return FileIO(self._settings.path, "ab", opener=self._opener)
+        file = FileIO(self._settings.path, "ab", opener=self._opener)
+        self._torn = _ends_torn(file.fileno(), self._settings.path)
+        if self._torn:
+            _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
+        return file
 
     def _opener(self, path: str, flags: int) -> int:
         return os.open(path, flags, self._settings.mode)
@@ -215,3 +228,27 @@ class AuditWriter:
         file, self._file, self._torn = self._file, None, False
         if file is not None:
             file.close()
+
+
+def _ends_torn(descriptor: int, path: str) -> bool:
+    """Return whether the file ends within a line, and stays so for a moment."""
+    size = _torn_size(descriptor, path)
+    if size is None:
+        return False
+    time.sleep(_SETTLE_S)
+    return _torn_size(descriptor, path) == size
+
+
+def _torn_size(descriptor: int, path: str) -> int | None:
+    """Return the size of a file whose last line has no end; None for any other, and for one that cannot be read."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or not found.st_size:
+        return None
+    try:
+        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return None if os.pread(reader, 1, found.st_size - 1) in (b"\n", b"") else found.st_size
+    finally:
+        os.close(reader)

@@ -14,9 +14,11 @@ import hashlib
 import json
 import os
 import stat
+from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
@@ -34,8 +36,10 @@ MAX_MODEL_BYTES = 512 * 2**20
 # A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
 _ATTEMPTS = 5
 _DOUBLE = 11
-# Faults told in one message beside the first.
-_TOLD = 9
+# Faults listed in one message; the others are counted.
+_LISTED = 20
+# With more than that the manifest is rubbish, and listing them would only take memory.
+_MOST_FAULTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,9 @@ def parse(text: bytes, path: str) -> Manifest:
     if manifest.id != digest(document):
         told = f"got {manifest.id}, the content has {digest(document)}"
         raise BundleError(f"the manifest was changed after it was written: {told}. Copy or export the bundle again", path, "$.id")
-    _raise_first(faults(manifest), path)
+    contradictions = faults(manifest)
+    first = list(islice(contradictions, _LISTED))
+    _raise_first(_Faults(first, len(first) + sum(1 for _ in contradictions)), path)
     return manifest
 
 
@@ -196,8 +202,7 @@ def _load_json(text: bytes, path: str) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
     return result
 
@@ -221,37 +226,65 @@ def _check_version(version: object, path: str) -> None:
         raise BundleVersionError(f"{told}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
 
 
-def _invalid(error: ValidationError, document: dict[str, Any]) -> list[Fault]:
+def _invalid(error: ValidationError, document: dict[str, Any]) -> _Faults:
     """Turn pydantic's list into faults, one per place: a value that may have several types has an entry for each of them."""
+    if error.error_count() > _MOST_FAULTS:
+        told = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
+        return _Faults([Fault("$", told)], 1)
     messages: dict[str, list[str]] = {}
     values: dict[str, object] = {}
-    for problem in error.errors(include_url=False, include_context=False):
-        place = _place(problem["loc"], document, absent=problem["type"] == "missing")
-        # A faulty entry makes its list too short as well; the entry is what has to be mended.
-        if place in values or not any(other.startswith((f"{place}.", f"{place}[")) for other in values):
+    around: set[str] = set()
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        places, value = _place(problem["loc"], document, absent=problem["type"] == "missing")
+        place = places[-1]
+        # A faulty entry makes its list too short as well; the entry is what has to be fixed.
+        if place not in around:
             messages.setdefault(place, []).append(problem["msg"])
-            values[place] = problem["input"]
-    return [Fault(place, f"{', or: '.join(messages[place])}, got {_shown(values[place])}") for place in messages]
+            values[place] = value
+            around.update(places[:-1])
+    listed = list(messages)[:_LISTED]
+    faults = [Fault(place, f"{', or: '.join(messages[place])}, got {_shown(values[place])}") for place in listed]
+    return _Faults(faults, len(messages))
 
 
-def _place(location: tuple[int | str, ...], document: object, *, absent: bool) -> str:
-    """Return the JSON path; pydantic mixes the names of types into its own, which the document does not hold."""
-    place, value = "$", document
+def _place(location: tuple[int | str, ...], document: object, *, absent: bool) -> tuple[list[str], object]:
+    """Return the JSON path to a fault, after those of all that is around it, and the value that is at fault.
+
+    Pydantic mixes the names of types into its own path, which the document does not hold. The value is the object around it where
+    a field is absent, and the key where the key itself is at fault.
+    """
+    places, value = ["$"], document
+    before: int | str = ""
     for part in location:
         if isinstance(value, list) and isinstance(part, int):
-            place, value = f"{place}[{part}]", value[part]
-        elif isinstance(value, dict) and (part in value or absent):
-            place, value = f"{place}.{part}", value.get(part)
-    return place
+            places.append(f"{places[-1]}[{part}]")
+            value = value[part]
+        elif isinstance(value, dict) and part in value:
+            places.append(f"{places[-1]}.{part}")
+            value = value[part]
+        elif isinstance(value, dict) and absent:
+            places.append(f"{places[-1]}.{part}")
+        elif part == "[key]":
+            value = before
+        before = part
+    return places, value
 
 
-def _raise_first(found: list[Fault], path: str) -> None:
-    """Raise the first fault with the others in its message, so that all can be mended at once."""
-    if not found:
+class _Faults(NamedTuple):
+    """The first faults, and how many there are in all."""
+
+    first: list[Fault]
+    total: int
+
+
+def _raise_first(found: _Faults, path: str) -> None:
+    """Raise the first fault with others in its message, so that they can be fixed at once; of many, the rest is counted."""
+    if not found.first:
         return
-    first, *others = found
-    also = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others[:_TOLD])
-    more = f"; and {len(others) - _TOLD} more" if len(others) > _TOLD else ""
+    first, *others = found.first
+    also = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others)
+    left = found.total - len(found.first)
+    more = f"; and {left:,} more" if left else ""
     raise BundleError(f"{first.message}{also}{more}", path, first.json_path)
 
 

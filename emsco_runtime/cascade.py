@@ -9,36 +9,36 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from emsco_runtime._arguments import check_count, is_count
 from emsco_runtime._async import AsyncLimits, drive_async, in_order
 from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
 from emsco_runtime._drivers import drive_many, drive_one
 from emsco_runtime._encoding import ValueFault, encoder
+from emsco_runtime._frozen import FrozenDict
 from emsco_runtime._golden import replay
 from emsco_runtime._hearing import Hearing, Listener
 from emsco_runtime._plan import KeyReader, Plan, bind
 from emsco_runtime._pooled import Limits, drive_pooled
+from emsco_runtime._printing import printed
 from emsco_runtime._scorer import Scorer
 from emsco_runtime._timed import timed
 from emsco_runtime._walk import Walk, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
+from emsco_runtime.decision import Decision
 from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
-from emsco_runtime.observers import Observer, Observers
+from emsco_runtime.manifest import Manifest
+from emsco_runtime.observers import Observer, Observers, hook_faults
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.summary import counted
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from emsco_runtime.decision import Decision
-    from emsco_runtime.manifest import Manifest
-
 __all__ = ["Cascade"]
 
-_NOTHING: Mapping[str, object] = {}
+# Read-only, since listeners get it.
+_NOTHING: Mapping[str, object] = FrozenDict()
 
 
 class _State(NamedTuple):
@@ -51,6 +51,7 @@ class _State(NamedTuple):
     concurrency: int
     observers: tuple[Observer, ...]
     listener: Listener | None
+    earlier: frozenset[str] = frozenset()
 
 
 class _Shared(NamedTuple):
@@ -151,6 +152,8 @@ class Cascade:
     def with_bundle(self, bundle: Bundle, acquirers: Acquirers | None = None) -> Cascade:
         """Return a cascade that decides with another bundle, and shares all else with this one: options, threads, observers.
 
+        It takes known values of the features of this bundle too, and does without them where its own has no such feature.
+
         Parameters
         ----------
         bundle
@@ -160,7 +163,7 @@ class Cascade:
         """
         entries = self._state.entries if acquirers is None else _entries(acquirers)
         made = type(self).__new__(type(self))
-        made._state = self._state._replace(bundle=bundle, entries=entries)  # noqa: SLF001 - one of our own
+        made._state = self._state._replace(bundle=bundle, entries=entries, earlier=self._known_names)  # noqa: SLF001 - one of our own
         made._open(_Shared(self._observers, self._pool))  # noqa: SLF001
         return made
 
@@ -181,9 +184,13 @@ class Cascade:
         self._row_plan = bind(bundle.manifest, readers, on_failure)
         self._features = {feature.name: feature for feature in bundle.manifest.features}
         self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
+        acquired = (name for entry in entries or () for name in entry.names)
+        # What `known` may name: nobody who calls can know which bundle is in service.
+        self._known_names = self._state.earlier.union(self._features, acquired)
         scorer = Scorer.of(bundle)
         # None once it is closed. A decision takes it when it begins, so one that has begun is not disturbed.
         self._scorer: Scorer | None = scorer
+        self._tells_starts = self._observers.want_starts
         # Calling the functions is all there is to do: the quickest driver will do.
         self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
         replay(bundle, scorer)
@@ -273,7 +280,8 @@ class Cascade:
             Seconds from now after which the item is rejected, reason "deadline". A stage is not begun after it, and calls under
             way are given up; one that is past already costs nothing. Scoring, some microseconds, is not interrupted.
         known
-            Feature -> value that you have already: free, and not acquired again.
+            Feature -> value that you have already: free, and not acquired again. A feature that only an acquirer, or a bundle
+            that this one replaced, has is allowed and not used.
 
         Raises
         ------
@@ -291,6 +299,14 @@ class Cascade:
         scorer = self._scorer
         if scorer is None:
             raise self._closed()
+        if not self._tells_starts:
+            return self._decide(scorer, item, key, given, limit, deadline_s)
+        with self._observers.deciding(self._plan.bundle, 1):
+            return self._decide(scorer, item, key, given, limit, deadline_s)
+
+    def _decide(
+        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+    ) -> Decision:
         hearing: Hearing | None = None
         try:
             if self._simple and deadline_s is None:
@@ -334,6 +350,14 @@ class Cascade:
         return await self._decide_async(self._live(), item, key, given, limit, deadline_s)
 
     async def _decide_async(
+        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+    ) -> Decision:
+        if not self._tells_starts:
+            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
+        with self._observers.deciding(self._plan.bundle, 1):
+            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
+
+    async def _drive_async(
         self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
     ) -> Decision:
         bounds = self._async_limits
@@ -436,6 +460,20 @@ class Cascade:
         given = self._known_each(known, len(listed))
         limits = self._limits(deadline_s)
         scorer = self._live()
+        if not self._tells_starts:
+            return self._decide_many(scorer, listed, names, given, limit, limits)
+        with self._observers.deciding(self._plan.bundle, len(listed)):
+            return self._decide_many(scorer, listed, names, given, limit, limits)
+
+    def _decide_many(
+        self,
+        scorer: Scorer,
+        listed: Sequence[Any],
+        names: Sequence[str | None],
+        given: Sequence[Mapping[str, object]],
+        limit: float,
+        limits: Limits,
+    ) -> list[Decision]:
         walks, hearings = [], []
         for item, key, values in zip(listed, names, given, strict=True):
             steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline, key)
@@ -522,15 +560,26 @@ class Cascade:
         # A copy: the walk must not see what others do to the caller's mapping meanwhile.
         checked = dict(known)
         for name, value in checked.items():
-            if name not in self._encoders:
-                close = difflib.get_close_matches(str(name), self._features, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
-                raise InputError(f"known: the bundle has no feature {name!r}{hint}")
+            encode = self._encoders.get(name)
+            if encode is None:
+                self._check_known_name(name)
+                continue
             try:
-                self._encoders[name](value)
+                encode(value)
             except ValueFault as fault:
                 raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
         return checked
+
+    def _accept_known(self, names: frozenset[str]) -> None:
+        """Take known values of these features too, without a use for them."""
+        self._state = self._state._replace(earlier=self._state.earlier | names)
+        self._known_names |= names
+
+    def _check_known_name(self, name: object) -> None:
+        if name not in self._known_names:
+            close = difflib.get_close_matches(name, self._known_names, n=1) if isinstance(name, str) else []
+            hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
+            raise InputError(f"known: the bundle has no feature {printed(name)}{hint}")
 
 
 def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
@@ -566,9 +615,13 @@ def _refuse_async(method: str, plan: Plan) -> None:
 def _deadline(deadline_s: float | None) -> float:
     if deadline_s is None:
         return math.inf
-    if isinstance(deadline_s, bool) or not isinstance(deadline_s, numbers.Real) or math.isnan(deadline_s):
-        raise InputError(f"deadline_s: a number of seconds is due, got {deadline_s!r}. Leave it out for no limit")
-    return time.perf_counter() + float(deadline_s)
+    if isinstance(deadline_s, bool) or not isinstance(deadline_s, numbers.Real) or deadline_s != deadline_s:  # noqa: PLR0124 - NaN
+        raise InputError(f"deadline_s: a number of seconds is due, got {printed(deadline_s)}. Leave it out for no limit")
+    try:
+        return time.perf_counter() + float(deadline_s)
+    except OverflowError:
+        # A whole number too large for a float.
+        return math.inf if deadline_s > 0 else -math.inf
 
 
 def _option_faults(state: _State) -> list[str]:
@@ -578,14 +631,15 @@ def _option_faults(state: _State) -> list[str]:
         faults.append(f"pool: an AcquirerPool is due, got {type(state.pool).__name__}")
     if not is_count(concurrency):
         faults.append(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
-    heard_by: list[tuple[str, object]] = [("observers", observer) for observer in state.observers]
-    heard_by += [] if state.listener is None else [("listener", state.listener)]
-    faults += [f"{place}: {one!r} cannot be called" for place, one in heard_by if not callable(one)]
+    faults += [f"observers: {fault}" for observer in state.observers for fault in hook_faults(observer)]
+    listener: object = state.listener
+    if listener is not None and not callable(listener):
+        faults.append(f"listener: {listener!r} cannot be called")
     return faults
 
 
 def _checked_budget(budget: float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
-        raise InputError(f"budget: a number of at least 0 is due, got {budget!r}. Leave it out for no limit")
+        raise InputError(f"budget: a number of at least 0 is due, got {printed(budget)}. Leave it out for no limit")
     # Compared as it is: a whole number may be too large for a float.
     return budget

@@ -3,6 +3,7 @@
 The JSON form (`Decision.to_dict`, `Decision.to_json`) follows ``schemas/decision.v1.schema.json``.
 
 The records are named tuples: frozen like a frozen dataclass, but made six times as fast, and four of them are made per decision.
+Their probabilities are read-only dictionaries, so that no observer can change what others and the caller see.
 For pydantic (and so for FastAPI) each of them is the JSON object of its schema, not the array that a tuple would be.
 
 How to change the JSON form

@@ -10,6 +10,8 @@ What the expected figures are about is the whole cascade on sound values. An ite
 short, or that went on with a fallback value, would have ended in a way that nobody knows. It counts as unknown: for a rise each
 figure takes the least, for a fall the most that the item could have added. So whatever cuts items short, it can hide drift but
 not feign it.
+
+Where a `ReloadingCascade` replaces the bundle that a monitor is about, the monitor starts over with the figures of the new one.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from emsco_runtime._figures import (
     figures_of_labels,
     total,
 )
+from emsco_runtime._gaps import is_gap
+from emsco_runtime._printing import printed, shown
 from emsco_runtime._process import forks
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.errors import InputError
@@ -52,6 +56,8 @@ DriftState: TypeAlias = Literal["ok", "warning", "alarm"]
 
 _log = logging.getLogger("emsco_runtime.drift")
 _LEVELS: dict[DriftState, int] = {"ok": 0, "warning": 1, "alarm": 2}
+# Labels that are whole numbers have at most 16 digits (`manifest.Label`).
+_LONGEST_LABEL = 10**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,10 @@ class DriftStatus:
         items.
     confidence
         Mean confidence of the items that were not cut short; None where there are none.
+    bundle
+        The id of the bundle whose decisions are counted.
+    reloads
+        How often the monitor has started over because that bundle was replaced; all other numbers are since the last time.
     """
 
     state: DriftState
@@ -165,6 +175,8 @@ class DriftStatus:
     outside: Outside
     billed: float | None
     confidence: float | None
+    bundle: str
+    reloads: int
 
     @property
     def level(self) -> int:
@@ -218,12 +230,19 @@ class DriftReading(NamedTuple):
         As in `DriftStatus`.
     figures
         One entry per figure.
+    foreign
+        As in `Outside`.
+    name, bundle
+        The name and the id of the bundle whose decisions are counted.
     """
 
     level: int
     items: int
     labelled: int
     figures: tuple[FigureReading, ...]
+    foreign: int
+    name: str
+    bundle: str
 
 
 class _Settings(NamedTuple):
@@ -237,9 +256,29 @@ class _Settings(NamedTuple):
     restart_every: int
 
 
+class _Expectation(NamedTuple):
+    """What a bundle is expected to do."""
+
+    name: str
+    id: str
+    figures: tuple[tuple[Figure, ...], tuple[Figure, ...]]
+    stages: int
+    floor: float
+
+    @classmethod
+    def of(cls, manifest: Manifest, confidence: ExpectedConfidence | None) -> _Expectation:
+        """Work out the figures of a manifest: of decisions, and of labels."""
+        decisions = figures_of_decisions(manifest, confidence)
+        # The error has as large a part of the rates as the reject rate.
+        labels = figures_of_labels(manifest, 3 if len(decisions) > 1 else 2)
+        return cls(manifest.name, manifest.id, (decisions, labels), len(manifest.stages), 1.0 / len(manifest.labels))
+
+
 class _Picture(NamedTuple):
     """What a status is made from: copied under the lock, worked on outside it."""
 
+    expected: _Expectation
+    reloads: int
     state: DriftState
     totals: tuple[list[float], list[float]]
     items: tuple[int, int]
@@ -257,7 +296,8 @@ class DriftMonitor:
     Parameters
     ----------
     manifest
-        Of the bundle that decides; decisions of other bundles are not counted.
+        Of the bundle that decides; decisions of other bundles are not counted. Where a `ReloadingCascade` replaces this bundle,
+        the monitor starts over with the new one; where your own code does, call `follow`.
     false_alarm_rate
         The chance that a healthy stream ever raises an alarm, at most. It allows for the expected figures being estimates. One
         third of it is for the reject rate, one for the error, one shared by the other figures.
@@ -267,7 +307,8 @@ class DriftMonitor:
         Called with the status at each change of the state, in the thread that brought it, outside the lock. What it raises goes
         to the caller: a cascade counts and logs it as it does for every observer.
     confidence
-        The mean confidence to compare with; None: it is reported, but raises nothing.
+        The mean confidence to compare with; None: it is reported, but raises nothing. It is about this one bundle: it is dropped
+        when another one is followed.
     restart_every
         After so many items, and again and again, a stretch of the stream is watched that knows nothing of what came before: a
         change is found soon even after a long healthy time.
@@ -315,24 +356,23 @@ class DriftMonitor:
         self._open()
 
     def _open(self) -> None:
-        manifest = self._settings.manifest
-        decisions = figures_of_decisions(manifest, self._settings.confidence)
-        # The error has as large a part of the rates as the reject rate.
-        self._watched = decisions, figures_of_labels(manifest, 3 if len(decisions) > 1 else 2)
-        self._id = manifest.id
-        self._stages = len(manifest.stages)
-        self._floor = 1.0 / len(manifest.labels)
+        self._reloads = 0
         self.begin_anew()
         forks.watch(self)
 
     def begin_anew(self) -> None:
         """Begin to count, with a new lock: in a forked child, a thread that held the old one is no more."""
         self._lock = threading.Lock()
+        self._expect()
+
+    def _expect(self) -> None:
+        """Work out what is expected of the bundle, and begin to count; the caller holds the lock."""
+        self._expected = _Expectation.of(self._settings.manifest, self._settings.confidence)
         self._clear()
 
     def _clear(self) -> None:
         every = self._settings.restart_every
-        self._streams = Stretches(2 * self._stages + 3, every), Stretches(2, every)
+        self._streams = Stretches(2 * self._expected.stages + 3, every), Stretches(2, every)
         self._findings: dict[str, Finding] = {}
         self._state: DriftState = "ok"
         self._billed = 0.0
@@ -360,28 +400,64 @@ class DriftMonitor:
         Parameters
         ----------
         decision
-            The decision, or just its label where nothing else was kept; None for one that was rejected.
+            The decision, or just its label where nothing else was kept; None (or NaN, or pandas' NA) for one that was rejected.
+            Where bundles are replaced, hand in the decision: a label does not tell which bundle gave it.
         truth
             The true label. It is compared as it is and as text, so 1 and "1" are the same.
 
         Raises
         ------
         InputError
-            If the truth is None or NaN.
+            If the truth is None, NaN or NA, or nothing that can be compared with a label.
         """
-        if truth is None or truth != truth:  # noqa: PLR0124 - NaN alone differs from itself
-            raise InputError(f"truth: the true label is due, got {truth!r}. Leave the call out while it is not known")
-        label = decision
-        if isinstance(decision, Decision):
-            label = None if decision.degraded or decision.bundle != self._id else decision.label
-        if label is None:
+        if is_gap(truth):
+            raise _no_truth(truth)
+        label = decision.label if isinstance(decision, Decision) else decision
+        if is_gap(label):
             return
+        right = _is_same_label(label, truth)
         with self._lock:
+            if isinstance(decision, Decision) and (decision.degraded or decision.bundle != self._expected.id):
+                return
             stream = self._streams[1]
             stream.items += 1
-            stream.totals[0 if label == truth or str(label) == str(truth) else 1] += 1.0
+            stream.totals[0 if right else 1] += 1.0
             changed = self._look(1)
         self._tell(changed)
+
+    def follow(self, manifest: Manifest, *, confidence: ExpectedConfidence | None = None) -> None:
+        """Start over with another bundle: its expected figures, no counts, the whole of the rates.
+
+        Decisions of the bundle before it, of which some may still be under way, are not counted any more. A state that was not
+        "ok" is so now, and `on_change` is called. A `ReloadingCascade` does this by itself.
+
+        Parameters
+        ----------
+        manifest
+            Of the bundle that decides from now on.
+        confidence
+            The mean confidence to compare with, as in `DriftMonitor`.
+        """
+        self._follow(manifest, None if confidence is None else checked_confidence(confidence), None)
+
+    def on_reload(self, before: Manifest, after: Manifest) -> None:
+        """Follow the bundle of a `ReloadingCascade`, if it was this monitor's."""
+        self._follow(after, None, before.id)
+
+    def _follow(self, manifest: Manifest, confidence: ExpectedConfidence | None, replaced: str | None) -> None:
+        """Start over; if a replaced bundle is named, only where that is the one that is followed."""
+        with self._lock:
+            before = self._picture()
+            if replaced is not None and replaced != before.expected.id:
+                return
+            self._settings = self._settings._replace(manifest=manifest, confidence=confidence)
+            self._reloads += 1
+            self._expect()
+            after = self._picture()
+        ids = manifest.id[:12], before.expected.id[:12]
+        _log.info("bundle %s takes the place of %s: starting over, it was %s after %d items", *ids, before.state, before.items[0])
+        if before.state != after.state:
+            self._report(after)
 
     def reset(self) -> None:
         """Forget everything and begin anew, with the whole of the rates: after a change that was understood."""
@@ -411,20 +487,22 @@ class DriftMonitor:
         with self._lock:
             picture = self._picture()
         findings = iter(picture.findings)
+        expected = picture.expected
         figures = tuple(
             FigureReading(
                 figure.name, _LEVELS[self._state_of(next(findings))], figure.in_unit(figure.expected), _live(figure, totals)
             )
-            for watched, totals in zip(self._watched, picture.totals, strict=True)
+            for watched, totals in zip(expected.figures, picture.totals, strict=True)
             for figure in watched
         )
-        return DriftReading(_LEVELS[picture.state], *picture.items, figures)
+        return DriftReading(_LEVELS[picture.state], *picture.items, figures, picture.outside.foreign, expected.name, expected.id)
 
     def _count(self, decision: Decision) -> None:
-        if decision.bundle != self._id:
+        expected = self._expected
+        if decision.bundle != expected.id:
             self._outside["foreign"] += 1
             return
-        stream, stages, reason = self._streams[0], self._stages, decision.reason
+        stream, stages, reason = self._streams[0], expected.stages, decision.reason
         stream.items += 1
         self._billed += decision.cost
         if decision.degraded:
@@ -440,7 +518,7 @@ class DriftMonitor:
             self._outside[reason] += 1
         stream.totals[place] += 1.0
         if place <= stages and decision.confidence is not None:
-            surety = (decision.confidence - self._floor) / (1.0 - self._floor)
+            surety = (decision.confidence - expected.floor) / (1.0 - expected.floor)
             stream.totals[-2] += surety
             stream.totals[-1] += surety
         else:
@@ -452,7 +530,7 @@ class DriftMonitor:
         if stream.items < stream.due:
             return None
         for stretch, items, totals in stream.looks():
-            for figure in self._watched[which]:
+            for figure in self._expected.figures[which]:
                 self._judge(figure, stretch, items, totals)
         states = [self._state_of(finding) for finding in self._findings.values()]
         state = max(states, key=_LEVELS.__getitem__) if states else "ok"
@@ -491,29 +569,47 @@ class DriftMonitor:
     def _tell(self, changed: _Picture | None) -> None:
         if changed is None:
             return
+        _log.warning("%s", self._report(changed))
+
+    def _report(self, changed: _Picture) -> DriftStatus:
+        """Tell of a changed state."""
         status = self._status(changed)
-        _log.warning("%s", status)
         if self._settings.on_change is not None:
             self._settings.on_change(status)
+        return status
 
     def _picture(self) -> _Picture:
         decisions, labels = self._streams
-        findings = tuple(self._findings.get(figure.name) for figures in self._watched for figure in figures)
+        expected = self._expected
+        findings = tuple(self._findings.get(figure.name) for figures in expected.figures for figure in figures)
         totals = list(decisions.totals), list(labels.totals)
-        return _Picture(self._state, totals, (decisions.items, labels.items), findings, Outside(**self._outside), self._billed)
+        items = decisions.items, labels.items
+        outside = Outside(**self._outside)
+        return _Picture(expected, self._reloads, self._state, totals, items, findings, outside, self._billed)
 
     def _status(self, picture: _Picture) -> DriftStatus:
         items, labelled = picture.items
+        expected = picture.expected
         findings = iter(picture.findings)
         figures = tuple(
             self._figure_status(figure, totals, count, next(findings))
-            for watched, totals, count in zip(self._watched, picture.totals, picture.items, strict=True)
+            for watched, totals, count in zip(expected.figures, picture.totals, picture.items, strict=True)
             for figure in watched
         )
-        whole = sum(picture.totals[0][: self._stages + 1])
-        confidence = self._floor + (1.0 - self._floor) * picture.totals[0][-2] / whole if whole else None
+        whole = sum(picture.totals[0][: expected.stages + 1])
+        confidence = expected.floor + (1.0 - expected.floor) * picture.totals[0][-2] / whole if whole else None
         billed = picture.billed / items if items else None
-        return DriftStatus(picture.state, items, labelled, figures, picture.outside, billed, confidence)
+        return DriftStatus(
+            picture.state,
+            items,
+            labelled,
+            figures,
+            picture.outside,
+            billed,
+            confidence,
+            bundle=expected.id,
+            reloads=picture.reloads,
+        )
 
     def _figure_status(self, figure: Figure, totals: Sequence[float], items: int, finding: Finding | None) -> FigureStatus:
         least, most = (value / items for value in figure.range_of(totals, items)) if items else (0.0, 1.0)
@@ -546,6 +642,26 @@ def _live(figure: Figure, totals: Sequence[float]) -> float | None:
     """Return the mean over the items whose value is known."""
     known = total(figure.weights.known, totals)
     return figure.in_unit(total(figure.weights.sure, totals) / known) if known else None
+
+
+def _is_same_label(label: object, truth: object) -> bool:
+    try:
+        gap, same = bool(truth != truth), bool(label == truth)  # noqa: PLR0124 - NaN of any type differs from itself
+    except Exception as error:
+        # An array, for one, has no single answer.
+        raise InputError(f"truth: expected one label, text or a whole number, got {shown(truth)}") from error
+    if gap:
+        raise _no_truth(truth)
+    return same or _text(label) == _text(truth)
+
+
+def _no_truth(truth: object) -> InputError:
+    return InputError(f"truth: the true label is due, got {printed(truth)}. Leave the call out while it is not known")
+
+
+def _text(label: object) -> str:
+    # Python refuses to write very long whole numbers in digits; no label is one of them.
+    return hex(label) if isinstance(label, int) and abs(label) > _LONGEST_LABEL else str(label)
 
 
 def _p_value(finding: Finding | None) -> float:

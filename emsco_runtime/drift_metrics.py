@@ -7,35 +7,39 @@
 ``emsco_drift_figure_expected`` by ``bundle``, ``figure``: what the manifest says
 ``emsco_drift_items``           by ``bundle``: decisions counted
 ``emsco_drift_labelled``        by ``bundle``: true labels counted
+``emsco_drift_foreign``         by ``bundle``: decisions of other bundles, not counted
 ==============================  ==============================================================================================
 
 ``bundle`` is the name in the manifest. A scrape in the process of a monitor shows its present state. Processes that share
 ``PROMETHEUS_MULTIPROC_DIR`` count each for itself: of the states the worst is shown, items and labels are added up, and the live
 figures are shown by process. Other processes' figures are as of their last refresh: hand the gauges to the cascade as an observer
 beside the monitor, and they are refreshed when a state changes, and every few seconds as decisions come.
+
+Where a bundle is replaced, its monitor starts over, and so do these: items and labels count from 0 again, and series that the new
+bundle does not have are removed. Several processes cannot remove a series: there its state is 0 and its figures are NaN, until
+the process ends.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from emsco_runtime._arguments import check_seconds
 from emsco_runtime._process import forks
-from emsco_runtime.drift import DriftMonitor
+from emsco_runtime._series import remove_series
+from emsco_runtime.decision import Decision
+from emsco_runtime.drift import DriftMonitor, DriftReading
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+    from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.drift_metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
-    from emsco_runtime.decision import Decision
 
 __all__ = ["DriftGauges"]
 
@@ -81,7 +85,7 @@ class DriftGauges(Collector):
     ) -> None:
         check_seconds("every_s", every_s)
         self._every_s, self._clock = every_s, clock
-        self._monitors: dict[str, DriftMonitor] = {}
+        self._monitors: tuple[DriftMonitor, ...] = ()
 
         def gauge(name: str, told: str, mode: _Together, labels: tuple[str, ...] = ("bundle", "figure")) -> Gauge:
             # Not registered by itself: `collect` refreshes them all before they are shown.
@@ -93,6 +97,7 @@ class DriftGauges(Collector):
         self._expected = gauge("figure_expected", "What the manifest says.", "livemax")
         self._items = gauge("items", "Decisions counted.", "livesum", ("bundle",))
         self._labelled = gauge("labelled", "True labels counted.", "livesum", ("bundle",))
+        self._foreign = gauge("foreign", "Decisions of other bundles, not counted.", "livesum", ("bundle",))
         self.begin_anew()
         forks.watch(self)
         for monitor in monitors:
@@ -102,7 +107,9 @@ class DriftGauges(Collector):
     def begin_anew(self) -> None:
         """Refresh soon: a forked child has shown nothing yet."""
         self._due = -math.inf
-        self._shown: dict[str, str] = {}
+        self._refreshing = threading.Lock()
+        self._shown: dict[str, tuple[str, str]] = {}
+        self._series: set[tuple[str, ...]] = set()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to travel: a registry stays in its process."""
@@ -112,31 +119,57 @@ class DriftGauges(Collector):
         """Show a monitor too; one of a bundle of the same name, such as an earlier version, is shown no longer."""
         if not isinstance(monitor, DriftMonitor):
             raise TypeError(f"a DriftMonitor is due, got {type(monitor).__name__}")
-        self._monitors[monitor.manifest.name] = monitor
+        name = monitor.manifest.name
+        self._monitors = (*(one for one in self._monitors if one.manifest.name != name), monitor)
         self._due = -math.inf
 
     def __call__(self, _: Decision) -> None:
-        """Refresh if it is time, or a state has changed."""
+        """Refresh if it is time, a state has changed, or a bundle was replaced."""
         now = self._clock()
-        if now >= self._due or any(self._shown.get(name) != one.state for name, one in self._monitors.items()):
+        if now >= self._due or any(self._shown.get(one.manifest.name) != _mark(one) for one in self._monitors):
             self._due = now + self._every_s
             self.refresh()
 
     def refresh(self) -> None:
         """Show what the monitors have found by now."""
-        for name, monitor in tuple(self._monitors.items()):
-            self._shown[name] = monitor.state
-            reading = monitor.reading
-            self._state.labels(name).set(reading.level)
-            self._items.labels(name).set(reading.items)
-            self._labelled.labels(name).set(reading.labelled)
-            for figure in reading.figures:
-                self._figure_state.labels(name, figure.name).set(figure.level)
-                self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
-                self._expected.labels(name, figure.name).set(figure.expected)
+        with self._refreshing:
+            shown: dict[str, tuple[str, str]] = {}
+            series: set[tuple[str, ...]] = set()
+            for monitor in self._monitors:
+                mark, reading = _mark(monitor), monitor.reading
+                shown[reading.name] = mark
+                series |= {(reading.name,), *((reading.name, figure.name) for figure in reading.figures)}
+                self._show(reading)
+            for gone in self._series - series:
+                self._remove(gone)
+            self._shown, self._series = shown, series
+
+    def _show(self, reading: DriftReading) -> None:
+        name = reading.name
+        self._state.labels(name).set(reading.level)
+        self._items.labels(name).set(reading.items)
+        self._labelled.labels(name).set(reading.labelled)
+        self._foreign.labels(name).set(reading.foreign)
+        for figure in reading.figures:
+            self._figure_state.labels(name, figure.name).set(figure.level)
+            self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
+            self._expected.labels(name, figure.name).set(figure.expected)
+
+    def _remove(self, series: tuple[str, ...]) -> None:
+        """Take away what a replaced bundle has left: all of a name, or one of its figures."""
+        by_name = (self._state, self._items, self._labelled, self._foreign)
+        by_figure = (self._figure_state, self._live, self._expected)
+        for gauge in by_name if len(series) == 1 else by_figure:
+            remove_series(gauge, series, math.nan if gauge in (self._live, self._expected) else 0.0)
 
     def collect(self) -> Iterator[Metric]:
         """Refresh, and show them all."""
         self.refresh()
-        for gauge in (self._state, self._figure_state, self._live, self._expected, self._items, self._labelled):
+        by_name = (self._state, self._items, self._labelled, self._foreign)
+        for gauge in (*by_name, self._figure_state, self._live, self._expected):
             yield from gauge.collect()
+
+
+def _mark(monitor: DriftMonitor) -> tuple[str, str]:
+    """Return what must be shown at once when it changes: the bundle, and the state."""
+    return monitor.manifest.id, monitor.state

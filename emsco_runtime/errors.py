@@ -16,12 +16,9 @@ instance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from emsco_runtime.decision import StageRecord
+from emsco_runtime.decision import StageRecord
 
 __all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError", "ClosedError", "EmscoError", "InputError"]
 

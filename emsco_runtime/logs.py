@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
-from emsco_runtime.decision import Reason, Status
+from emsco_runtime.decision import Decision, Reason, Status
 from emsco_runtime.errors import InputError
-
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
 
 __all__ = ["DEFAULT_LEVELS", "DecisionLogger"]
 

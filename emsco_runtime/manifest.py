@@ -19,7 +19,17 @@ import hashlib
 import json
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from emsco_runtime.meter import Meter
@@ -50,7 +60,8 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 
-# Limits that no honest bundle comes near; they keep a hostile one from exhausting memory.
+# Limits that no honest bundle comes near; they keep a hostile one from exhausting memory. For the same reason the longest lists
+# are `FailFast`: of their entries only the first one at fault is reported.
 MAX_LABELS = 1_000
 MAX_FEATURES = 20_000
 MAX_CATEGORIES = 50_000
@@ -82,7 +93,7 @@ class Feature(_Record):
 
     name: Name
     kind: Literal["numeric", "boolean", "categorical"]
-    categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES)] = ()
+    categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES), FailFast()] = ()
     cost: Cost
     group: Name | None = None
     missing: Literal["forbid", "impute"] = "forbid"
@@ -115,8 +126,8 @@ class Model(_Record):
 class Stage(_Record):
     """One step: the features it acquires, its model's inputs in model order, and the confidence each label needs."""
 
-    acquire: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES)]
-    inputs: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES)]
+    acquire: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES), FailFast()]
+    inputs: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES), FailFast()]
     model: Model
     thresholds: Annotated[dict[str, Threshold], Field(max_length=MAX_LABELS)]
 

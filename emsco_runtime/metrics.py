@@ -9,6 +9,7 @@
 ``emsco_acquirer_failures_total``        by ``bundle``, ``feature``, ``kind``, as decisions and errors tell them
 ``emsco_acquirer_cached_total``          by ``bundle``, ``feature``: values that came out of a cache
 ``emsco_observer_failures_total``        observers that raised
+``emsco_reload_failures_total``          by ``bundle``: looks of a `ReloadingCascade` at a bundle that could not be used
 ``emsco_bundle_info``                    by ``bundle``, ``version``, ``id``: 1 for the bundle of that name that was bound last
 =======================================  =====================================================================================
 
@@ -25,6 +26,9 @@ up appears there when it ends, an async one as "cancelled".
 Nothing is registered when this module is imported. Processes that share ``PROMETHEUS_MULTIPROC_DIR`` add up, but for
 `SourceGauges`, which tell of one process only.
 
+``emsco_bundle_info`` has one series per name: that of a bundle that was replaced is removed. Processes that share a folder cannot
+remove one: there it is 0 until the process has ended, so ask for ``emsco_bundle_info == 1``.
+
 What it costs: ``make bench``. With several processes prometheus_client writes each number through to a shared file, two for a
 histogram, and has no way to add several at once: about twice what one process pays. Nothing is held back to make that cheaper,
 so that the counts of a worker that is killed are whole. Where acquirers take a few microseconds only, do without their times.
@@ -36,11 +40,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, get_args
+from typing import get_args
 from weakref import WeakKeyDictionary
 
-from emsco_runtime.breaker import BreakerState
-from emsco_runtime.errors import InputError
+from emsco_runtime._process import forks
+from emsco_runtime._series import remove_series
+from emsco_runtime.breaker import BreakerState, CircuitBreaker
+from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.decision import Decision, Label
+from emsco_runtime.errors import AcquisitionError, InputError
+from emsco_runtime.manifest import Manifest
+from emsco_runtime.observers import AcquirerCall
+from emsco_runtime.pool import AcquirerPool
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -49,15 +60,6 @@ try:
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
-
-if TYPE_CHECKING:
-    from emsco_runtime.breaker import CircuitBreaker
-    from emsco_runtime.cache import AcquirerCache
-    from emsco_runtime.decision import Decision, Label
-    from emsco_runtime.errors import AcquisitionError
-    from emsco_runtime.manifest import Manifest
-    from emsco_runtime.observers import AcquirerCall
-    from emsco_runtime.pool import AcquirerPool
 
 __all__ = ["Metrics", "SourceGauges", "stage_bills"]
 
@@ -103,9 +105,10 @@ class _Families:
         # The registry itself is not kept: it must be able to go.
         self._prefix = prefix
         self.buckets = buckets
-        self._lock = threading.Lock()
+        self.begin_anew()
+        forks.watch(self)
         self._cost: Histogram | None = None
-        self.current: dict[str, Any] = {}
+        self._current: dict[str, tuple[str, str, str]] = {}
         self.decisions = Counter(
             f"{prefix}_decisions_total",
             "Decisions, and items that raised, by outcome and number of stages scored.",
@@ -137,6 +140,9 @@ class _Families:
         self.observer_failures = Counter(
             f"{prefix}_observer_failures_total", "Calls of observers that raised.", registry=registry
         )
+        self.reload_failures = Counter(
+            f"{prefix}_reload_failures_total", "New bundles that could not be used, at each look.", ["bundle"], registry=registry
+        )
         # Not an Info, which several processes cannot share; "live": workers that have ended are not asked.
         self.info = Gauge(
             f"{prefix}_bundle_info",
@@ -146,15 +152,29 @@ class _Families:
             multiprocess_mode="livemax",
         )
 
+    def begin_anew(self) -> None:
+        """Make a lock of this process's own."""
+        self._lock = threading.Lock()
+
     def bind(self, manifest: Manifest) -> None:
         """Show the bundle as the current one of its name."""
-        child = self.info.labels(manifest.name, manifest.version, manifest.id)
+        # Shown as 0 from the start: Prometheus sees no rise in a counter that appears with its first count.
+        self.reload_failures.labels(manifest.name)
+        labels = manifest.name, manifest.version, manifest.id
         with self._lock:
-            before = self.current.get(manifest.name)
-            self.current[manifest.name] = child
-            if before is not None:
-                before.set(0)
-            child.set(1)
+            before = self._current.get(manifest.name, labels)
+            if before != labels:
+                remove_series(self.info, before, 0.0)
+            self._current[manifest.name] = labels
+            self.info.labels(*labels).set(1)
+
+    def unbind(self, manifest: Manifest) -> None:
+        """Show a bundle no longer, if it is the current one of its name."""
+        labels = manifest.name, manifest.version, manifest.id
+        with self._lock:
+            if self._current.get(manifest.name) == labels:
+                del self._current[manifest.name]
+                remove_series(self.info, labels, 0.0)
 
     def cost(self, manifest: Manifest, registry: CollectorRegistry) -> Histogram:
         """Return the histogram of costs; the first bundle gives its buckets, unless the user did."""
@@ -171,20 +191,31 @@ class _Families:
             return self._cost
 
 
-# What was registered where. A registry cannot be asked for what it holds, and goes with its last user.
-_REGISTERED: WeakKeyDictionary[CollectorRegistry, dict[str, _Families]] = WeakKeyDictionary()
-_REGISTERING = threading.Lock()
+class _Registered:
+    """What was registered where. A registry cannot be asked for what it holds, and goes with its last user."""
+
+    def __init__(self) -> None:
+        self._held: WeakKeyDictionary[CollectorRegistry, dict[str, _Families]] = WeakKeyDictionary()
+        self.begin_anew()
+        forks.watch(self)
+
+    def begin_anew(self) -> None:
+        """Make a lock of this process's own."""
+        self._lock = threading.Lock()
+
+    def families(self, registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _Families:
+        """Return the metrics of a registry and prefix; they are made at the first call."""
+        with self._lock:
+            held = self._held.setdefault(registry, {})
+            if prefix not in held:
+                held[prefix] = _Families(registry, prefix, buckets)
+            if held[prefix].buckets != buckets:
+                told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
+                raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
+            return held[prefix]
 
 
-def _families(registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _Families:
-    with _REGISTERING:
-        held = _REGISTERED.setdefault(registry, {})
-        if prefix not in held:
-            held[prefix] = _Families(registry, prefix, buckets)
-        if held[prefix].buckets != buckets:
-            told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
-            raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
-        return held[prefix]
+_REGISTERED = _Registered()
 
 
 @dataclass(slots=True)
@@ -245,7 +276,7 @@ class Metrics:
     def _open(self, registry: CollectorRegistry, acquirers: bool, prefix: str, buckets: _Buckets) -> None:  # noqa: FBT001 - as it came
         self._registry = registry
         self._settings = (acquirers, prefix, buckets)
-        self._families = _families(registry, prefix, buckets)
+        self._families = _REGISTERED.families(registry, prefix, buckets)
         self._by_name: dict[str, _Bound] = {}
         self._bound: dict[str, _Bound] = {}
         # An attribute, since its presence alone makes a cascade time its acquirers.
@@ -293,6 +324,16 @@ class Metrics:
         stages = sum(1 for record in error.trace if record.probabilities)
         self._families.decisions.labels(bound.name, "raised", "acquisition_failed", "", stages).inc()
         self._families.failures.labels(bound.name, error.feature, error.kind).inc()
+
+    def on_reload(self, before: Manifest, after: Manifest) -> None:
+        """Show the new bundle alone; one of the same name has taken the place of the old one when it was bound."""
+        if before.name != after.name:
+            self._families.unbind(before)
+
+    def on_reload_failure(self, _: Exception, bundle: str) -> None:
+        """Count a new bundle that could not be used."""
+        bound = self._bound.get(bundle) or self._not_bound(bundle)
+        self._families.reload_failures.labels(bound.name).inc()
 
     def on_observer_failure(self, _: Exception) -> None:
         """Count a call of an observer that raised."""

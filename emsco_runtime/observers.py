@@ -4,10 +4,18 @@ An `Observer` is anything that can be called with a decision. It may have furthe
 
 ==================================  ======================================================================================
 ``on_bind(manifest)``               a cascade that will tell it is ready; again for every bundle that is loaded
+``on_start(bundle, items)``         deciding starts, with the bundle of this id, for so many items: more than 1 in
+                                    `Cascade.decide_many` alone. It may return a function: called in the same context when the
+                                    observers were told of the end, with the exception that ended it or None
 ``on_call(call)``                   the function of an acquirer has ended: an `AcquirerCall`, told from the thread that ran it
 ``on_error(error, bundle)``         an item ended in an `AcquisitionError`, so that there is no decision of it
+``on_reload(before, after)``        a `ReloadingCascade` has replaced its bundle: the two manifests; decisions of the old one may
+                                    still be under way
+``on_reload_failure(error, id)``    it could not, and the bundle of this id stays; at every look that fails
 ``on_observer_failure(error)``      an observer raised
 ==================================  ======================================================================================
+
+Methods of other names that begin with ``on_`` are refused when a cascade is made: they would never be called.
 
 One that raises is counted, and logged at most once a minute. Acquirers are timed only where an observer has ``on_call``; whoever
 has none pays nothing. Supplied are `emsco_runtime.DecisionLogger`, `emsco_runtime.AuditWriter`, `emsco_runtime.DriftMonitor`,
@@ -21,20 +29,25 @@ evaluated are no traffic.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from emsco_runtime._printing import printed
 from emsco_runtime._process import forks
+from emsco_runtime.decision import Decision, FailureKind
+from emsco_runtime.errors import AcquisitionError
+from emsco_runtime.manifest import Manifest
 
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision, FailureKind
-    from emsco_runtime.errors import AcquisitionError
-    from emsco_runtime.manifest import Manifest
+__all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers", "hook_faults"]
 
-__all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers"]
+# The further methods that an observer may have.
+_HOOKS = ("on_bind", "on_call", "on_error", "on_observer_failure", "on_reload", "on_reload_failure", "on_start")
 
 CallOutcome: TypeAlias = "Literal['ok', 'cancelled'] | FailureKind"
 
@@ -112,6 +125,9 @@ class Observers:
         self._on_call = self._hooks("on_call")
         self._on_error = self._hooks("on_error")
         self._on_failure = self._hooks("on_observer_failure")
+        self._on_reload = self._hooks("on_reload")
+        self._on_reload_failure = self._hooks("on_reload_failure")
+        self._on_start = self._hooks("on_start")
         self._clock = clock
         self._failures = 0
         self._logged_at: dict[str, float] = {}
@@ -136,6 +152,32 @@ class Observers:
         """Return whether any of them is to be told of the calls of acquirers."""
         return bool(self._on_call)
 
+    @property
+    def want_starts(self) -> bool:
+        """Return whether any of them is to be told when deciding starts."""
+        return bool(self._on_start)
+
+    @contextlib.contextmanager
+    def deciding(self, bundle: str, items: int) -> Iterator[None]:
+        """Tell that deciding starts, and call what the observers return for its end, the last one first."""
+        ends: list[Callable[..., object]] = []
+        for hook in self._on_start:
+            try:
+                end = hook(bundle, items)
+            except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
+                self._note(hook, error)
+            else:
+                ends += [end] if callable(end) else []
+        ended_by: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            ended_by = error
+            raise
+        finally:
+            for end in reversed(ends):
+                self._tell_hooks([end], ended_by)
+
     def tell(self, decision: Decision) -> None:
         """Call every observer, whatever the others do."""
         for observer in self._observers:
@@ -159,6 +201,14 @@ class Observers:
     def tell_error(self, error: AcquisitionError, bundle: str) -> None:
         """Tell of an item that ended in an error."""
         self._tell_hooks(self._on_error, error, bundle)
+
+    def tell_reload(self, before: Manifest, after: Manifest) -> None:
+        """Tell that the bundle was replaced."""
+        self._tell_hooks(self._on_reload, before, after)
+
+    def tell_reload_failure(self, error: Exception, bundle: str) -> None:
+        """Tell that the bundle could not be replaced."""
+        self._tell_hooks(self._on_reload_failure, error, bundle)
 
     def _hooks(self, name: str) -> tuple[Callable[..., object], ...]:
         found = [getattr(observer, name, None) for observer in self._observers]
@@ -188,6 +238,42 @@ class Observers:
             self._logged_at[name] = now
             count = self._failures
         _log.error("observer %s raised (%d failures of observers so far)", name, count, exc_info=error)
+
+
+def hook_faults(observer: object) -> list[str]:
+    """Return what is wrong with an observer: it cannot be called, or has a method that looks like a hook and is none.
+
+    Examples
+    --------
+    >>> class Counter:
+    ...     def __call__(self, decision): ...
+    ...     def on_eror(self, error, bundle): ...
+    >>> hook_faults(Counter())[0].split("?")[0]
+    "Counter.on_eror would never be called; did you mean 'on_error'"
+    """
+    owner = observer if inspect.isclass(observer) else type(observer)
+    faults = []
+    for name in sorted(_unknown_hooks(observer)):
+        close = difflib.get_close_matches(name, _HOOKS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        told = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
+        faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {told}")
+    if not callable(observer):
+        faults.append(f"{printed(observer)} cannot be called")
+    return faults
+
+
+def _unknown_hooks(observer: object) -> set[str]:
+    known = {_squashed(hook) for hook in _HOOKS}
+    looks = {name for name in dir(observer) if name not in _HOOKS and (name.startswith("on_") or _squashed(name) in known)}
+    # Looked up without running properties, which are code of the user's.
+    found = {name: inspect.getattr_static(observer, name, None) for name in looks}
+    return {name for name, method in found.items() if callable(method) or isinstance(method, classmethod)}
+
+
+def _squashed(name: str) -> str:
+    """Return a name as it is compared: `onError` and `onerror` are meant as `on_error`."""
+    return name.replace("_", "").casefold() if name.startswith("on") else name
 
 
 def _name(observer: Callable[..., object]) -> str:

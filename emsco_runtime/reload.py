@@ -4,7 +4,11 @@ The new bundle is read, audited, bound and replayed aside, then put in the place
 that is in service when it begins and keeps it to its end: no decision mixes two bundles, and the old one goes when its last call
 has ended. A bundle that cannot be loaded, for whatever reason, leaves the old one in service and is reported.
 
-Acquirers, their breakers and caches, threads and observers stay what they are.
+Acquirers, their breakers and caches, threads and observers stay what they are. Observers are told of each change and of each
+failure (`on_reload`, `on_reload_failure`): a `DriftMonitor` follows the new bundle.
+
+Known values are taken of every feature that the acquirers or one of the bundles so far have, since a caller cannot know which
+bundle is in service; those that it has no use for are ignored. A name that none of them has is an error.
 """
 
 from __future__ import annotations
@@ -19,24 +23,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from emsco_runtime._arguments import check_seconds
+from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime._hearing import Listener
 from emsco_runtime._process import forks
+from emsco_runtime.acquirers import Acquirers, OnFailure
 from emsco_runtime.bundle import MANIFEST, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
+from emsco_runtime.decision import Decision
 from emsco_runtime.errors import ClosedError, InputError
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from emsco_runtime._columns import ColumnDecisions
-    from emsco_runtime._hearing import Listener
-    from emsco_runtime.acquirers import Acquirers, OnFailure
-    from emsco_runtime.decision import Decision
-    from emsco_runtime.manifest import Manifest
-    from emsco_runtime.observers import Observer
-    from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.manifest import Manifest
+from emsco_runtime.observers import Observer
+from emsco_runtime.pool import AcquirerPool
 
 __all__ = ["OnReload", "Reload", "ReloadOutcome", "ReloadingCascade"]
 
@@ -84,6 +85,14 @@ class _Settings(NamedTuple):
     listener: Listener | None
     period_s: float | None
     on_reload: OnReload | None
+
+
+class _Copied(NamedTuple):
+    """What a copy in another process starts from: the settings, and the bundle that the observers follow."""
+
+    settings: _Settings
+    manifest: Manifest
+    known_names: frozenset[str]
 
 
 class ReloadingCascade:
@@ -142,10 +151,11 @@ class ReloadingCascade:
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: something that can be called is due, got {on_reload!r}")
         self._open(
-            _Settings(os.fspath(path), acquirers, on_failure, pool, concurrency, tuple(observers), listener, period_s, on_reload)
+            _Settings(os.fspath(path), acquirers, on_failure, pool, concurrency, tuple(observers), listener, period_s, on_reload),
+            None,
         )
 
-    def _open(self, settings: _Settings) -> None:
+    def _open(self, settings: _Settings, copied: _Copied | None) -> None:
         self._settings = settings
         # Asked before the bundle is read: a change in between is seen at the next look.
         self._seen = _mark(settings.path)
@@ -158,6 +168,9 @@ class ReloadingCascade:
             observers=settings.observers,
             listener=settings.listener,
         )
+        if copied is not None:
+            self._current._accept_known(copied.known_names)  # noqa: SLF001 - our own class
+            self._tell_if_changed(copied.manifest)
         self._last: Reload | None = None
         self._closed = False
         self._reported_at: float | None = None
@@ -167,7 +180,8 @@ class ReloadingCascade:
 
     def begin_anew(self) -> None:
         """Make a lock and, if there is a period, a watching thread of this process's own."""
-        self._refreshing = threading.Lock()
+        # Observers are told under it, in the order of the changes; one of them may look at the folder itself.
+        self._refreshing = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         period_s = self._settings.period_s
@@ -177,13 +191,14 @@ class ReloadingCascade:
             self._thread = threading.Thread(target=_watch, args=(me, self._stop, period_s), name="emsco-reload", daemon=True)
             self._thread.start()
 
-    def __getstate__(self) -> _Settings:
+    def __getstate__(self) -> _Copied:
         """Return what another process needs; it reads the folder for itself."""
-        return self._settings
+        current = self._current
+        return _Copied(self._settings, current.manifest, current._known_names)  # noqa: SLF001 - our own class
 
-    def __setstate__(self, settings: _Settings) -> None:
-        """Load the bundle that is in the folder now."""
-        self._open(settings)
+    def __setstate__(self, copied: _Copied) -> None:
+        """Load the bundle that is in the folder now; observers are told if it is another one."""
+        self._open(copied.settings, copied)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -254,18 +269,26 @@ class ReloadingCascade:
         with self._refreshing:
             if self._closed:
                 raise ClosedError(f"{self!r} is closed and takes up no bundle. Make another one, or close it later")
-            before = self._current.manifest.id
+            manifest = self._current.manifest
+            before = manifest.id
             try:
                 changed = self._take_up()
             except Exception as error:  # noqa: BLE001 - whatever it is, the old bundle stays in service
                 # Looked at again next time, even if the manifest stays: its models may be on their way.
                 self._seen = None
                 told = Reload("failed", before, before, datetime.now(UTC), error)
+                self._current._observers.tell_reload_failure(error, before)  # noqa: SLF001 - our own class
             else:
                 after = self._current.manifest.id
                 told = Reload("changed" if changed else "unchanged", before, after, datetime.now(UTC))
+                self._tell_if_changed(manifest)
             self._last = told
             return told
+
+    def _tell_if_changed(self, before: Manifest) -> None:
+        after = self._current.manifest
+        if after.id != before.id:
+            self._current._observers.tell_reload(before, after)  # noqa: SLF001 - our own class
 
     def _take_up(self) -> bool:
         """Put a new bundle in service, if there is one: first the file's marks are looked at, then its id, then all of it."""

@@ -17,24 +17,21 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from emsco_runtime._golden import replay
 from emsco_runtime._guard import Cached
 from emsco_runtime._hearing import Heard
-from emsco_runtime._plan import Acquire, KeyReader, bind
+from emsco_runtime._plan import Acquire, Call, KeyReader, bind
 from emsco_runtime._pooled import Limits, call_within
 from emsco_runtime._process import forks
 from emsco_runtime._scorer import Scorer
 from emsco_runtime._walk import keep, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
+from emsco_runtime.decision import Decision
 from emsco_runtime.errors import BindError, InputError
 from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
-
-if TYPE_CHECKING:
-    from emsco_runtime._plan import Call
-    from emsco_runtime.decision import Decision
 
 __all__ = ["Shadow", "ShadowSummary"]
 

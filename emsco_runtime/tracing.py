@@ -1,29 +1,50 @@
 """`DecisionTracer`: an OpenTelemetry span per decision (extra ``otel``).
 
 Only OpenTelemetry's API is used: without an SDK nothing happens, and which spans are kept and where they go is the service's
-choice. A span is a child of the span that is current where `decide` was called. It holds no value of an item; the messages of
-failures may quote some, so they are left out unless asked for.
+choice. A span is a child of the span that is current where `decide` was called, and is current itself while the item is decided:
+spans of acquirers are its children, in threads of a pool and in tasks too. It holds no value of an item; the messages of failures
+may quote some, so they are left out unless asked for.
 
-An item that ends in an `AcquisitionError` has no decision and no span: the error reaches the span of the caller.
+A span is started before anything is known of the decision, so that a sampler sees ``emsco.bundle`` alone. To keep spans by what
+was decided, sample at their end: OpenTelemetry's collector does (``tail_sampling``).
+
+An item that ends in an `AcquisitionError` has a span with the status "error", and with ``emsco.feature``, ``emsco.stage``,
+``emsco.kind`` and ``emsco.cost``. One that ends in another way, such as a cancelled task, has the name of the exception.
+
+`Cascade.decide_many` decides its items in step: it has a span of its own (``emsco.decide_many``), whose children are the spans of
+the acquirers and those of the decisions, which are made at the end.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import NamedTuple
+
+from emsco_runtime.decision import Decision, Failure
+from emsco_runtime.errors import AcquisitionError
 
 try:
-    from opentelemetry import trace
+    from opentelemetry import context, trace
+    from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+    from opentelemetry.util.types import AttributeValue
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.tracing needs opentelemetry-api: pip install 'emsco[otel]'") from _error
 
-if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
-    from opentelemetry.util.types import AttributeValue
-
-    from emsco_runtime.decision import Decision, Failure
-
 __all__ = ["DecisionTracer"]
+
+
+class _Open(NamedTuple):
+    """A span under way, and whether it is that of one decision."""
+
+    span: Span
+    alone: bool
+
+
+# Tracer -> what it sees decided here; there may be several tracers, and decisions within decisions.
+_DECIDING: ContextVar[Mapping[DecisionTracer, _Open]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
 
 
 class DecisionTracer:
@@ -34,7 +55,7 @@ class DecisionTracer:
     tracer_provider
         None: the global one.
     name
-        The name of the spans.
+        The name of the spans; ``_many`` is added for those of `decide_many`.
     messages
         Also tell the messages of failures. They may quote values of the item.
 
@@ -71,16 +92,56 @@ class DecisionTracer:
         self._provider = None
         self._open()
 
+    def on_start(self, bundle: str, items: int) -> Callable[[BaseException | None], None]:
+        """Start a span and make it the current one; return what ends it."""
+        alone = items == 1
+        span = self._tracer.start_span(self._name if alone else f"{self._name}_many", attributes={"emsco.bundle": bundle})
+        marked = _DECIDING.set({**_DECIDING.get(), self: _Open(span, alone)})
+        attached = context.attach(trace.set_span_in_context(span))
+
+        def end(error: BaseException | None) -> None:
+            context.detach(attached)
+            _DECIDING.reset(marked)
+            # An AcquisitionError was noted when it was told; its message may quote values.
+            if error is not None and not isinstance(error, AcquisitionError):
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            span.end()
+
+        return end
+
     def __call__(self, decision: Decision) -> None:
-        """Make the span, as long as the decision took."""
+        """Describe the decision in its span; one of `decide_many` gets a span now, as long as the decision took."""
+        deciding = _DECIDING.get().get(self)
         ended = time.time_ns()
+        if deciding is not None and deciding.alone:
+            self._describe(deciding.span, decision, ended)
+            return
         started = ended - round(decision.elapsed_s * 1e9)
-        # Attributes at the start: samplers see no others.
-        span = self._tracer.start_span(self._name, attributes=_attributes(decision), start_time=started)
-        if span.is_recording():
-            for failure in decision.errors:
-                span.add_event("emsco.failure", self._event(failure), timestamp=ended)
+        span = self._tracer.start_span(self._name, attributes={"emsco.bundle": decision.bundle}, start_time=started)
+        self._describe(span, decision, ended)
         span.end(end_time=ended)
+
+    def on_error(self, error: AcquisitionError, _: str) -> None:
+        """Describe the failure in the span of its item; in `decide_many`, in that of the whole call."""
+        deciding = _DECIDING.get().get(self)
+        if deciding is None:
+            return
+        deciding.span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
+        deciding.span.set_attributes(
+            {
+                "emsco.feature": error.feature,
+                "emsco.stage": error.stage,
+                "emsco.kind": error.kind,
+                "emsco.cost": error.cost,
+            }
+        )
+
+    def _describe(self, span: Span, decision: Decision, when: int) -> None:
+        if not span.is_recording():
+            return
+        span.set_attributes(_attributes(decision))
+        for failure in decision.errors:
+            span.add_event("emsco.failure", self._event(failure), timestamp=when)
 
     def _event(self, failure: Failure) -> dict[str, AttributeValue]:
         told: dict[str, AttributeValue] = {
@@ -98,7 +159,6 @@ def _attributes(decision: Decision) -> dict[str, AttributeValue]:
         "emsco.stages": decision.stages,
         "emsco.cost": decision.cost,
         "emsco.degraded": decision.degraded,
-        "emsco.bundle": decision.bundle,
         "emsco.acquired": [name for record in decision.trace for name in record.acquired],
     }
     # There is no attribute for "none".

@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from emsco_runtime._arrays import Array, Floats, Mask
-from emsco_runtime._encoding import ValueFault, category_name, encode_column, encoder, is_gap
+from emsco_runtime._encoding import ValueFault, category_name, encode_column, encoder
+from emsco_runtime._gaps import is_gap
 from emsco_runtime.manifest import Feature, RawValue
 from emsco_train._faults import first_fault
 from emsco_train.costs.model import CostModel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._encoding import is_gap
+from emsco_runtime._gaps import is_gap
 from emsco_runtime.summary import counted
 from emsco_train.errors import DataError
 

@@ -84,9 +84,8 @@ def _train(clinic: Clinic, folder: Path) -> Trained:
     entry = trained.run.thresholds[0]
     spent = f"{time.monotonic() - started:.0f} s"
     found = f"{counted(len(trained.front), 'design')} on the front"
-    print(
-        f"   {counted(entry.designs, 'design')} tried, {counted(entry.fits, 'stage model')} fitted, {found}, {spent}. Some of them:\n"
-    )
+    tried = f"{counted(entry.designs, 'design')} tried, {counted(entry.fits, 'stage model')} fitted"
+    print(f"   {tried}, {found}, {spent}. Some of them:\n")
     print(_indented(_some_designs(trained.front)))
     return trained
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, overload
+from typing import Any, overload
 
 from emsco_runtime.summary import counted
 from emsco_train._numbers import is_number
@@ -13,9 +13,6 @@ from emsco_train.designs.design import Design, write_names, write_stages
 from emsco_train.designs.front_file import FrontFile
 from emsco_train.designs.wish import By, Wish
 from emsco_train.errors import DesignError, SelectionError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["Front"]
 
@@ -139,8 +136,8 @@ class Front(Sequence[Design]):
         points = [[design.coverage, design.accuracy, design.cost / self.full_cost] for design in self._designs]
         return float(moocore.hypervolume(points, ref=[0.0, 0.0, 1.0], maximise=[True, True, False]))
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a data frame, one row per design, stages and excluded features as text; needs pandas."""
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas."""
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:

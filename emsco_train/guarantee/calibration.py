@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.summary import counted, percent
 from emsco_train.errors import DataError
 from emsco_train.guarantee.bounds import is_unlikely
-
-if TYPE_CHECKING:
-    from emsco_train.stages.evaluation import Evaluation
+from emsco_train.stages.evaluation import Evaluation
 
 __all__ = [
     "Reliability",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from emsco_runtime._arrays import Array
-from emsco_runtime._encoding import is_gap
+from emsco_runtime._gaps import is_gap
 from emsco_train.costs.model import CostModel
 from emsco_train.data.features import FeatureOptions, infer_features
 from emsco_train.data.problem import Problem

@@ -183,9 +183,11 @@ class Soak:
             put(self.folder / f"version {number}", version)
         self.services = {True: Service(first.id), False: Service(first.id)}
         self.audit = AuditWriter(self.folder / "audit.jsonl", values="hash", key=b"soak", item=_ITEM.get)
-        self.drift = DriftMonitor(first.bundle.manifest)
+        # One stays with the first version, since it is not told of reloads; the other follows.
+        self.drift, self.following = DriftMonitor(first.bundle.manifest), DriftMonitor(first.bundle.manifest)
         self.fussy = Fussy()
-        self.observers: list[Any] = [self.audit, self.drift, self.fussy, DecisionLogger("soak.decisions", messages=True)]
+        watching = [self.drift.__call__, self.following, self.fussy]
+        self.observers: list[Any] = [self.audit, *watching, DecisionLogger("soak.decisions", messages=True)]
         self.registry = _with_extras(self.observers)
         self.pool = AcquirerPool(16, max_abandoned=12)
         # One is asked to look and has a pool for all its calls; the other looks by itself and has one for what needs it.
@@ -433,6 +435,8 @@ class Soak:
         mine = self._bundles[self.versions[0].id]
         if self.drift.status.items != mine:
             wrong.append(f"drift: {self.drift.status.items} items, {mine} are due")
+        if self.following.manifest.id != self.sync.manifest.id:
+            wrong.append(f"drift: {self.following.manifest.id} is followed, {self.sync.manifest.id} is in service")
         if self.registry is None:
             return wrong
         due = {

@@ -41,12 +41,12 @@ def found(edit: Callable[[Document], object]) -> list[Fault]:
     """Return the faults of the sample after an edit of its document."""
     document = copy.deepcopy(DOCUMENT)
     edit(document)
-    return faults(Manifest.model_validate_json(json.dumps(document)))
+    return list(faults(Manifest.model_validate_json(json.dumps(document))))
 
 
 def test_a_sound_manifest_has_no_faults() -> None:
     """The sample itself passes, so that every fault below comes from its edit."""
-    assert faults(BUNDLE.manifest) == []
+    assert list(faults(BUNDLE.manifest)) == []
 
 
 def set_at(*place_and_value: Any) -> Callable[[Document], None]:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, Decision, InputError
+from emsco_runtime import audit as audit_module
 from emsco_runtime.audit import AuditWriter
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
@@ -335,6 +336,65 @@ def test_a_full_disk_spoils_one_line_only(tmp_path: Path, caplog: pytest.LogCapt
     assert len(half) == 20
     assert cascade.observer_failures == 2
     assert "20 of" in caplog.text
+
+
+def test_a_torn_last_line_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A process was killed while it wrote: the next writer starts on a new line, loses no record, and says so."""
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"time": "2026-01-01T12:00:00.000000Z"}\n{"time": "2026-01-0', encoding="utf-8")
+    with AuditWriter(path) as writer:
+        writer(failing("first"))
+        writer(failing("second"))
+    _, torn, *whole = path.read_text(encoding="utf-8").splitlines()
+    assert torn == '{"time": "2026-01-0'
+    assert [json.loads(line)["decision"]["status"] for line in whole] == ["rejected", "rejected"]
+    assert f"{path}: the last line is incomplete; the next one starts on a new line" in caplog.text
+
+
+def test_a_torn_file_that_is_rotated_in(tmp_path: Path) -> None:
+    """A file that comes to the path while the writer works is looked at in the same way."""
+    path = tmp_path / "audit.jsonl"
+    with AuditWriter(path) as writer:
+        writer(failing("first"))
+        (tmp_path / "other").write_text("half")
+        (tmp_path / "other").replace(path)
+        writer(failing("second"))
+    torn, line = path.read_text(encoding="utf-8").splitlines()
+    assert torn == "half"
+    assert json.loads(line)["decision"]["status"] == "rejected"
+
+
+def test_a_line_that_another_process_is_writing_is_not_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that grows while it is looked at ends with a line under way: no empty line is put after it."""
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"a": ', encoding="utf-8")
+
+    def finish(seconds: float) -> None:
+        with path.open("a", encoding="utf-8") as other:
+            other.write("1}\n")
+
+    monkeypatch.setattr(audit_module.time, "sleep", finish)
+    with AuditWriter(path) as writer:
+        writer(failing("x"))
+    assert len(lines(path)) == 2
+
+
+def test_what_cannot_be_read_is_only_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that may be appended to and not read, and one that is no plain file, are opened without a look at their end."""
+    path = tmp_path / "audit.jsonl"
+    path.write_text("half", encoding="utf-8")
+    really = os.open
+
+    def refuse(name: Any, flags: int, *rest: Any) -> int:
+        if flags & os.O_ACCMODE == os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "not for you")
+        return really(name, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with AuditWriter(path) as writer, AuditWriter("/dev/null") as nowhere:
+        writer(failing("x"))
+        nowhere(failing("x"))
+    assert path.read_text(encoding="utf-8").startswith('half{"time"')
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emsco_runtime import Cascade, Decision, Failure, StageRecord
+from emsco_runtime._hearing import Heard
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 
@@ -21,6 +25,63 @@ def test_a_decision_is_frozen() -> None:
         decision.label = "ham"  # type: ignore[misc]
     with pytest.raises(AttributeError):
         decision.trace[0].cost = 0.0  # type: ignore[misc]
+
+
+CHANGES: list[Callable[[Any], object]] = [
+    lambda scores: scores.clear(),
+    lambda scores: scores.update(ham=1.0),
+    lambda scores: scores.pop("ham", None),
+    lambda scores: scores.popitem(),
+    lambda scores: scores.setdefault("new", 1.0),
+    lambda scores: scores.__setitem__("ham", 1.0),
+    lambda scores: scores.__delitem__("ham"),
+    lambda scores: scores.__ior__({"ham": 1.0}),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_observer_cannot_change_probabilities(change: Callable[[Any], object]) -> None:
+    """What an observer does to the probabilities of a decision, or of its stages, raises there and changes nothing."""
+
+    def meddle(decision: Decision) -> None:
+        for scores in (decision.probabilities, *(record.probabilities for record in decision.trace)):
+            with pytest.raises(TypeError, match="this mapping is read-only"):
+                change(scores)
+
+    item = {"size": 0.0, "links": 0.0, "reputation": 3.0}
+    watched = Cascade(sample_bundle(), observers=[meddle])
+    decisions = [watched.decide(item), *watched.decide_many([item]), watched.decide(item, budget=0.0)]
+    plain = Cascade(sample_bundle())
+    due = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
+    assert watched.observer_failures == 0
+    assert [one._replace(elapsed_s=0.0) for one in decisions] == [one._replace(elapsed_s=0.0) for one in due]
+    assert decisions[2].probabilities == {}
+
+
+def test_probabilities_are_a_dictionary_in_all_else() -> None:
+    """They equal plain dictionaries, are written as JSON, and survive copies and pickling, read-only as before."""
+    scores = Cascade(sample_bundle()).decide({"size": 3.0}).probabilities
+    plain = dict(scores)
+    assert scores == plain
+    assert json.loads(json.dumps(scores)) == plain
+    for same in (copy.copy(scores), copy.deepcopy(scores), pickle.loads(pickle.dumps(scores))):
+        assert same == plain
+        with pytest.raises(TypeError):
+            same["ham"] = 1.0  # type: ignore[index]
+    merged = scores | {"new": 0.0}  # type: ignore[operator]
+    assert merged == plain | {"new": 0.0}
+
+
+def test_a_listener_cannot_leave_known_values_behind() -> None:
+    """The mapping of known values that a listener gets for an item without any is not the one of the next item."""
+
+    def meddle(heard: Heard) -> None:
+        with pytest.raises(TypeError):
+            heard.known["reputation"] = 9.0  # type: ignore[index]
+
+    cascade = Cascade(sample_bundle(), listener=meddle)
+    item = {"size": 0.0, "links": 0.0, "reputation": 0.0}
+    assert [cascade.decide(item).cost for _ in range(2)] == [28.0, 28.0]
 
 
 def test_a_decision_survives_pickling() -> None:

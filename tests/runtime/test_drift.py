@@ -11,6 +11,7 @@ import pickle
 import statistics
 import threading
 from collections.abc import Sequence
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -492,9 +493,46 @@ def test_which_labels_count() -> None:
     ):
         monitor.feedback(decision, truth)
     assert monitor._streams[1].totals == [4, 2]
-    for nothing in (None, math.nan):
+    for nothing in (None, math.nan, np.float32("nan"), Decimal("NaN")):
         with pytest.raises(InputError, match="truth: the true label is due, got"):
             monitor.feedback(ended(0), nothing)
+
+
+def test_labels_out_of_a_table() -> None:
+    """pandas' gaps stand for a rejected item, and for no truth; numbers too long to print are other labels; no arrays."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    monitor = DriftMonitor(SAMPLE)
+    for gap in (pd.NA, pd.NaT, math.nan):
+        monitor.feedback(gap, "spam")
+        with pytest.raises(InputError, match="truth: the true label is due, got"):
+            monitor.feedback(ended(0), gap)
+    assert monitor.status.labelled == 0
+    for decision, truth in ((ended(0), 10**5000), (1, 10**5000), (1, -(10**5000)), (10**5000, "spam"), (10**5000, 10**5000)):
+        monitor.feedback(decision, truth)
+    assert monitor._streams[1].totals == [1, 4]
+    for truth in (np.array(["ham", "spam"]), pd.Series(["ham", "spam"])):
+        with pytest.raises(InputError, match="truth: expected one label, text or a whole number, got"):
+            monitor.feedback(ended(0), truth)
+
+
+def test_following_another_bundle_by_hand() -> None:
+    """`follow` starts over with the new figures and the whole of the rates; the expected confidence goes with its bundle."""
+    told: list[DriftStatus] = []
+    expected = ExpectedConfidence(0.95, 1000)
+    monitor = DriftMonitor(SAMPLE, confidence=expected, on_change=told.append)
+    other = manifest_of([600, 250, 100, 50]).model_copy(update={"id": "f" * 64})
+    assert "confidence" in {one.name for one in monitor.reading.figures}
+    monitor(ended(0))
+    monitor.follow(other)
+    assert (monitor.status.items, monitor.status.reloads, monitor.status.bundle, told) == (0, 1, other.id, [])
+    assert "confidence" not in {one.name for one in monitor.reading.figures}
+    monitor(ended(0, bundle=other.id))
+    monitor(ended(0))
+    reading = monitor.reading
+    assert (reading.items, reading.foreign, reading.name, reading.bundle) == (1, 1, other.name, other.id)
+    monitor.follow(SAMPLE, confidence=expected)
+    assert "confidence" in {one.name for one in monitor.reading.figures}
+    assert pickle.loads(pickle.dumps(monitor)).manifest == SAMPLE
 
 
 # ---------------------------------------------------------------- in a service

@@ -18,9 +18,10 @@ from prometheus_client import CollectorRegistry
 from emsco_runtime import DriftMonitor, InputError
 from emsco_runtime.drift import DriftStatus
 from emsco_runtime.drift_metrics import DriftGauges
+from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import Clock
 from tests.runtime.test_drift import STAGES, ended, manifest_of
-from tests.runtime.test_metrics import Series, scraped, series, shown
+from tests.runtime.test_metrics import NAME, Series, scraped, series, shown
 
 HEALTHY = [600, 250, 100, 50]
 FIGURES = ("reject", "exit_1", "exit_2", "exit_3", "cost", "error")
@@ -106,6 +107,31 @@ def test_several_bundles_and_a_new_version() -> None:
     gauges.watch(DriftMonitor(manifest))
     assert registry.get_sample_value("shop_drift_state", {"bundle": "sample"}) == 0
     assert registry.get_sample_value("shop_drift_items", {"bundle": "sample"}) == 0
+
+
+def test_gauges_follow_a_replaced_bundle() -> None:
+    """When a monitor starts over with a bundle of other stages and another name, the series of the old one are gone at once."""
+    registry, clock = CollectorRegistry(), Clock()
+    manifest = manifest_of(HEALTHY)
+    monitor = DriftMonitor(manifest)
+    gauges = DriftGauges(monitor, registry=registry, every_s=1000.0, clock=clock)
+    drifted(monitor)
+    gauges(ended(0))
+    before = {sample.labels.get("figure") for family in registry.collect() for sample in family.samples}
+    assert {"exit_3", "reject"} <= before
+    assert registry.get_sample_value("emsco_drift_state", NAME) == 2
+    other = make_bundle([["size"], ["links"]], name="renamed").manifest
+    monitor.on_reload(manifest, other)
+    shown = gauges._shown
+    gauges(ended(0))
+    assert gauges._shown is not shown
+    found = {(sample.labels["bundle"], sample.labels.get("figure")) for family in registry.collect() for sample in family.samples}
+    assert {name for name, _ in found} == {"renamed"}
+    assert {figure for _, figure in found} == {None, "reject", "exit_1", "exit_2", "cost", "error"}
+    assert registry.get_sample_value("emsco_drift_state", {"bundle": "renamed"}) == 0
+    monitor(ended(0))
+    assert registry.get_sample_value("emsco_drift_foreign", {"bundle": "renamed"}) == 1
+    assert registry.get_sample_value("emsco_drift_items", {"bundle": "renamed"}) == 0
 
 
 def test_what_cannot_be_watched() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emsco_runtime._encoding import ValueFault, are_plain, encode_column, encoder
+from emsco_runtime._encoding import ValueFault, are_plain, category_name, encode_column, encoder
 from emsco_runtime.manifest import Feature
 
 NUMBER = Feature(name="n", kind="numeric", cost=1.0)
@@ -122,6 +122,7 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
         (COLOUR, True, "wrong_type", "True (bool)"),
         (COLOUR, math.inf, "wrong_type", "inf"),
         (COLOUR, None, "missing", "missing"),
+        (COLOUR, -(10**300), "unknown_category", "-1000"),
         (LENIENT, b"red", "wrong_type", "bytes"),
         (LENIENT, dt.date(2026, 1, 1), "wrong_type", "date"),
     ],
@@ -155,6 +156,25 @@ def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None
         encoder(feature)(BrokenNumber(3))
     assert caught.value.kind == "wrong_type"
     assert "expected, got 3 (BrokenNumber); convert it first" in caught.value.message
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("feature", "kind"), [(NUMBER, "infinite"), (FLAG, "wrong_type"), (COLOUR, "unknown_category")], ids=lambda one: str(one)[:20]
+)
+def test_a_number_that_cannot_be_printed_is_a_failure_like_any_other(feature: Feature, kind: str, sign: int) -> None:
+    """Python refuses to write 10**5000 as text: the failure has its kind, and tells how long the number is."""
+    with pytest.raises(ValueFault) as caught:
+        encoder(feature)(sign * 10**5000)
+    assert caught.value.kind == kind
+    assert "got a whole number of about 5000 digits (int)" in caught.value.message.replace("unknown category a", "got a")
+
+
+def test_a_number_that_cannot_be_printed_is_an_unknown_category() -> None:
+    """Where unknown categories are ignored it is one of them; for training it is no name."""
+    assert encoder(LENIENT)(10**5000) == -1.0
+    with pytest.raises(ValueFault, match="a category has at most 256 characters, got a whole number of about 5000 digits"):
+        category_name(10**5000)
 
 
 def test_a_long_value_is_shortened_in_the_message() -> None:
@@ -191,6 +211,7 @@ raw = st.one_of(
     st.booleans(),
     st.sampled_from(["red", "3", "blue", "violet", ""]),
     st.just(10**400),
+    st.just(10**5000),
 )
 
 

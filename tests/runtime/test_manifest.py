@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emsco_runtime import BundleError, BundleVersionError, Manifest
+from emsco_runtime import bundle as bundle_module
 from emsco_runtime.bundle import parse
 from emsco_runtime.manifest import SCHEMA_VERSION, digest
 from emsco_runtime.testing import sample_bundle
@@ -328,7 +330,7 @@ def test_missing_field(field: str) -> None:
 
 
 def test_every_fault_in_one_error() -> None:
-    """Several faults are told at once, the first as the error's own place; beyond ten they are counted."""
+    """Several faults are told at once, the first as the error's own place; beyond twenty they are counted."""
     document = copy.deepcopy(DOCUMENT)
     document["name"], document["version"] = 1, 2
     document["stages"][0]["thresholds"]["ham"] = 7
@@ -336,11 +338,60 @@ def test_every_fault_in_one_error() -> None:
     assert error.json_path == "$.name"
     assert "got 1; also $.version: " in error.message
     assert "; also $.stages[0].thresholds.ham: " in error.message
-    document |= {f"extra{number}": number for number in range(20)}
+    document |= {f"extra{number}": number for number in range(1997)}
     error = refused(text(document))
-    assert error.message.count("; also ") == 9
-    assert error.message.endswith("; and 13 more")
+    assert error.message.count("; also ") == 19
+    assert error.message.endswith("; and 1,980 more")
     assert "\n" not in str(error)
+
+
+def test_thousands_of_faults_take_time_in_proportion() -> None:
+    """20,000 features that are all at fault are reported within a hang guard; looking at all pairs of faults took minutes."""
+    document = copy.deepcopy(DOCUMENT)
+    document["features"] = [{"name": f"f{number}", "kind": "numeric", "cost": -1} for number in range(20_000)]
+    started = time.perf_counter()
+    error = refused(text(document))
+    assert time.perf_counter() - started < 60
+    assert error.json_path == "$.features[0].cost"
+    assert error.message.count("; also ") == 19
+    assert error.message.endswith("; and 19,980 more")
+
+
+def test_a_repeated_key_among_many_takes_time_in_proportion() -> None:
+    """The last of 100,000 keys stands twice: found within a hang guard; counting every name among all took an hour."""
+    pairs = ",".join(f'"key{number}":1' for number in [*range(100_000), 99_999])
+    started = time.perf_counter()
+    error = refused(f"{{{pairs}}}".encode())
+    assert time.perf_counter() - started < 60
+    assert "the key 'key99999' stands twice in one object" in error.message
+
+
+def test_contradictions_are_counted_and_not_kept() -> None:
+    """Of many contradictions between the parts of a manifest twenty are listed, and the others counted."""
+    document = copy.deepcopy(DOCUMENT)
+    document["features"][0]["group"] = "nowhere"
+    document["stages"][0]["acquire"] = [f"unknown{number}" for number in range(50)]
+    error = refused(text(document | {"id": digest(document)}))
+    assert error.json_path == "$.features[0].group"
+    assert error.message.count("; also ") == 19
+    assert re.search(r"; and \d+ more$", error.message)
+
+
+def test_a_manifest_of_rubbish_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit the faults are only counted, since a list of them all would fill the memory."""
+    monkeypatch.setattr(bundle_module, "_MOST_FAULTS", 5)
+    error = refused(text(DOCUMENT | {f"extra{number}": number for number in range(1234)}))
+    assert error.json_path == "$"
+    assert error.message == "1,234 values are not allowed. Copy or export the bundle again"
+
+
+def test_of_a_long_list_the_first_faulty_entry_is_told() -> None:
+    """Of thousands of categories that are no text one is named: keeping a fault for each took gigabytes."""
+    document = copy.deepcopy(DOCUMENT)
+    document["features"][0]["categories"] = ["a", *range(5000)]
+    error = refused(text(document))
+    assert error.json_path == "$.features[0].categories[1]"
+    assert "also" not in error.message
 
 
 def test_limits_accept_what_is_just_inside() -> None:

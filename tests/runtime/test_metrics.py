@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +20,8 @@ pytest.importorskip("prometheus_client", reason="the extra `metrics` is not inst
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
+from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError, ReloadingCascade, write_bundle
+from emsco_runtime import metrics as metrics_module
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.metrics import Metrics, SourceGauges, stage_bills
@@ -212,8 +214,7 @@ def test_one_for_several_cascades_and_versions() -> None:
     assert registry.get_sample_value("emsco_decision_seconds_count", {"bundle": "other"}) == 1
     info = {labels: value for (name, labels), value in shown(registry).items() if name == "emsco_bundle_info"}
     assert info == {
-        frozenset({"bundle": one.manifest.name, "version": "1", "id": one.manifest.id}.items()): due
-        for one, due in ((first, 0), (other, 1), (newer, 1))
+        frozenset({"bundle": one.manifest.name, "version": "1", "id": one.manifest.id}.items()): 1 for one in (other, newer)
     }
 
 
@@ -274,6 +275,93 @@ def test_pickled_with_the_global_registry() -> None:
     for copy in (cascade, pickle.loads(pickle.dumps(cascade)), pickle.loads(pickle.dumps(cascade))):
         copy.decide(SPAM)
     assert REGISTRY.get_sample_value(f"{prefix}_decision_seconds_count", NAME) == 3
+
+
+def test_reloads_in_the_metrics(tmp_path: Path) -> None:
+    """After a reload the new bundle alone is shown, even under another name; looks that fail are counted, from 0 on."""
+    registry = CollectorRegistry()
+    bundles = [BUNDLE, make_bundle([["size"]]), make_bundle([["size"]], name="renamed"), make_bundle([["size"]], threshold=0.7)]
+
+    def info() -> dict[str, float]:
+        found = {labels: value for (name, labels), value in shown(registry).items() if name == "emsco_bundle_info"}
+        return {dict(labels)["id"]: value for labels, value in found.items()}
+
+    def put(number: int) -> str:
+        bundle = bundles[number]
+        return write_bundle(tmp_path / "bundle", bundle.manifest, bundle.models, force=True).manifest.id
+
+    def failures(name: str) -> float | None:
+        return registry.get_sample_value("emsco_reload_failures_total", {"bundle": name})
+
+    first = put(0)
+    cascade = ReloadingCascade(tmp_path / "bundle", observers=[Metrics(registry=registry)])
+    assert (info(), failures("sample")) == ({first: 1}, 0)
+    (tmp_path / "bundle" / "manifest.json").write_bytes(b"{}")
+    assert [cascade.refresh().outcome for _ in range(3)] == ["failed"] * 3
+    assert (info(), failures("sample")) == ({first: 1}, 3)
+    (tmp_path / "bundle" / "manifest.json").write_bytes(b'{"format": "emsco-bundle"}')
+    for number, name in ((1, "sample"), (2, "renamed"), (3, "sample"), (0, "sample")):
+        new = put(number)
+        assert cascade.refresh().outcome == "changed"
+        assert info() == {new: 1}
+        assert failures(name) == (3 if name == "sample" else 0)
+    assert cascade.current.observer_failures == 0
+
+
+def test_a_replaced_bundle_of_another_cascade_stays() -> None:
+    """Two bundles of one name: the one that was bound last is shown, and stays when the other one is replaced."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry=registry)
+    renamed = make_bundle([["size"]], name="renamed").manifest
+    newer = make_bundle([["size"]]).manifest
+    for manifest in (BUNDLE.manifest, newer, renamed):
+        metrics.on_bind(manifest)
+    metrics.on_reload(BUNDLE.manifest, renamed)
+    ids = {dict(labels)["id"] for (name, labels), _ in shown(registry).items() if name == "emsco_bundle_info"}
+    assert ids == {newer.id, renamed.id}
+
+
+_REPLACED = """
+import sys
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from emsco_runtime import Cascade
+from emsco_runtime.metrics import Metrics
+from emsco_runtime.testing import make_bundle, sample_bundle
+
+metrics = Metrics()
+Cascade(sample_bundle(), observers=[metrics])
+Cascade(make_bundle([["size"]]), observers=[metrics])
+registry = CollectorRegistry()
+MultiProcessCollector(registry)
+sys.stdout.write(generate_latest(registry).decode())
+"""
+
+
+def test_a_replaced_bundle_with_several_processes(tmp_path: Path) -> None:
+    """prometheus_client cannot remove a series that processes share: it is 0, nothing warns, and `== 1` finds the current one."""
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", _REPLACED]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    info = {dict(labels)["id"]: value for (name, labels), value in scraped(done.stdout).items() if name == "emsco_bundle_info"}
+    assert info == {BUNDLE.manifest.id: 0, make_bundle([["size"]]).manifest.id: 1}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_not_held_by_a_lock() -> None:
+    """Forked while another thread binds a bundle and registers: the child does both, with locks of its own."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry=registry)
+    with metrics._families._lock, metrics_module._REGISTERED._lock:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child leaves without telling coverage
+            signal.alarm(20)
+            metrics.on_bind(BUNDLE.manifest)
+            Metrics(registry=registry, prefix="other")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 _WORKERS = """

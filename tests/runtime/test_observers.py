@@ -239,6 +239,135 @@ def test_what_cannot_be_called_is_refused() -> None:
         Cascade(BUNDLE, observers=[3])  # type: ignore[list-item]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("on_decison", None),
+        ("on_decision", None),
+        ("on_eror", "on_error"),
+        ("on_calls", "on_call"),
+        ("on_binding", "on_bind"),
+        ("onError", "on_error"),
+        ("on_reload_failures", "on_reload_failure"),
+    ],
+)
+def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
+    """A method that looks like a hook and is none would never be called: the error names it, and the hooks there are."""
+    kind = type("Mine", (Watcher,), {name: lambda self, *told: None})
+    with pytest.raises(BindError) as caught:
+        Cascade(BUNDLE, observers=[kind()])
+    said = str(caught.value)
+    assert said.startswith(f"observers: Mine.{name} would never be called")
+    assert (f"did you mean {meant!r}?" in said) is (meant is not None)
+    assert "Hooks are on_bind, on_call, on_error, on_observer_failure, on_reload, on_reload_failure, on_start" in said
+    assert "__call__ for decisions" in said
+
+
+def test_only_methods_count_as_hooks() -> None:
+    """Properties are not run, what is no method and what begins with an underscore is left alone; a class method counts."""
+
+    class Mine(Watcher):
+        on_time = True
+        on_demand = None
+
+        @property
+        def on_fire(self) -> object:
+            """Raise, if it is run."""
+            raise RuntimeError("do not look")
+
+        def _on_decision(self) -> None: ...
+
+    assert Cascade(BUNDLE, observers=[Mine()]).observer_failures == 0
+
+    class Other(Mine):
+        @classmethod
+        def on_decision(cls, decision: Decision) -> None: ...
+
+    with pytest.raises(BindError, match=r"Other\.on_decision would never be called"):
+        Cascade(BUNDLE, observers=[Other()])
+
+
+def test_an_observer_without_a_call_says_what_to_write() -> None:
+    """The commonest mistake: a class with a method for decisions that cannot itself be called, and may not even be printed."""
+
+    class Mine:
+        def on_decision(self, decision: Decision) -> None: ...
+
+        def __repr__(self) -> str:
+            raise RuntimeError("not printable")
+
+    with pytest.raises(BindError) as caught:
+        Cascade(BUNDLE, observers=[Mine()])  # type: ignore[list-item]
+    hook, call = caught.value.faults
+    assert "Mine.on_decision would never be called" in hook
+    assert "and __call__ for decisions" in hook
+    assert call == "observers: a value that cannot be printed cannot be called"
+
+
+class Starts:
+    """An observer that keeps what starts and ends."""
+
+    def __init__(self, told: list[Any], name: str = "") -> None:
+        self._told, self._name = told, name
+
+    def __call__(self, decision: Decision) -> None:
+        """Keep the label."""
+        self._told.append(f"{self._name}decided {decision.label}")
+
+    def on_start(self, bundle: str, items: int) -> Any:
+        """Keep the number of items, and how it ends."""
+        assert bundle == BUNDLE.manifest.id
+        self._told.append(f"{self._name}start {items}")
+        return lambda error: self._told.append(f"{self._name}end {type(error).__name__}")
+
+
+def test_starts_and_ends_are_told() -> None:
+    """`on_start` comes before anything is acquired; what it returns is called last, the last observer's first."""
+    told: list[Any] = []
+    acquirers = by_key("links", "reputation")
+    acquirers.feature("size")(lambda item: told.append("acquired") or item["size"])
+    cascade = Cascade(BUNDLE, acquirers, observers=[Starts(told, "1 "), Starts(told, "2 ")])
+    whole = ["1 start 1", "2 start 1", "acquired", "1 decided spam", "2 decided spam", "2 end NoneType", "1 end NoneType"]
+    cascade.decide(SPAM)
+    assert told == whole
+    told.clear()
+    asyncio.run(cascade.decide_async(SPAM))
+    assert told == whole
+    told.clear()
+    asyncio.run(cascade.decide_many_async([SPAM]))
+    assert told == whole
+    told.clear()
+    cascade.decide_many([SPAM, SPAM])
+    assert told[:2] == ["1 start 2", "2 start 2"]
+    assert told[-2:] == ["2 end NoneType", "1 end NoneType"]
+    told.clear()
+    with pytest.raises(AcquisitionError):
+        cascade.decide({"size": None})
+    assert told[-2:] == ["2 end AcquisitionError", "1 end AcquisitionError"]
+
+
+def test_a_start_that_raises_breaks_nothing() -> None:
+    """What `on_start` raises, or what it returns raises, is counted; it may return nothing."""
+    told: list[Any] = []
+
+    class Bad(Starts):
+        def on_start(self, bundle: str, items: int) -> Any:
+            raise ValueError("no")
+
+    class Worse(Starts):
+        def on_start(self, bundle: str, items: int) -> Any:
+            return lambda error: 1 / 0
+
+    class Quiet(Starts):
+        def on_start(self, bundle: str, items: int) -> Any:
+            return None
+
+    cascade = Cascade(BUNDLE, observers=[Bad(told), Worse(told), Quiet(told), Starts(told)])
+    assert cascade.decide(SPAM).label == "spam"
+    assert cascade.observer_failures == 2
+    assert told == ["start 1", *["decided spam"] * 4, "end NoneType"]
+
+
 def test_without_on_call_nothing_is_wrapped() -> None:
     """The plan holds the user's own functions, unless an observer asks for calls."""
     acquirers = by_key("size", "links", "reputation")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import subprocess
 import sys
+import typing
+from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -37,6 +43,52 @@ def test_observers_have_public_names() -> None:
     for name in ("AuditWriter", "DecisionLogger", "DriftMonitor"):
         assert callable(getattr(emsco_runtime, name).__call__)
         assert f"`emsco_runtime.{name}`" in (observers.__doc__ or "")
+
+
+def public_names(package: ModuleType, *, without: str) -> Iterator[tuple[str, Any]]:
+    """Yield the public functions, classes and methods of a package and of its public modules, but for one room."""
+    names = [package.__name__, *(one.name for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))]
+    modules = [importlib.import_module(name) for name in names if "._" not in name and not name.startswith(without)]
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            found = getattr(module, name)
+            if inspect.isclass(found):
+                yield f"{module.__name__}.{name}", found
+                for inner, member in inspect.getmembers_static(found):
+                    function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                    ours = inspect.isfunction(function) and function.__module__.startswith(package.__name__)
+                    if ours and (inner.startswith("__") or not inner.startswith("_")):
+                        yield f"{module.__name__}.{name}.{inner}", function
+            elif inspect.isfunction(found):
+                yield f"{module.__name__}.{name}", found
+
+
+def unresolved(names: Iterable[tuple[str, Any]]) -> list[str]:
+    """Return the names whose annotations cannot be resolved, each with the error."""
+    found = []
+    for name, one in names:
+        try:
+            typing.get_type_hints(one)
+        except (NameError, TypeError, AttributeError) as error:
+            found.append(f"{name}: {error}")
+    return found
+
+
+def test_annotations_of_public_names_can_be_resolved() -> None:
+    """`typing.get_type_hints` works on all that is public: tools for documentation, injection and validation rely on it.
+
+    The commands are left out, which load what they need when they need it.
+    """
+    pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
+    pytest.importorskip("opentelemetry", reason="the extra `otel` is not installed")
+    names = dict(public_names(emsco_runtime, without="emsco_runtime.cli"))
+    assert {"emsco_runtime.Cascade.decide", "emsco_runtime.metrics.Metrics.on_bind"} <= set(names)
+    assert unresolved(names.items()) == []
+
+    def wrong(one: Missing) -> None:  # type: ignore[name-defined] # noqa: F821 - it is to be found
+        """Have an annotation that is not there."""
+
+    assert unresolved([("wrong", wrong)]) == ["wrong: name 'Missing' is not defined"]
 
 
 def test_every_error_has_the_one_root() -> None:

@@ -17,9 +17,22 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, BindError, Bundle, BundleError, ClosedError, InputError, write_bundle
+from emsco_runtime import (
+    Acquirers,
+    BindError,
+    Bundle,
+    BundleError,
+    ClosedError,
+    Decision,
+    DriftMonitor,
+    InputError,
+    Manifest,
+    write_bundle,
+)
 from emsco_runtime import pool as pool_module
 from emsco_runtime import reload as reload_module
+from emsco_runtime.drift import DriftStatus
+from emsco_runtime.manifest import StageExits
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.reload import Reload, ReloadingCascade
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
@@ -247,6 +260,180 @@ def test_threads_and_options_outlive_a_bundle(folder: Path) -> None:
     put(folder, version(3))
     own.refresh()
     assert own.current._pool is before
+
+
+class Follower:
+    """An observer that keeps what it is told of reloads; at the top level, so that it can be pickled."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.failed: list[tuple[str, str]] = []
+
+    def __call__(self, decision: Decision) -> None:
+        """Ignore a decision."""
+
+    def on_reload(self, before: Manifest, after: Manifest) -> None:
+        """Keep the names."""
+        self.told.append((before.name, after.name))
+
+    def on_reload_failure(self, error: Exception, bundle: str) -> None:
+        """Keep the kind of the error."""
+        self.failed.append((type(error).__name__, bundle))
+
+
+def test_observers_are_told_of_reloads(folder: Path) -> None:
+    """Each change with both manifests, once it is in service; each look that fails, with the bundle that stays."""
+    follower = Follower()
+    cascade = ReloadingCascade(folder, observers=[follower])
+    cascade.refresh()
+    put(folder, version(2))
+    cascade.refresh()
+    (folder / "manifest.json").write_bytes(b"{}")
+    cascade.refresh()
+    cascade.refresh()
+    assert follower.told == [("version 1", "version 2")]
+    assert follower.failed == [("BundleError", cascade.manifest.id)] * 2
+
+
+def test_an_observer_may_look_at_the_folder_itself(folder: Path) -> None:
+    """Observers are told in the order of the changes, under the lock of the one who looks: a look of theirs does not hang."""
+    seen: list[str] = []
+
+    class Curious(Follower):
+        def on_reload(self, before: Manifest, after: Manifest) -> None:
+            seen.append(cascade.refresh().outcome)
+
+    cascade = ReloadingCascade(folder, observers=[Curious()])
+    put(folder, version(2))
+    thread = threading.Thread(target=cascade.refresh, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert seen == ["unchanged"]
+
+
+def expecting(bundle: Bundle, rejected: int) -> Bundle:
+    """Return a bundle that is expected to reject so many of 1,000 items, and to accept the others at its last stage."""
+    stages = (
+        *(StageExits(accepted=0, right=0) for _ in bundle.manifest.stages[1:]),
+        StageExits(accepted=1000 - rejected, right=0),
+    )
+    expected = bundle.manifest.expected.model_copy(
+        update={"rows": 1000, "accepted": 1000 - rejected, "right": 0, "stages": stages}
+    )
+    return Bundle(bundle.manifest.model_copy(update={"expected": expected}).sealed(), bundle.models, bundle.path)
+
+
+def test_a_drift_monitor_follows_the_bundle(folder: Path) -> None:
+    """After a reload the new bundle's decisions are counted against its own figures, from the first one and the first look on."""
+    changes: list[DriftStatus] = []
+    old, new = expecting(version(1), 10), expecting(version(2), 990)
+    put(folder, old)
+    monitor = DriftMonitor(old.manifest, on_change=changes.append)
+    cascade = ReloadingCascade(folder, observers=[monitor])
+    # Everything is rejected, which the first bundle does not expect.
+    for _ in range(50):
+        cascade.decide(ITEM)
+    assert (monitor.state, monitor.status.items, monitor.status.reloads) == ("alarm", 50, 0)
+    old_decision = cascade.decide(ITEM)
+    put(folder, new)
+    cascade.refresh()
+    status = monitor.status
+    assert (status.state, status.items, status.outside.foreign, status.reloads) == ("ok", 0, 0, 1)
+    assert status.bundle == monitor.manifest.id == cascade.manifest.id
+    assert [change.state for change in changes][-2:] == ["alarm", "ok"]
+    for _ in range(100):
+        cascade.decide(ITEM)
+    # One of the old bundle that was still under way, and its label.
+    monitor(old_decision)
+    monitor.feedback(old_decision._replace(label="spam", status="accepted"), "ham")
+    status = monitor.status
+    assert (status.state, status.items, status.labelled, status.outside.foreign) == ("ok", 100, 0, 1)
+    assert {one.name: one.expected for one in status.figures}["reject"] == 0.99
+    assert status.to_dict()["bundle"] == new.manifest.id
+
+
+def test_a_drift_monitor_of_another_bundle_is_left_alone(folder: Path) -> None:
+    """Monitors of several cascades are often handed to all of them: one follows the bundle that it is about, and no other."""
+    mine, other = DriftMonitor(version(1).manifest), DriftMonitor(version(5).manifest)
+    cascade = ReloadingCascade(folder, observers=[mine, other])
+    new = put(folder, version(2))
+    cascade.refresh()
+    assert mine.manifest.id == new
+    assert other.manifest.id == version(5).manifest.id
+    assert (mine.status.reloads, other.status.reloads) == (1, 0)
+
+
+def test_a_pickled_cascade_tells_its_observers_of_a_bundle_that_changed_meanwhile(folder: Path) -> None:
+    """A copy reads the folder for itself: what it finds there is told as a reload, so that a monitor is not left behind."""
+    cascade = ReloadingCascade(folder, observers=[Follower(), DriftMonitor(version(1).manifest)])
+    content = pickle.dumps(cascade)
+    new = put(folder, version(2))
+    copy = pickle.loads(content)
+    follower, monitor = copy.current._state.observers
+    assert follower.told == [("version 1", "version 2")]
+    copy.decide(ITEM)
+    assert (monitor.status.items, monitor.status.bundle) == (1, new)
+
+
+# Known values
+
+GONE = {"a": 0.2, "b": 0.3}
+TYPO = {"a": 0.2, "bb": 0.3}
+
+
+def without_b() -> Bundle:
+    """Return a bundle that has no feature b."""
+    return make_bundle([["a"]], threshold=1.0, name="without b")
+
+
+def decide_each_way(cascade: ReloadingCascade, known: dict[str, object]) -> list[Decision]:
+    """Decide an item in every way that takes known values."""
+    return [
+        cascade.decide(ITEM, known=known),
+        cascade.decide(ITEM, known=known, deadline_s=600.0),
+        *cascade.decide_many([ITEM], known=[known]),
+        asyncio.run(cascade.decide_async(ITEM, known=known)),
+        *asyncio.run(cascade.decide_many_async([ITEM], known=[known])),
+    ]
+
+
+@pytest.mark.parametrize("acquirers", [None, RecordingAcquirers("a")], ids=["mappings", "acquirers"])
+def test_known_values_of_an_earlier_bundle_are_not_used(folder: Path, acquirers: Acquirers | None) -> None:
+    """The caller cannot know which bundle is in service: a feature that only the one before has is taken, and ignored."""
+    if acquirers is not None:
+        acquirers.feature("b")(lambda item: 0.1)
+    cascade = ReloadingCascade(folder, acquirers)
+    put(folder, without_b())
+    cascade.refresh()
+    for decision in decide_each_way(cascade, GONE):
+        assert (decision.bundle, decision.cost) == (cascade.manifest.id, 0.0)
+        assert [record.known for record in decision.trace] == [("a",)]
+    # After one more change, too.
+    put(folder, make_bundle([["a"]], threshold=1.0, name="another without b"))
+    assert cascade.refresh().outcome == "changed"
+    assert len(decide_each_way(cascade, GONE)) == 5
+    with pytest.raises(InputError, match="known: the bundle has no feature 'bb'; did you mean 'b'"):
+        decide_each_way(cascade, TYPO)
+
+
+def test_known_values_of_a_copy(folder: Path) -> None:
+    """A copy in another process takes the names that the original took, although it has seen the last bundle alone."""
+    cascade = ReloadingCascade(folder)
+    put(folder, without_b())
+    cascade.refresh()
+    for copy in (pickle.loads(pickle.dumps(cascade)), pickle.loads(pickle.dumps(cascade.current))):
+        assert copy.decide(ITEM, known=GONE).bundle == cascade.manifest.id
+        with pytest.raises(InputError, match="no feature 'bb'"):
+            copy.decide(ITEM, known=TYPO)
+
+
+def test_known_values_of_acquirers_that_no_stage_needs(folder: Path) -> None:
+    """What an acquirer is registered for is no mistake in spelling, in a plain cascade neither: the next bundle may need it."""
+    acquirers = RecordingAcquirers("a", "b", "later")
+    cascade = ReloadingCascade(folder, acquirers)
+    assert [decision.cost for decision in decide_each_way(cascade, {"later": "whatever"})] == [2.0] * 5
+    with pytest.raises(InputError, match="no feature 'latter'; did you mean 'later'"):
+        cascade.decide(ITEM, known={"latter": 1.0})
 
 
 # The period

@@ -56,9 +56,21 @@ def test_the_vectorised_rule_is_the_rule(rows: list[list[float]], data: st.DataO
 
 
 @pytest.mark.parametrize(
-    "row", [[np.nan, 0.5], [0.5, np.nan], [np.nan, np.nan], [2.0, 3.0], [0.0, 0.0], [np.inf, 0.0], [np.inf, np.inf]]
+    "row",
+    [
+        *([np.nan, 0.5], [0.5, np.nan], [np.nan, np.nan], [2.0, 3.0], [0.0, 0.0], [np.inf, 0.0], [np.inf, np.inf]),
+        *([1.5, -0.5], [-0.5, 1.5], [0.9, 0.4, -0.3], [1.0, 0.001, -0.001]),
+    ],
 )
 def test_what_is_no_distribution_is_noticed(row: list[float]) -> None:
-    """NaN or scores that do not add up to one are never taken for a verdict, alone or in a batch."""
+    """NaN, scores that do not add up to one, or one below zero are never taken for a verdict, alone or in a batch."""
     assert not is_distribution(row)
-    assert accept_rows(np.array([row]), [0.5, 0.5])[3].tolist() == [True]
+    sound = [0.0] * (len(row) - 1) + [1.0]
+    assert accept_rows(np.array([sound, row, sound]), [0.5] * len(row))[3].tolist() == [False, True, False]
+
+
+def test_rounding_does_not_make_a_distribution_another_thing() -> None:
+    """A float32 model may miss one, or zero, by its rounding."""
+    row = [1.0 + 2e-7, -1e-7]
+    assert is_distribution(row)
+    assert accept_rows(np.array([row]), [0.5, 0.5])[3].tolist() == [False]

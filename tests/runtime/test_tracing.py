@@ -14,12 +14,14 @@ import pytest
 pytest.importorskip("opentelemetry", reason="the extra `otel` is not installed")
 pytest.importorskip("opentelemetry.sdk", reason="OpenTelemetry's SDK is not installed")
 
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 
-from emsco_runtime import Cascade
+from emsco_runtime import Acquirers, AcquisitionError, Cascade
+from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from emsco_runtime.tracing import DecisionTracer
 
@@ -47,7 +49,7 @@ def attributes(given: Any) -> dict[str, Any]:
 
 
 def test_a_span_per_decision() -> None:
-    """A span tells the decision, and is as long as it took."""
+    """A span tells the decision, and holds all of the time that it took."""
     collected = Collected()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     before = time.time_ns()
@@ -59,8 +61,7 @@ def test_a_span_per_decision() -> None:
     assert span.instrumentation_scope.name == "emsco_runtime"
     assert span.start_time is not None
     assert span.end_time is not None
-    assert before <= span.end_time <= after
-    assert span.end_time - span.start_time == round(decision.elapsed_s * 1e9)
+    assert before <= span.start_time <= span.end_time <= after
     assert attributes(span) == {
         "emsco.status": "accepted",
         "emsco.reason": "confident",
@@ -111,6 +112,167 @@ def test_a_child_of_the_current_span() -> None:
     assert all(span.parent and span.context.trace_id == requests[span.parent.span_id].context.trace_id for span in decisions)
 
 
+class Sources:
+    """Acquirers that make a span of each call: `size` is a plain function, `links` and `reputation` are what is asked for."""
+
+    def __init__(self, collected: Collected, *, asynchronous: bool = False) -> None:
+        self.acquirers = Acquirers()
+        tracer = collected.provider.get_tracer("sources")
+
+        def plain(item: Any) -> float:
+            with tracer.start_as_current_span(f"plain {item['number']}"):
+                return 0.0
+
+        async def slow(item: Any) -> float:
+            with tracer.start_as_current_span(f"async {item['number']}"):
+                await asyncio.sleep(0.001)
+                return 0.0
+
+        self.acquirers.feature("size")(plain)
+        self.acquirers.feature("links")(slow if asynchronous else plain)
+        self.acquirers.feature("reputation")(slow if asynchronous else plain)
+
+
+def check_parents(collected: Collected, decisions: int) -> None:
+    """See that each request has one decision, and that the spans of its sources are children of that decision's."""
+    spans = {span.context.span_id: span for span in collected.spans}
+    made = [span for span in spans.values() if span.name == "emsco.decide"]
+    assert len(made) == decisions
+    for span in spans.values():
+        if span.name.startswith(("plain", "async")):
+            assert span.parent is not None
+            decision = spans[span.parent.span_id]
+            assert decision.name == "emsco.decide"
+            assert decision.parent is not None
+            assert spans[decision.parent.span_id].name == f"request {span.name.split()[1]}"
+            assert span.context.trace_id == decision.context.trace_id
+            assert decision.start_time <= span.start_time <= span.end_time <= decision.end_time  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("options", [{}, {"pool": True}, {"deadline_s": 600.0}], ids=["here", "pool", "deadline"])
+def test_spans_of_acquirers_are_children_of_the_decision(options: dict[str, Any]) -> None:
+    """In the calling thread, in threads of a pool and under a deadline; the request's span is current again afterwards."""
+    collected = Collected()
+    pool = AcquirerPool(4) if options.get("pool") else None
+    tracer = DecisionTracer(tracer_provider=collected.provider)
+    cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[tracer], pool=pool)
+    service = collected.provider.get_tracer("service")
+    for number in range(3):
+        with service.start_as_current_span(f"request {number}") as request:
+            cascade.decide({"number": number}, deadline_s=options.get("deadline_s"))
+            assert trace.get_current_span() is request
+    check_parents(collected, 3)
+    assert len(collected.spans) == 3 * (1 + 1 + 3)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_spans_of_async_acquirers_are_children_of_the_decision(pooled: bool) -> None:
+    """In tasks that run at the same time each decision has the spans of its own sources."""
+    collected = Collected()
+    cascade = Cascade(
+        BUNDLE,
+        Sources(collected, asynchronous=True).acquirers,
+        observers=[DecisionTracer(tracer_provider=collected.provider)],
+        pool=AcquirerPool(4) if pooled else None,
+    )
+    service = collected.provider.get_tracer("service")
+
+    async def serve(number: int) -> None:
+        with service.start_as_current_span(f"request {number}"):
+            await cascade.decide_async({"number": number})
+
+    async def serve_all() -> None:
+        await asyncio.gather(*map(serve, range(4)))
+        with service.start_as_current_span("request 4"):
+            await cascade.decide_many_async([{"number": 4}, {"number": 4}])
+
+    asyncio.run(serve_all())
+    check_parents(collected, 6)
+    assert len(collected.spans) == 5 + 6 * (1 + 3)
+
+
+def test_many_in_step_share_a_span() -> None:
+    """`decide_many` has a span of its own, the parent of its decisions and of its acquirers' spans; one item alone has none."""
+    collected = Collected()
+    cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[DecisionTracer(tracer_provider=collected.provider)])
+    cascade.decide_many([{"number": 0}, {"number": 1}])
+    (whole,) = [span for span in collected.spans if span.name == "emsco.decide_many"]
+    others = [span for span in collected.spans if span is not whole]
+    assert sorted(span.name for span in others) == ["emsco.decide"] * 2 + ["plain 0"] * 3 + ["plain 1"] * 3
+    assert {span.parent.span_id for span in others if span.parent} == {whole.context.span_id}
+    assert {attributes(span)["emsco.status"] for span in others if span.name == "emsco.decide"} == {"rejected"}
+    assert attributes(whole) == {"emsco.bundle": cascade.manifest.id}
+    cascade.decide_many([{"number": 2}])
+    assert len([span for span in collected.spans if span.name == "emsco.decide_many"]) == 1
+
+
+def test_two_tracers() -> None:
+    """Each describes the span that it has started, whichever is the current one."""
+    one, other = Collected(), Collected()
+    tracers = [DecisionTracer(tracer_provider=each.provider, name=name) for each, name in ((one, "first"), (other, "second"))]
+    Cascade(BUNDLE, observers=tracers).decide(SPAM)
+    for collected, name in ((one, "first"), (other, "second")):
+        (span,) = collected.spans
+        assert (span.name, attributes(span)["emsco.label"]) == (name, "spam")
+
+
+def test_a_decision_inside_a_decision() -> None:
+    """An acquirer that asks another cascade with the same tracer: its span is the child, and each keeps its own attributes."""
+    collected = Collected()
+    tracer = DecisionTracer(tracer_provider=collected.provider)
+    inner = Cascade(BUNDLE, observers=[tracer])
+    acquirers = Acquirers()
+    acquirers.feature("size")(lambda item: inner.decide(SPAM).cost)
+    for name in ("links", "reputation"):
+        acquirers.feature(name)(lambda item: 0.0)
+    Cascade(make_bundle([["size"]], labels=(0, 1), weights=[[[-9.0], [9.0]]]), acquirers, observers=[tracer]).decide({})
+    child, parent = collected.spans
+    assert child.parent is not None
+    assert child.parent.span_id == parent.context.span_id
+    assert (attributes(child)["emsco.label"], attributes(parent)["emsco.label"]) == ("spam", "1")
+
+
+@pytest.mark.parametrize("messages", [False, True])
+def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
+    """Its status is an error, with what failed; the message, which may quote the item, on demand only."""
+    collected = Collected()
+    tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
+    cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation"), observers=[tracer])
+    bad = {"size": OSError("secret")}
+    with pytest.raises(AcquisitionError):
+        cascade.decide(bad)
+    with pytest.raises(AcquisitionError):
+        cascade.decide_many([bad, bad])
+    for span, name in zip(collected.spans, ("emsco.decide", "emsco.decide_many"), strict=True):
+        assert span.name == name
+        assert span.status.status_code is trace.StatusCode.ERROR
+        told = {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception", "emsco.cost": 1.0}
+        assert attributes(span) == told | {"emsco.bundle": cascade.manifest.id}
+        assert ("secret" in span.to_json()) is messages
+    # Told without a start, as by an observer in front of it: there is no span to describe.
+    tracer.on_error(AcquisitionError("message", "size", 1, "exception", 1.0, ()), cascade.manifest.id)
+    assert len(collected.spans) == 2
+
+
+def test_what_ends_a_decision_from_outside_ends_its_span() -> None:
+    """A request to stop leaves no span open, and the span of the caller current."""
+    collected = Collected()
+    acquirers = Acquirers()
+
+    def stop(item: Any) -> float:
+        raise KeyboardInterrupt
+
+    acquirers.feature("size")(stop)
+    for name in ("links", "reputation"):
+        acquirers.feature(name)(lambda item: 0.0)
+    cascade = Cascade(BUNDLE, acquirers, observers=[DecisionTracer(tracer_provider=collected.provider)])
+    with pytest.raises(KeyboardInterrupt):
+        cascade.decide({})
+    (span,) = collected.spans
+    assert (span.status.status_code, span.status.description) == (trace.StatusCode.ERROR, "KeyboardInterrupt")
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
 @pytest.mark.parametrize("messages", [False, True])
 def test_failures_are_events(messages: bool) -> None:
     """Each failure is an event with its feature, stage and kind; its message, which may quote the item, on demand only."""
@@ -128,30 +290,35 @@ def test_failures_are_events(messages: bool) -> None:
     assert found == due
     assert told[0] == ("its acquirer raised OSError: secret" if messages else None)
     assert {event.name for event in span.events} == {"emsco.failure"}
-    assert {event.timestamp for event in span.events} == {span.end_time}
+    assert all(span.start_time <= event.timestamp <= span.end_time for event in span.events)  # type: ignore[operator]
     assert ("secret" in span.to_json()) is messages
 
 
-class OnlyRejected(Sampler):
-    """Keeps what was rejected."""
+class Asked(Sampler):
+    """Keeps what it is asked with, and drops everything."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
 
     def should_sample(self, parent_context: Any, trace_id: int, name: str, *rest: Any, **more: Any) -> SamplingResult:
-        """Look at the attributes."""
-        told = more.get("attributes") or next(one for one in rest if isinstance(one, dict))
-        return SamplingResult(Decision.RECORD_AND_SAMPLE if told["emsco.status"] == "rejected" else Decision.DROP, told)
+        """Keep the attributes."""
+        self.told.append(dict(more.get("attributes") or next(one for one in rest if isinstance(one, dict))))
+        return SamplingResult(Decision.DROP)
 
     def get_description(self) -> str:
         """Return a name."""
-        return "only rejected"
+        return "asked"
 
 
-def test_samplers_see_the_attributes() -> None:
-    """The attributes are there when a sampler decides; what it drops costs no events."""
-    collected = Collected(OnlyRejected())
+def test_samplers_see_the_bundle() -> None:
+    """A sampler is asked before the item is decided, with the bundle; what it drops is not described, nor is it kept."""
+    sampler = Asked()
+    collected = Collected(sampler)
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide(SPAM)
-    cascade.decide(SPAM, budget=0.0)
-    assert [attributes(span)["emsco.reason"] for span in collected.spans] == ["budget"]
+    assert sampler.told == [{"emsco.bundle": cascade.manifest.id}]
+    assert collected.spans == []
+    assert cascade.observer_failures == 0
     dropped = Collected(ALWAYS_OFF)
     Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=dropped.provider)]).decide(SPAM)
     assert dropped.spans == []

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
+from emsco_runtime import AcquirerPool, Acquirers, AcquisitionError, BindError, Bundle, Cascade, Decision, InputError
 from emsco_runtime._rule import accept
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import Failure
 from emsco_runtime.manifest import Feature, Stage
-from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.publish import seal
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
@@ -317,6 +316,37 @@ def test_known_values_are_checked_at_once(known: dict[str, object], said: str) -
             call()
         assert said in str(caught.value)
     assert acquirers.calls == []
+
+
+def test_whole_numbers_that_cannot_be_printed() -> None:
+    """Python refuses to write 10**5000 as text: as a value it is a failure, as an argument a limit or one clear error."""
+    huge = 10**5000
+    kinds = [Feature(name="a", kind="categorical", categories=("x", "y"), cost=1.0), Feature(name="b", kind="numeric", cost=1.0)]
+    cascade = Cascade(make_bundle([["a"], ["b"]], features=kinds, threshold=1.0), on_failure="reject")
+    for item, kind in (({"a": huge, "b": 1.0}, "unknown_category"), ({"a": "x", "b": huge}, "infinite")):
+        (failure,) = cascade.decide(item).errors
+        assert failure.kind == kind
+        assert "a whole number of about 5000 digits (int)" in failure.message
+    table = {"a": ["x", huge, "y"], "b": [1.0, 1.0, -huge]}
+    assert cascade.decide_columns(table).reason.tolist() == ["inconclusive", "acquisition_failed", "acquisition_failed"]
+    item = {"a": "x", "b": 1.0}
+    for known, said in (
+        ({"a": huge}, "known: feature 'a': unknown category a whole number of about 5000 digits"),
+        ({"b": huge}, "known: feature 'b': a finite number is due, got a whole number of about 5000 digits"),
+        ({huge: 1.0}, "known: the bundle has no feature a whole number of about 5000 digits. Leave it out"),
+    ):
+        with pytest.raises(InputError, match=said):
+            cascade.decide(item, known=known)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="budget: a number of at least 0 is due, got a whole number of about 5000 digits"):
+        cascade.decide(item, budget=-huge)
+    with pytest.raises(InputError, match="threads: a whole number, 1 or more, is due, got a whole number of about"):
+        AcquirerPool(-huge)
+    assert cascade.decide(item, budget=huge, deadline_s=huge).reason == "inconclusive"
+    assert cascade.decide(item, deadline_s=-huge).reason == "deadline"
+    acquirers = Acquirers()
+    acquirers.feature("a", timeout_s=huge)(len)
+    with pytest.raises(BindError, match="timeout_s: a number of seconds above 0 is due, got a whole number of about 5000 digits"):
+        Cascade(cascade.bundle, acquirers)
 
 
 # Failures

@@ -14,6 +14,7 @@ import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
 from emsco_train.cli._collector import rare_collections
+from tests.runtime.test_public_api import public_names, unresolved
 
 
 def test_public_names_are_sorted_and_load() -> None:
@@ -21,6 +22,13 @@ def test_public_names_are_sorted_and_load() -> None:
     assert emsco_train.__all__ == sorted(emsco_train.__all__)
     assert all(getattr(emsco_train, name).__name__ == name for name in emsco_train.__all__)
     assert set(emsco_train.__all__) <= set(dir(emsco_train))
+
+
+def test_annotations_of_public_names_can_be_resolved() -> None:
+    """`typing.get_type_hints` works on all that is public in training too."""
+    names = dict(public_names(emsco_train, without="emsco_train.cli"))
+    assert "emsco_train.Front.to_frame" in names
+    assert unresolved(names.items()) == []
 
 
 def test_unknown_name_lists_the_known_ones() -> None:

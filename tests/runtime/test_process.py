@@ -1,0 +1,69 @@
+"""What a fork does to us: every object is renewed in the child, whatever the others do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from emsco_runtime._process import _Forks, forks
+
+
+class Renewed:
+    """Something that counts how often it was renewed."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.times = 0
+        self._error = error
+
+    def begin_anew(self) -> None:
+        """Count, and raise what is to be raised."""
+        self.times += 1
+        if self._error is not None:
+            raise self._error
+
+
+def in_child(check: Callable[[], bool]) -> bool:
+    """Fork, and return whether the check holds in the child."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child leaves without telling coverage
+        signal.alarm(60)
+        status = 1
+        try:
+            status = 0 if check() else 2
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_one_that_raises_after_a_fork_does_not_keep_the_others_from_it(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among many objects some cannot be renewed: all others are, and Python prints every error."""
+    # pytest would keep it to itself.
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    things = [Renewed(RuntimeError(f"no thread {index}") if index % 10 == 5 else None) for index in range(40)]
+    for thing in things:
+        forks.watch(thing)
+    assert in_child(lambda: all(thing.times == 1 for thing in things))
+    said = capfd.readouterr().err
+    assert "some objects could not be renewed in the forked child: RuntimeError(" in said
+    assert all(f"no thread {index}" in said for index in (5, 15, 25, 35))
+    assert all(thing.times == 0 for thing in things)
+
+
+def test_what_could_not_be_renewed_is_raised_at_the_end() -> None:
+    """All have had their turn when the errors are raised, a request to stop among them."""
+    mine = _Forks()
+    things = [Renewed(KeyboardInterrupt()), Renewed(), Renewed(ValueError("mine"))]
+    for thing in things:
+        mine.watch(thing)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        mine._renew()
+    assert sorted(type(error).__name__ for error in caught.value.exceptions) == ["KeyboardInterrupt", "ValueError"]
+    assert [thing.times for thing in things] == [1, 1, 1]
