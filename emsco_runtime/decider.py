@@ -6,14 +6,12 @@ A `Shadow` is none: it listens to a cascade, and answers nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from emsco_runtime._columns import ColumnDecisions
-    from emsco_runtime.decision import Decision
-    from emsco_runtime.manifest import Manifest
+from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.decision import Decision
+from emsco_runtime.manifest import Manifest
 
 __all__ = ["Decider"]
 

@@ -19,11 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = ["Decision", "Failure", "FailureKind", "Label", "Reason", "StageRecord", "Status"]
 
@@ -53,7 +49,7 @@ class Failure(NamedTuple):
     message: str
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
         """Tell pydantic that this is an object in JSON."""
         return _schema(cls, handler)
 
@@ -88,7 +84,7 @@ class StageRecord(NamedTuple):
     cached: tuple[str, ...] = ()
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
         """Tell pydantic that this is an object in JSON."""
         return _schema(cls, handler)
 
@@ -170,7 +166,7 @@ class Decision(NamedTuple):
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
         """Tell pydantic that this is the object that `to_dict` returns.
 
         Such an object is read back as a `Decision`. The labels in its `probabilities` are text then, since keys in JSON are.
@@ -178,7 +174,7 @@ class Decision(NamedTuple):
         return _schema(cls, handler, _check_outcome)
 
 
-def _schema(record: type, handler: GetCoreSchemaHandler, check: Callable[[Any], None] | None = None) -> CoreSchema:
+def _schema(record: type, handler: Any, check: Callable[[Any], None] | None = None) -> Any:
     from emsco_runtime._record_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
 
     return record_schema(record, handler, check)

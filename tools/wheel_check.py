@@ -135,6 +135,7 @@ def run_tests(python: str, names: Sequence[str]) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "tests" / "runtime", folder / "tests" / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests" / "conftest.py")
+    shutil.copytree(ROOT / "schemas", folder / "schemas")
     (folder / "pytest.ini").write_text(CONFIG)
     chosen = [f"tests/runtime/{name}.py" for name in names] or ["tests/runtime"]
     return subprocess.run([python, "-m", "pytest", *chosen], check=False, cwd=folder).returncode

@@ -83,6 +83,9 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
     validation: Any = MagicMock(target=())
     validation.__len__.return_value = MAX_ROWS
-    problem: Any = SimpleNamespace(meter=Meter({"a": price}, {}, {}), names=("a",), thresholds=(0.9,), validation=validation)
+    settings = SimpleNamespace(classifier=None)
+    problem: Any = SimpleNamespace(
+        meter=Meter({"a": price}, {}, {}), names=("a",), thresholds=(0.9,), validation=validation, settings=settings
+    )
     objectives = workbench.Workbench(problem).evaluator()(np.zeros((1, 1), dtype=np.int8))
     assert objectives.mean_cost[0] == pytest.approx(price, rel=1e-10)
