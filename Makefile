@@ -11,8 +11,8 @@ PINS ?= requirements/$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.versi
 CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 # What `make demo` shows: clinic, or mail.
 SHOW ?= clinic
-# Processes that run tests.
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+# Processes that run tests: one more than there are cores, since some tests wait.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help

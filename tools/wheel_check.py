@@ -26,10 +26,7 @@ markers =
     proof: the long form of a test
     uncounted: not for coverage
 """
-TESTS = (
-    *("test_bundle", "test_commands", "test_decision", "test_golden", "test_manifest", "test_meter", "test_metrics"),
-    *("test_public_api", "test_rule", "test_testing", "test_tracing"),
-)
+TESTS = (*("test_bundle", "test_commands", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing"),)
 # Modules that surely need an extra, and which.
 NEEDS = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
 IMPORT_ALL = """

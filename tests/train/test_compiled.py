@@ -20,6 +20,9 @@ from emsco_train.logistic import sets
 _FIRST = """
 from emsco_train.compilation import SIGNATURES, compile_search
 from emsco_train.logistic.sets import fit_sets
+
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
 compile_search()
 fit_sets.compile(SIGNATURES[fit_sets])
 print(sum(fit_sets.stats.cache_hits.values()))
@@ -62,6 +65,7 @@ def test_every_kept_function_is_compiled_for_one_signature(search: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_the_first_process_announces_what_it_compiles_and_the_next_one_loads_it(tmp_path: Path) -> None:
     """One line says what is happening and that it happens once; the next process loads the result and says nothing."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

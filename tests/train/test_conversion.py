@@ -42,6 +42,9 @@ from emsco_train.stage_model import ClassifierModel, StageFitter
 from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.conversion import convert_stage, stage_scorer
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 TWO_MODELS = [("one", LogisticRegression()), ("two", GaussianNB())]
 
 DOUBLE = [

@@ -12,6 +12,9 @@ from emsco_runtime import Cascade
 from emsco_train.demo.clinic import open_clinic
 from emsco_train.errors import DesignError
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 DEMO = Path(sys.executable).parent / "emsco-demo"
 
 

@@ -28,6 +28,9 @@ from emsco_train.estimator.classifier import EmscoClassifier
 from emsco_train.searches import run_exhaustive
 from emsco_train.settings import Settings
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 HALVES = Shares(0.5, 0.5, 0.0, 0.0)
 NAMES = ["mean radius", "mean texture", "mean smoothness", "mean symmetry", "worst concavity", "worst area"]
 
@@ -76,6 +79,8 @@ def checked(kind: type[EmscoClassifier], threshold: float, stages: int) -> Emsco
         n_jobs=1,
         # The checks have labels of -1 and of text.
         reject_label=-99,
+        # Not all checks set one, and one division of their twelve rows in 200 leaves a model of nothing but ties.
+        random_state=0,
     )
 
 

@@ -21,6 +21,9 @@ from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints, Settings, round_half_up
 from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 SMALL = Settings(max_stages=3, population=40, generations=12)
 
 

@@ -20,6 +20,9 @@ from emsco_train.exact.front import ExactFront, Progress, enumerate_front
 from emsco_train.exact.plan import estimate
 from emsco_train.exact.sweep import Space
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 
 def packed(table: np.ndarray) -> np.ndarray:
     """Pack booleans [sets, rows] into words."""

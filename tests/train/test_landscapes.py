@@ -15,6 +15,9 @@ from emsco_train.designs.front import Front
 from emsco_train.settings import Settings
 from emsco_train.workbench import Workbench
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not (DATA / "pima.csv").exists(), reason="the shared data are not here")

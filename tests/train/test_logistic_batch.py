@@ -21,6 +21,9 @@ from emsco_train.logistic.rows import RowBlocks
 from emsco_train.stage_settings import row_weights
 from tests.train.single_fit import fit_logistic
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
 
 

@@ -14,6 +14,9 @@ from emsco_train.runs.folder import RunFolder
 from tests.train.processes import done
 from tests.train.run_tables import HEADER, Mixed, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.json")
 
 

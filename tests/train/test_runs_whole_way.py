@@ -13,6 +13,9 @@ import pytest
 from tests.train.processes import BIN, done
 from tests.train.run_tables import HEADER, Mixed, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 

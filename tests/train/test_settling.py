@@ -20,6 +20,9 @@ from emsco_train.stages.cascade_model import CascadeModel
 from emsco_train.stages.evaluation import evaluate
 from emsco_train.workbench import Workbench
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 Kinds = Literal["numbers", "mixed", "mirrored"]
 
 CHAINS = [genes for genes in itertools.product(range(3), repeat=3) if set(genes) == set(range(max(genes) + 1))]

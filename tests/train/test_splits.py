@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from emsco_train import DataError, DesignError
 from emsco_train.data.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 QUARTERS = Shares(0.25, 0.25, 0.25, 0.25)
 
 
