@@ -26,7 +26,7 @@ markers =
     proof: the long form of a test
     uncounted: not for coverage
 """
-TESTS = (*("test_bundle", "test_commands", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing"),)
+TESTS = ("test_bundle", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing")
 # Modules that surely need an extra, and which.
 NEEDS = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
 IMPORT_ALL = """
@@ -62,6 +62,7 @@ def main() -> int:
     check_packages(python)
     check_imports(python)
     check_missing_extra(python)
+    check_commands(python)
     return run_tests(python, () if options.all else TESTS)
 
 
@@ -124,6 +125,16 @@ def check_missing_extra(python: str) -> None:
     command = subprocess.run([Path(python).parent / "emsco-demo"], capture_output=True, text=True, check=False, cwd=BUILD)
     if command.returncode != 2 or len(command.stderr.splitlines()) != 1 or line not in command.stderr:
         raise SystemExit(f"emsco-demo without the extra says (status {command.returncode}):\n{command.stderr}")
+
+
+def check_commands(python: str) -> None:
+    """Look at a bundle with the installed command."""
+    bundle = ROOT / "tests" / "runtime" / "golden" / "v1"
+    shown = subprocess.run(
+        [Path(python).parent / "emsco-inspect", bundle], capture_output=True, text=True, check=False, cwd=BUILD
+    )
+    if shown.returncode or "stage" not in shown.stdout:
+        raise SystemExit(f"emsco-inspect says (status {shown.returncode}):\n{shown.stdout}{shown.stderr}")
 
 
 def run_tests(python: str, names: Sequence[str]) -> int:
