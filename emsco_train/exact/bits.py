@@ -131,9 +131,9 @@ class Landscape(NamedTuple):
             features=features,
             rows=bits.rows,
             closed=closed,
-            fewest=int(np.bitwise_count(spread[0][-1]).sum()) if closed else 0,
-            widest=int(np.bitwise_count(union).sum()),
-            wrongest=int(np.bitwise_count(wrong).sum()),
+            fewest=_population(spread[0][-1]) if closed else 0,
+            widest=_population(union),
+            wrongest=_population(wrong),
         )
 
     @property
@@ -149,6 +149,11 @@ def _unpacked(words: Words, rows: int) -> Mask:
 
 def _packed(table: Mask) -> Words:
     return np.packbits(table, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def _population(words: Words) -> int:
+    """Return how many bits are set."""
+    return int(np.unpackbits(words.view(np.uint8)).sum())
 
 
 def _regions(confident: Mask, right: Mask, *, closed: bool) -> tuple[list[NDArray[np.intp]], tuple[int, int, int]]:
