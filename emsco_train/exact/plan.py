@@ -103,7 +103,8 @@ def parts(features: int, stages: int, *, pinned: int, closed: bool) -> Iterator[
             yield Part(stages, np.zeros(0, dtype=np.int64), total)
         return
     sets = np.arange(2**features, dtype=np.int64)
-    outside = features - np.bitwise_count(sets).astype(np.int64)
+    # numpy counts bits only from version 2 on.
+    outside = features - np.unpackbits(sets.view(np.uint8).reshape(len(sets), -1), axis=1).sum(axis=1, dtype=np.int64)
     starts = sets[(sets & pinned == pinned) & (sets > 0) & (outside >= free - 1 + closed)]
     starts = starts[np.argsort(-outside[starts], kind="stable")]
     below = np.array([_continued(free - 1, count, closed=closed) for count in range(features + 1)], dtype=np.int64)
