@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -72,8 +73,12 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     not_dominated: (_INDEX_TABLE, _INDEX_TABLE),
     lower_limits: (_INDICES, _INDEX_TABLE, int64, int64),
 }
-# What the second process compiles; the first one waits for the two functions that its own are made of.
-_SECOND: tuple[Any, ...] = (relieve, build, prepare, expand, count_exits, walk, not_dominated, lower_limits)
+# What the second process compiles. The order is such that neither waits long for the other.
+_SECOND: tuple[Any, ...] = (
+    *(build, prepare, turn, arrive, loss_rise),  # what `step` and `fit_sets` are made of
+    *(expand, score_sets, count_exits),  # what every search needs
+    *(walk, not_dominated, lower_limits),  # what exact searches need: nobody waits for these
+)
 
 
 def compile_search() -> None:
@@ -81,14 +86,11 @@ def compile_search() -> None:
     if is_kept(fit_sets, KEY):
         return
     _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
-    with collection_paused(), _second_process() as compiled:
-        for function in (evaluate, loss_rise, slope_along, score_sets, arrive, turn):
-            _compile(function)
-        compiled(relieve)
-        _compile(step)
-        compiled(prepare)
-        _compile(fit_sets)
-        compiled(lower_limits)
+    with collection_paused(), _second_process() as wait_for:
+        _compile(evaluate, slope_along, relieve)
+        wait_for(loss_rise)
+        _compile(step, fit_sets)
+        wait_for(count_exits)
 
 
 def main() -> None:
@@ -99,26 +101,36 @@ def main() -> None:
             print(function.py_func.__name__, flush=True)  # noqa: T201 - the first process waits for it
 
 
-def _compile(function: Any) -> None:
-    function.compile(SIGNATURES[function])
+def _compile(*functions: Any) -> None:
+    for function in functions:
+        function.compile(SIGNATURES[function])
 
 
 @contextmanager
-def _second_process() -> Iterator[Any]:
-    """Start the second process; give a function that waits until it has compiled one, or has ended."""
+def _second_process() -> Iterator[Callable[[Any], None]]:
+    """Start the second process; give a function that waits until it has compiled one, or has ended.
+
+    It goes on by itself where all went well, and ends with the block otherwise.
+    """
     command = [sys.executable, "-m", "emsco_train.compilation"]
     # Its errors are of no concern: what it leaves undone is compiled here.
-    with subprocess.Popen(  # noqa: S603 - this very Python
+    process = subprocess.Popen(  # noqa: S603 - this very Python
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            yield lambda function: _wait(process, function.py_func.__name__)
-        finally:
-            process.kill()
+    )
+    # Reads to the end, so that nothing is left of it.
+    rest = threading.Thread(target=process.communicate, daemon=True)
+    try:
+        yield lambda function: _wait(process, function.py_func.__name__)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        rest.start()
 
 
 def _wait(process: subprocess.Popen[str], name: str) -> None:
-    for line in process.stdout or ():
+    # Not `for line in stdout`, which may read ahead.
+    while process.stdout is not None and (line := process.stdout.readline()):
         if line.strip() == name:
             return
 

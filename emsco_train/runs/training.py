@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.genetic.checkpoint import Checkpoints
@@ -113,12 +115,14 @@ def _search_all(
     """Search at each threshold; Ctrl-C ends the rest as well."""
     request, problem = prepared.request, prepared.problem
     part = problem if request.max_search_rows is None else problem.sampled(request.max_search_rows, request.seed)
-    bench = Workbench(part, request.thresholds, jobs=jobs)
-    whole = bench if part is problem else Workbench(problem, request.thresholds, jobs=jobs)
+    benches: tuple[Workbench, Workbench] | None = None
     found: list[Searched] = []
     for position, threshold in enumerate(request.thresholds):
         started = time.monotonic()
         progress = None if watch is None else watch(_words(threshold))
+        # After the clock has started: it fits models, which takes a while on a large table.
+        benches = benches or _benches(part, problem, request.thresholds, jobs)
+        bench, whole = benches
         checkpoints = Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume)
         try:
             outcome = _search(prepared, settings, bench, position, progress, checkpoints, jobs)
@@ -138,6 +142,12 @@ def _search_all(
         folder.abandon(checkpoints=True)
         raise DesignError("no design that was found satisfies the constraints of the search: loosen them, or search longer")
     return found
+
+
+def _benches(part: Problem, problem: Problem, thresholds: Sequence[Threshold], jobs: int) -> tuple[Workbench, Workbench]:
+    """Return the workbench of the rows that are searched, and that of all rows: one and the same without a sample."""
+    bench = Workbench(part, thresholds, jobs=jobs)
+    return bench, bench if part is problem else Workbench(problem, thresholds, jobs=jobs)
 
 
 def _search(
