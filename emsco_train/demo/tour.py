@@ -29,7 +29,7 @@ from emsco_train.settings import Settings
 __all__ = ["take_tour"]
 
 _THRESHOLD = 0.95
-_GENERATIONS, _MAX_STAGES = 25, 4
+_GENERATIONS, _MAX_STAGES = 40, 4
 _MIN_ACCURACY, _MIN_COVERAGE = 0.97, 0.9
 # Shares of patients to decide, for each of which the cheapest design of the front is shown.
 _COVERAGES = (0.75, 0.8, 0.85, 0.9, 0.92)
