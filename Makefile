@@ -13,7 +13,6 @@ CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-COUNTED_JOBS ?= $(shell expr $(JOBS) + 1)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
@@ -76,7 +75,7 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
 counted:
-	$(BIN)/coverage run -m pytest --numprocesses=$(COUNTED_JOBS) --dist=loadfile -m 'not uncounted'
+	$(BIN)/coverage run -m pytest --numprocesses=$(JOBS) --dist=loadfile -m 'not uncounted'
 
 uncounted:
 	@mkdir -p build
