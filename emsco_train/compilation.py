@@ -112,11 +112,10 @@ def _second_process() -> Iterator[Callable[[Any], None]]:
 
     It goes on by itself where all went well, and ends with the block otherwise.
     """
-    command = [sys.executable, "-m", "emsco_train.compilation"]
-    # Its errors are of no concern: what it leaves undone is compiled here.
-    process = subprocess.Popen(  # noqa: S603 - this very Python
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    process = _start()
+    if process is None:
+        yield lambda _: None
+        return
     # Reads to the end, so that nothing is left of it.
     rest = threading.Thread(target=process.communicate, daemon=True)
     try:
@@ -126,6 +125,18 @@ def _second_process() -> Iterator[Callable[[Any], None]]:
         raise
     finally:
         rest.start()
+
+
+def _start() -> subprocess.Popen[str] | None:
+    """Return the second process; None where none can be started."""
+    command = [sys.executable or "python3", "-m", "emsco_train.compilation"]
+    try:
+        # Its errors are of no concern: what it leaves undone is compiled here.
+        return subprocess.Popen(  # noqa: S603 - this very Python
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    except OSError:
+        return None
 
 
 def _wait(process: subprocess.Popen[str], name: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emsco_train import EmscoClassifier
+from emsco_train import EmscoClassifier, compilation
 from emsco_train._compiled import is_kept, source_key
 from emsco_train.compilation import SIGNATURES
 from emsco_train.exact import kernel
@@ -62,6 +62,20 @@ def test_every_kept_function_is_compiled_for_one_signature(search: str) -> None:
         EmscoClassifier(search=search, generations=3, population=12, max_stages=2, random_state=0, polish=True).fit(table, labels)
     for function, signature in SIGNATURES.items():
         assert function.signatures in ([], [signature]), function.py_func.__name__
+
+
+def test_where_no_process_can_be_started_all_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second process is a help, not a need: without it, the first one compiles its part and goes on."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    compiled: list[object] = []
+    monkeypatch.setattr(compilation, "is_kept", lambda *_: False)
+    monkeypatch.setattr(compilation, "_compile", lambda *functions: compiled.extend(functions))
+    monkeypatch.setattr(compilation.subprocess, "Popen", refuse)
+    compilation.compile_search()
+    assert sets.fit_sets in compiled
 
 
 @pytest.mark.proof
