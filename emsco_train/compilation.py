@@ -24,10 +24,10 @@ from emsco_train.exact.state import Finds, Limits, Stack
 from emsco_train.exact.table import lower_limits, not_dominated
 from emsco_train.logistic.chosen import Chosen
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.newton import Anchor, Work, arrive, build, prepare, step, turn
+from emsco_train.logistic.newton import Anchor, Work, arrive, build, step, turn
 from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
 from emsco_train.logistic.runs import Runs
-from emsco_train.logistic.sets import expand, fit_sets, score_sets
+from emsco_train.logistic.sets import begin_set, expand, finish_set, fit_sets, score_sets
 from emsco_train.logistic.stiff import relieve
 from emsco_train.scoring.kernel import count_exits
 
@@ -61,7 +61,8 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     slope_along: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE, float64),
     relieve: (_ROWS, _CHOSEN, _MATRIX, _VECTOR, _CUBE, _CUBE, _VECTOR),
     build: (_ROWS, _CHOSEN, _WORK, int64),
-    prepare: (_ROWS, _ANCHOR, _INDICES, _CHOSEN, boolean, _VECTOR),
+    begin_set: (_ROWS, _ANCHOR, boolean[::1], boolean, _MATRIX),
+    finish_set: (_WORK, _INDICES, _MATRIX),
     arrive: (_WORK, int64),
     turn: (_WORK, int64),
     step: (_ROWS, _CHOSEN, _WORK, float64, boolean),
@@ -75,7 +76,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 }
 # What the second process compiles. The order is such that neither waits long for the other.
 _SECOND: tuple[Any, ...] = (
-    *(build, prepare, turn, arrive, loss_rise),  # what `step` and `fit_sets` are made of
+    *(build, begin_set, arrive, finish_set),  # what `fit_sets` is made of, beside `step`
     *(expand, score_sets, count_exits),  # what every search needs
     *(walk, not_dominated, lower_limits),  # what exact searches need: nobody waits for these
 )
@@ -87,9 +88,9 @@ def compile_search() -> None:
         return
     _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
     with collection_paused(), _second_process() as wait_for:
-        _compile(evaluate, slope_along, relieve)
-        wait_for(loss_rise)
-        _compile(step, fit_sets)
+        _compile(evaluate, slope_along, loss_rise, relieve, step, turn)
+        wait_for(finish_set)
+        _compile(fit_sets)
         wait_for(count_exits)
 
 

@@ -139,7 +139,7 @@ def _aim(anchor: Anchor, index: Ints, work: Work) -> bool:  # pragma: no cover -
     return True
 
 
-@inner(key=KEY)
+@inner()
 def prepare(
     rows: Rows,
     anchor: Anchor,

@@ -13,14 +13,14 @@ import numpy as np
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_train._compiled import entry_point, inner
 from emsco_train.logistic.algebra import pack
-from emsco_train.logistic.chosen import choose, tabulate
+from emsco_train.logistic.chosen import Chosen, choose, tabulate
 from emsco_train.logistic.curvature import curvatures, room
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.newton import Anchor, iterate, prepare
+from emsco_train.logistic.newton import Anchor, Work, iterate, prepare
 from emsco_train.logistic.passes import Rows, block_chances, evaluate
 from emsco_train.logistic.runs import Runs
 
-__all__ = ["expand", "fit_sets", "score_sets"]
+__all__ = ["begin_set", "expand", "finish_set", "fit_sets", "score_sets"]
 
 
 @entry_point(KEY)
@@ -74,6 +74,30 @@ def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - comp
             parameters[label * width + j] -= total / labels
 
 
+@inner(key=KEY)
+def begin_set(
+    rows: Rows,
+    anchor: Anchor,
+    members: Mask,
+    warm: bool,  # noqa: FBT001 - compiled functions are called by position
+    start: Floats,
+) -> tuple[Ints, Chosen, Work, float]:  # pragma: no cover - compiled
+    """Return the columns of one set [columns], and its fit before the first step with minus the slope along that step."""
+    columns = np.flatnonzero(members)
+    parameters = np.empty(len(start) * (len(columns) + 1))
+    _gather(start, columns, parameters)
+    chosen = choose(columns, rows.blocks.shape[1], rows.runs.choices)
+    work, fall = prepare(rows, anchor, columns, chosen, warm, parameters)
+    return columns, chosen, work, fall
+
+
+@inner(key=KEY)
+def finish_set(work: Work, columns: Ints, table: Floats) -> None:  # pragma: no cover - compiled
+    """Write the parameters of a fitted set into its table [logits, 1 + columns]."""
+    _centre(work.x, len(table))
+    _scatter(work.x, columns, table)
+
+
 @entry_point(KEY)
 def fit_sets(
     rows: Rows,
@@ -90,14 +114,9 @@ def fit_sets(
     passes over the rows each took, minus them where the fit did not converge.
     """
     for at in range(len(sets)):
-        columns = np.flatnonzero(sets[at])
-        parameters = np.empty(table.shape[1] * (len(columns) + 1))
-        _gather(table[at], columns, parameters)
-        chosen = choose(columns, rows.blocks.shape[1], rows.runs.choices)
-        work, fall = prepare(rows, anchor, columns, chosen, warm, parameters)
+        columns, chosen, work, fall = begin_set(rows, anchor, sets[at], warm, table[at])
         passes[at] = iterate(rows, chosen, work, fall, tolerance)
-        _centre(work.x, len(table[at]))
-        _scatter(work.x, columns, table[at])
+        finish_set(work, columns, table[at])
 
 
 @inner()
