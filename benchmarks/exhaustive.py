@@ -11,11 +11,11 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from _measure import Line, report
+from _measure import Measurement, report
 
 from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import Progress, enumerate_front
-from emsco_train.exact.plan import estimate
+from emsco_train.exact.front import EnumerationProgress, enumerate_front
+from emsco_train.exact.plan import estimate_workload
 
 JOBS = os.cpu_count() or 1
 ROWS = 200
@@ -53,7 +53,7 @@ def main() -> None:
         pruned, share = seconds(bits, case, prune=True)
         busy = time.process_time() - busy
         plain, _ = seconds(bits, case, prune=False)
-        work = estimate(case.n, case.k, case.rows, allow_exclusion=case.exclusion, jobs=JOBS)
+        work = estimate_workload(case.n, case.k, case.rows, allow_exclusion=case.exclusion, jobs=JOBS)
         each, base = pruned / work.designs * 1e9, plain / work.designs * 1e9
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{case}: {work.designs:,} designs in {pruned:.2f} s ({share:.0%} scored), {each:.1f} ns each,", end=" ")
@@ -61,8 +61,8 @@ def main() -> None:
         print(f"all scored {plain:.2f} s, estimate {work.seconds_estimate:.2f} s; peak memory so far {peak:.0f} MiB")
         if (case.n, case.k) == (14, 4):
             promise = "<= 25" if case.rows == ROWS else "<= 100"
-            lines.append(Line(str(case), each, "nothing pruned", base, "ns/design", each, promise))
-            lines.append(Line("peak memory, Python and numba included", peak, "1 GiB", 1024.0, "MiB", peak / 1024, "<= 1"))
+            lines.append(Measurement(str(case), each, "nothing pruned", base, "ns/design", each, promise))
+            lines.append(Measurement("peak memory, Python and numba included", peak, "1 GiB", 1024.0, "MiB", peak / 1024, "<= 1"))
     report(lines, "build/bench-exhaustive.json")
 
 
@@ -77,11 +77,11 @@ def model_bits(n: int, rows: int, threshold: float = 0.8) -> SetBits:
     for part in np.array_split(np.arange(2**n), max(1, 2**n // 1024)):
         score = members[part] @ evidence + rng.normal(0.0, 0.3, (len(part), rows))
         sure = 1.0 / (1.0 + np.exp(-np.abs(score))) >= threshold
-        confident[part], right[part] = packed(sure), packed(sure & (score * label > 0))
+        confident[part], right[part] = pack_bits(sure), pack_bits(sure & (score * label > 0))
     return SetBits(confident, right, members @ rng.choice([1, 2, 5, 10, 50, 100], n), rows)
 
 
-def packed(table: np.ndarray) -> np.ndarray:
+def pack_bits(table: np.ndarray) -> np.ndarray:
     """Pack booleans [sets, rows] into words."""
     wide = np.zeros((len(table), -(-table.shape[1] // 64) * 64), dtype=bool)
     wide[:, : table.shape[1]] = table
@@ -90,11 +90,11 @@ def packed(table: np.ndarray) -> np.ndarray:
 
 def seconds(bits: SetBits, case: Case, *, prune: bool) -> tuple[float, float]:
     """Return the time of one search, and the share of designs that were scored one by one."""
-    told: list[Progress] = []
+    records: list[EnumerationProgress] = []
     options = {"max_stages": case.k, "allow_exclusion": case.exclusion, "jobs": JOBS, "prune": prune}
     start = time.perf_counter()
-    enumerate_front(bits, case.n, on_progress=told.append, **options)
-    return time.perf_counter() - start, told[-1].scored / told[-1].designs
+    enumerate_front(bits, case.n, on_progress=records.append, **options)
+    return time.perf_counter() - start, records[-1].scored / records[-1].designs
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for stages in options.stages:
                 chosen = replace(settings, max_stages=stages)
                 result = measure(problem, bench, name, split, chosen, options.seeds, polish=not options.no_polish)
-                print(written(result), flush=True)
+                print(format_result(result), flush=True)
                 results.append(result)
     target = Path("build/bench-landscapes.json")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ _HEADER = (
 )
 
 
-def written(result: Result) -> str:
+def format_result(result: Result) -> str:
     """Return one line of the table."""
     stopped = ", ".join(f"{rule} {result.stopped.count(rule)}" for rule in sorted(set(result.stopped)))
     wanted = WANTED.get(result.stages)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from _measure import Line, alternate, report
+from _measure import Measurement, report, time_in_turns
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime import Acquirers, Bundle, Cascade
@@ -62,19 +62,20 @@ def main() -> None:
             "tracing, no SDK": [DecisionTracer()],
             "audit": [audit],
         }
-        least = alternate({name: work(bundle, told) for name, told in observers.items()}, rounds=ROUNDS)
+        least = time_in_turns({name: work(bundle, told) for name, told in observers.items()}, rounds=ROUNDS)
     report([*table(least, TARGETS), *several_processes()], "build/bench-observers.json")
 
 
-def table(least: Mapping[str, float], targets: Mapping[str, str]) -> list[Line]:
+def table(least: Mapping[str, float], targets: Mapping[str, str]) -> list[Measurement]:
     """Return the lines of some observers."""
     micro = {name: seconds / ITEMS * 1e6 for name, seconds in least.items()}
     return [
-        Line(name, micro[name], OFF, micro[OFF], "us/item", least[name] / least[OFF], target) for name, target in targets.items()
+        Measurement(name, micro[name], OFF, micro[OFF], "us/item", least[name] / least[OFF], target)
+        for name, target in targets.items()
     ]
 
 
-def several_processes() -> list[Line]:
+def several_processes() -> list[Measurement]:
     """Return the lines of metrics in the multi-process mode."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": folder}
@@ -92,7 +93,7 @@ def measure_several() -> None:
         without: work(bundle, [Metrics(registry=CollectorRegistry(), acquirers=False)]),
         timed: work(bundle, [Metrics(registry=CollectorRegistry(), prefix="timed")]),
     }
-    print(json.dumps(alternate(works, rounds=ROUNDS)))
+    print(json.dumps(time_in_turns(works, rounds=ROUNDS)))
 
 
 def work(bundle: Bundle, observers: Sequence[Observer]) -> Callable[[], None]:

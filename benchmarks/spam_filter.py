@@ -38,9 +38,9 @@ from spam_filter.learnt.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES
 from spam_filter.training.corpus import LabelledMail, read_corpus
-from spam_filter.training.extraction import row_of
+from spam_filter.training.extraction import extract_row
 from spam_filter.training.splitting import SplitBy
-from spam_filter.training.training import Plan, train_model
+from spam_filter.training.training import TrainingSettings, train_model
 
 ARCHIVE = DATA / "spamassassin_sample.tar.gz"
 # Hosts of those who collected the sample: they tell who collected it, not what it is. So does the number of hops there: the way
@@ -147,7 +147,7 @@ def read_sample(folder: Path) -> list[LabelledMail]:
 
 def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: int) -> Figures:
     """Train on a split and decide its test mail."""
-    plan = Plan(split=split, seed=seed, own_domains=COLLECTORS, without=ARTEFACTS)
+    plan = TrainingSettings(split=split, seed=seed, own_domains=COLLECTORS, without=ARTEFACTS)
     trained = train_model(mails, folder / "model", plan, keep=folder / "work")
     tests = [mail for mail, its in zip(mails, trained.splits, strict=True) if its == "test"]
     with Stores.open(folder / "model" / STORES) as stores:
@@ -155,13 +155,13 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
         cascade = Cascade.load(folder / "model" / BUNDLE, registry)
         one_stage = Cascade.load(_one_stage(folder, plan), registry)
         listed = [feature for stage in cascade.manifest.stages for feature in stage.acquire]
-        ways = _ways(cascade, one_stage, registry, listed)
-        decisions, rates = _decided(ways, tests)
+        ways = _alternatives(cascade, one_stage, registry, listed)
+        decisions, rates = _decide_all(ways, tests)
         spent, everything = acquisition_time(folder / "model" / BUNDLE, registry, tests)
     made, labels = decisions["cascade"], [mail.label for mail in tests]
     assert [one.label for one in made] == [one.label for one in decisions["everything"]]
-    ham, ham_as_spam = _confused(made, labels, "ham")
-    spam, spam_as_ham = _confused(made, labels, "spam")
+    ham, ham_as_spam = _count_confused(made, labels, "ham")
+    spam, spam_as_ham = _count_confused(made, labels, "spam")
     single = [(one.label, label) for one, label in zip(decisions["one stage"], labels, strict=True) if one.label is not None]
     certificate = trained.made.choice.certificate
     assert certificate is not None
@@ -189,13 +189,13 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
     )
 
 
-def _confused(decisions: Sequence[Decision], labels: Sequence[str], label: str) -> tuple[int, int]:
+def _count_confused(decisions: Sequence[Decision], labels: Sequence[str], label: str) -> tuple[int, int]:
     """Return how many messages truly have a label, and how many of them got the other one."""
     told = [one.label for one, truth in zip(decisions, labels, strict=True) if truth == label]
     return len(told), sum(one is not None and one != label for one in told)
 
 
-def _one_stage(folder: Path, plan: Plan) -> Path:
+def _one_stage(folder: Path, plan: TrainingSettings) -> Path:
     """Export the single model on all features, with the thresholds of the cascade."""
     import pandas as pd  # noqa: PLC0415 - here only
 
@@ -217,19 +217,19 @@ def _one_stage(folder: Path, plan: Plan) -> Path:
     return folder / "one-stage"
 
 
-_Way = Callable[[Mail], Decision]
+_Decide = Callable[[Mail], Decision]
 
 
-def _ways(cascade: Cascade, one_stage: Cascade, registry: Acquirers, listed: Sequence[str]) -> dict[str, _Way]:
+def _alternatives(cascade: Cascade, one_stage: Cascade, registry: Acquirers, listed: Sequence[str]) -> dict[str, _Decide]:
     """Return the four ways to decide a message."""
     own = Acquirers()
     for entry in registry.entries:
         if set(entry.names) & set(listed):
             _register(own, entry.names, entry.shape == "features", entry.function)
 
-    def after(acquire: Acquirers) -> _Way:
+    def after(acquire: Acquirers) -> _Decide:
         def decide(mail: Mail) -> Decision:
-            row = row_of(acquire, mail)
+            row = extract_row(acquire, mail)
             return cascade.decide(mail, known={name: row[name] for name in listed})
 
         return decide
@@ -241,7 +241,7 @@ def _register(registry: Acquirers, names: Sequence[str], several: bool, function
     (registry.features(*names) if several else registry.feature(names[0]))(function)
 
 
-def _decided(ways: dict[str, _Way], tests: Sequence[LabelledMail]) -> tuple[dict[str, list[Decision]], dict[str, float]]:
+def _decide_all(ways: dict[str, _Decide], tests: Sequence[LabelledMail]) -> tuple[dict[str, list[Decision]], dict[str, float]]:
     """Decide all test mail each way; return the decisions, and messages per second of CPU time."""
     decisions: dict[str, list[Decision]] = {}
     spent = dict.fromkeys(ways, float("inf"))
@@ -273,12 +273,12 @@ def acquisition_time(cascade: Path, registry: Acquirers, tests: Sequence[Labelle
         _register(watched, entry.names, entry.shape == "features", timed(entry.function))
     bound = Cascade.load(cascade, watched)
     found = []
-    for decide in (bound.decide, lambda mail: row_of(watched, mail)):
+    for decide in (bound.decide, lambda mail: extract_row(watched, mail)):
         best = float("inf")
         for _ in range(3):
             total = 0.0
             for mail in tests:
-                decide(Mail.parse(mail.raw).unpacked())
+                decide(Mail.parse(mail.raw).decode_parts())
             best = min(best, total / len(tests))
         found.append(best)
     return found[0], found[1]

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from _shared_data import DATA, Columns, read_columns
 
-from emsco_train.bundling.design_export import in_memory
+from emsco_train.bundling.design_export import build_cascade
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares
 from emsco_train.designs.design import Design
@@ -37,7 +37,7 @@ ACCURACY, COVERAGE, COST = 0.94, 0.92, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ColumnSet:
     """The design chosen for one split, and what it does.
 
     Parameters
@@ -87,13 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not SPAMBASE.exists():
         sys.exit(f"{SPAMBASE.name} is not beside the project: nothing is measured")
-    columns = without_repeats(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
+    columns = drop_duplicates(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
     settings = Settings(max_stages=options.max_stages, generations=options.generations)
-    found: list[Chosen] = []
+    found: list[ColumnSet] = []
     shares = PAPER_SHARES if options.papers_shares else EVEN_SHARES
     for split in range(options.first_split, options.first_split + options.splits):
         for chosen in measure(columns, settings, split, shares, polish=not options.no_polish, jobs=options.jobs):
-            print(written(chosen), flush=True)
+            print(format_result(chosen), flush=True)
             found.append(chosen)
     for polish in sorted({chosen.polish for chosen in found}):
         print(medians([chosen for chosen in found if chosen.polish == polish]))
@@ -103,14 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nwritten to {target}")
 
 
-def without_repeats(columns: Columns) -> Columns:
+def drop_duplicates(columns: Columns) -> Columns:
     """Return the table with each different row (label included) once, in the order of first occurrence."""
     rows = np.column_stack([columns.matrix(), columns.label])
     kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
     return Columns({name: column[kept] for name, column in columns.features.items()}, columns.label[kept])
 
 
-def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[Chosen]:
+def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[ColumnSet]:
     """Search one split, plain and then with polish; the second run finds all fits of the first.
 
     Parameters
@@ -137,10 +137,10 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
         outcome = run_evolve(problem, run, seed=split, jobs=jobs, workbench=bench)
         seconds = time.perf_counter() - started
         design, met = select(outcome.front)
-        expected = in_memory(problem, design).manifest.expected
+        expected = build_cascade(problem, design).manifest.expected
         assert expected.split == "test"
         chosen.append(
-            Chosen(
+            ColumnSet(
                 split=split,
                 polish=polished,
                 met=met,
@@ -163,7 +163,7 @@ def select(front: Front) -> tuple[Design, bool]:
         return front.find(error.nearest or ""), False
 
 
-def written(chosen: Chosen) -> str:
+def format_result(chosen: ColumnSet) -> str:
     """Return one line about a split."""
     figures = " ".join(
         f"{name} {accuracy:.4f} / {coverage:.4f} / {cost:5.2f}  "
@@ -177,7 +177,7 @@ def written(chosen: Chosen) -> str:
     )
 
 
-def medians(found: Sequence[Chosen]) -> str:
+def medians(found: Sequence[ColumnSet]) -> str:
     """Return the line of medians on the test rows, with what was wanted."""
     accuracy, coverage, cost = (statistics.median(column) for column in zip(*(chosen.test for chosen in found), strict=True))
     met = accuracy >= ACCURACY and coverage >= COVERAGE and cost <= COST

@@ -90,7 +90,7 @@ __all__ = [
     "write_bundle",
 ]
 
-_HOMES = {
+_MODULES = {
     "AcquirerCache": "emsco_runtime.cache",
     "AcquirerCall": "emsco_runtime.observers",
     "AcquirerPool": "emsco_runtime.pool",
@@ -124,9 +124,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'emsco_runtime' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

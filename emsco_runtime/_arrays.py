@@ -29,15 +29,15 @@ def as_column(values: Any) -> Array:
     array([np.float64(1.5), None], dtype=object)
     """
     if isinstance(values, np.ma.MaskedArray):
-        gaps = np.ma.getmaskarray(values)
-        return _objects([None if gap else value for value, gap in zip(values.data, gaps, strict=True)])
+        mask = np.ma.getmaskarray(values)
+        return _to_object_array([None if masked else value for value, masked in zip(values.data, mask, strict=True)])
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         plain = {*map(type, values)} <= {float, int} or {*map(type, values)} == {bool}
-        return np.asarray(values) if plain else _objects(values)
+        return np.asarray(values) if plain else _to_object_array(values)
     return np.asarray(values)
 
 
-def _objects(values: Sequence[Any]) -> Array:
+def _to_object_array(values: Sequence[Any]) -> Array:
     # Filled in place: handed over at once, values that are sequences themselves would become further dimensions.
     column = np.empty(len(values), dtype=object)
     for position, value in enumerate(values):

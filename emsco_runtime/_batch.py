@@ -14,7 +14,7 @@ from typing import Any
 
 from emsco_runtime._encoding import ValueFault
 
-__all__ = ["BatchOfMany", "BatchOfOne", "by_name", "is_mapping", "is_sequence", "plain", "said", "spread"]
+__all__ = ["BatchOfMany", "BatchOfOne", "describe_error", "is_mapping", "is_sequence", "plain", "split_by_item", "values_by_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class BatchOfOne:
 
     def __call__(self, item: Any) -> Any:
         """Return the outcome for the item."""
-        return spread(self.names, plain(self.function([item])), 1)[0]
+        return split_by_item(self.names, plain(self.function([item])), 1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class BatchOfMany:
 
     def __call__(self, items: list[Any]) -> list[Any]:
         """Return one outcome per item."""
-        return spread(self.names, plain(self.function(items)), len(items))
+        return split_by_item(self.names, plain(self.function(items)), len(items))
 
 
 def plain(outcome: Any) -> Any:
@@ -49,7 +49,7 @@ def plain(outcome: Any) -> Any:
     return outcome
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and the message of an error, for a message of ours."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -69,30 +69,30 @@ def is_sequence(result: Any) -> bool:
     return hasattr(result, "__len__") and hasattr(result, "__iter__") and getattr(result, "ndim", 1) == 1
 
 
-def by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     """Return the values in the outcome of an acquirer of several features; a `ValueFault` in the place of what is not there."""
     try:
         if is_mapping(outcome):
             return _from_mapping(names, outcome)
         return _from_sequence(names, outcome)
     except Exception as error:  # noqa: BLE001 - reading a result runs the user's code
-        return dict.fromkeys(names, _unreadable("the result of its acquirer", error))
+        return dict.fromkeys(names, _unreadable_fault("the result of its acquirer", error))
 
 
 def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     # Asking the keys: some mapping-like rows answer `in` for their values. A set of them: there may be thousands.
     keys = outcome.keys() if type(outcome) is dict else set(outcome.keys())
     found: dict[str, Any] = {}
-    absent: ValueFault | None = None
+    fault: ValueFault | None = None
     for name in names:
         if name not in keys:
-            absent = absent or _absent(keys)
-            found[name] = absent
+            fault = fault or _missing_key_fault(keys)
+            found[name] = fault
             continue
         try:
             found[name] = outcome[name]
         except Exception as error:  # noqa: BLE001 - as above
-            found[name] = _unreadable("it from the mapping of its acquirer", error)
+            found[name] = _unreadable_fault("it from the mapping of its acquirer", error)
     return found
 
 
@@ -106,29 +106,29 @@ def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     return dict(zip(names, outcome, strict=True))
 
 
-def _absent(keys: AbstractSet[Any]) -> ValueFault:
+def _missing_key_fault(keys: AbstractSet[Any]) -> ValueFault:
     return ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
 
 
-def _unreadable(what: str, error: Exception) -> ValueFault:
-    fault = ValueFault("exception", f"reading {what} raised {said(error)}")
+def _unreadable_fault(what: str, error: Exception) -> ValueFault:
+    fault = ValueFault("exception", f"reading {what} raised {describe_error(error)}")
     fault.__cause__ = error
     return fault
 
 
-def spread(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
+def split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
     """Return one outcome per item: a value where the acquirer has one feature, a mapping where it has several."""
     if len(names) == 1:
-        return _per_item(result, count)
+        return _values_per_item(result, count)
     if not is_mapping(result):
         expected = "a batch acquirer of several features must return a mapping from name to values"
         raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
     keys = set(result.keys())
-    columns = {name: _per_item(result[name], count) for name in names if name in keys}
+    columns = {name: _values_per_item(result[name], count) for name in names if name in keys}
     return [{name: column[row] for name, column in columns.items()} for row in range(count)]
 
 
-def _per_item(result: Any, count: int) -> list[Any]:
+def _values_per_item(result: Any, count: int) -> list[Any]:
     if not is_sequence(result):
         expected = "a batch acquirer must return a sequence with one value per item"
         raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")

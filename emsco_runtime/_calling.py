@@ -10,35 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 from emsco_runtime._batch import plain
 from emsco_runtime._encoding import ValueFault
-from emsco_runtime._guard import Cached, Guard, Joined, Opened
+from emsco_runtime._guard import CachedOutcome, CallTicket, Guard, JoinedCall
 from emsco_runtime._walk import NOT_DONE, Failed
-from emsco_runtime.pool import place_free
+from emsco_runtime.pool import released_slot
 
 if TYPE_CHECKING:
     from emsco_runtime._plan import Call
     from emsco_runtime.pool import PoolFull
 
-__all__ = ["UNGUARDED", "call_here", "call_opened", "landed", "open_call", "open_to_wait", "refused", "to_run"]
+__all__ = [
+    "UNGUARDED",
+    "begin_blocking_call",
+    "begin_call",
+    "call_in_thread",
+    "joined_outcome",
+    "make_runner",
+    "refuse",
+    "run_call",
+]
 
 # Without a cache nobody asks whether an outcome is sound.
 UNGUARDED = Guard(None, None, None, bool)
 
 
-def open_call(call: Call, item: Any, *, alone: bool = False) -> Opened | Cached | Joined | Failed:
+def begin_call(call: Call, item: Any, *, never_wait: bool = False) -> CallTicket | CachedOutcome | JoinedCall | Failed:
     """Begin a call through its guard: it may be made, somebody else makes it already, or its outcome is here."""
     try:
-        return (call.guard or UNGUARDED).open(item, alone=alone)
+        return (call.guard or UNGUARDED).begin(item, never_wait=never_wait)
     except Exception as error:  # noqa: BLE001 - a failure like any other
         return Failed(error)
 
 
-def open_to_wait(call: Call, item: Any) -> Opened | Cached | Joined | Failed:
+def begin_blocking_call(call: Call, item: Any) -> CallTicket | CachedOutcome | JoinedCall | Failed:
     """Begin a call whose caller holds its thread while it waits.
 
     In the thread of an event loop it never waits for the call of another: that one may need the loop to end.
     """
-    opened = open_call(call, item)
-    return open_call(call, item, alone=True) if isinstance(opened, Joined) and _in_event_loop() else opened
+    ticket = begin_call(call, item)
+    return begin_call(call, item, never_wait=True) if isinstance(ticket, JoinedCall) and _in_event_loop() else ticket
 
 
 def _in_event_loop() -> bool:
@@ -49,23 +58,23 @@ def _in_event_loop() -> bool:
     return True
 
 
-def landed(call: Call, joined: Joined) -> Any:
+def joined_outcome(call: Call, joined_call: JoinedCall) -> Any:
     """Return what a call that somebody else made came to; `NOT_DONE` if it was given up, so that it is to be made again."""
-    if joined.flight.cancelled():
+    if joined_call.flight.cancelled():
         return NOT_DONE
-    error = joined.flight.exception()
-    return Failed(error) if isinstance(error, Exception) else (call.guard or UNGUARDED).shared(joined)
+    error = joined_call.flight.exception()
+    return Failed(error) if isinstance(error, Exception) else (call.guard or UNGUARDED).read_joined(joined_call)
 
 
-def refused(call: Call, opened: Opened, error: PoolFull) -> Failed:
+def refuse(call: Call, ticket: CallTicket, error: PoolFull) -> Failed:
     """End a call that was begun and that the pool does not take."""
-    (call.guard or UNGUARDED).left(opened)
+    (call.guard or UNGUARDED).cancelled(ticket)
     return Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
 
 
-def to_run(call: Call, opened: Opened) -> Callable[[Any], Any]:
+def make_runner(call: Call, ticket: CallTicket) -> Callable[[Any], Any]:
     """Return the function of a plain call that was begun: it tells whoever waits for the same key how it ended."""
-    function, flight = call.function, opened.flight
+    function, flight = call.function, ticket.flight
 
     def run(item: Any) -> Any:
         return plain(function(item))
@@ -73,29 +82,29 @@ def to_run(call: Call, opened: Opened) -> Callable[[Any], Any]:
     return run if flight is None else lambda item: flight.run(run, item)
 
 
-def call_here(call: Call, item: Any) -> Any:
+def call_in_thread(call: Call, item: Any) -> Any:
     """Return the outcome: what the acquirer or its cache gave, or `Failed`."""
-    opened = open_to_wait(call, item)
-    while isinstance(opened, Joined):
-        with place_free(), contextlib.suppress(CancelledError):
-            opened.flight.exception()
-        outcome = landed(call, opened)
+    ticket = begin_blocking_call(call, item)
+    while isinstance(ticket, JoinedCall):
+        with released_slot(), contextlib.suppress(CancelledError):
+            ticket.flight.exception()
+        outcome = joined_outcome(call, ticket)
         if outcome is not NOT_DONE:
             return outcome
-        opened = open_to_wait(call, item)
-    return call_opened(call, opened, item) if isinstance(opened, Opened) else opened
+        ticket = begin_blocking_call(call, item)
+    return run_call(call, ticket, item) if isinstance(ticket, CallTicket) else ticket
 
 
-def call_opened(call: Call, opened: Opened, item: Any) -> Any:
+def run_call(call: Call, ticket: CallTicket, item: Any) -> Any:
     """Make a call that was begun, and note how it ended."""
     guard = call.guard or UNGUARDED
     try:
-        outcome = to_run(call, opened)(item)
+        outcome = make_runner(call, ticket)(item)
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-        guard.broke(opened, error)
+        guard.failed(ticket, error)
         return Failed(error)
     except BaseException:
-        guard.left(opened)
+        guard.cancelled(ticket)
         raise
-    guard.took(opened, outcome)
+    guard.succeeded(ticket, outcome)
     return outcome

@@ -89,22 +89,24 @@ class ColumnContext:
 
 def decide_columns(context: ColumnContext, columns: Mapping[str, Any]) -> ColumnDecisions:
     """Decide every row of a table given as feature -> array of raw values."""
-    arrays = _arrays(context.plan, columns)
+    arrays = _check_columns(context.plan, columns)
     count = len(next(iter(arrays.values())))
-    codes = _Codes.blank(count, len(context.plan.labels))
+    codes = _ResultCodes.empty(count, len(context.plan.labels))
     for start in range(0, count, _BLOCK):
         block = slice(start, min(start + _BLOCK, count))
-        _decide_block(context, {name: array[block] for name, array in arrays.items()}, codes.part(block), start)
-    return codes.decoded(context.plan.labels)
+        _decide_block(context, {name: array[block] for name, array in arrays.items()}, codes.rows_view(block), start)
+    return codes.decode(context.plan.labels)
 
 
-def _arrays(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
+def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
     names = [name for stage in plan.stages for name in stage.names]
     if not hasattr(columns, "__getitem__") or not hasattr(columns, "__contains__"):
         raise InputError(f"columns: a mapping of arrays or a data frame is due, got {type(columns).__name__}")
-    absent = [name for name in names if name not in columns]
-    if absent:
-        raise InputError(f"{len(absent)} columns are missing: {', '.join(absent)}. Every feature that a stage acquires needs one")
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise InputError(
+            f"{len(missing)} columns are missing: {', '.join(missing)}. Every feature that a stage acquires needs one"
+        )
     arrays = {name: as_column(columns[name]) for name in names}
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
@@ -113,7 +115,7 @@ def _arrays(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Codes:
+class _ResultCodes:
     """Results as they fill up, in numbers: positions of labels (one past the last: none) and of reasons."""
 
     label: Ints
@@ -124,7 +126,7 @@ class _Codes:
     degraded: Mask
 
     @classmethod
-    def blank(cls, rows: int, labels: int) -> _Codes:
+    def empty(cls, rows: int, labels: int) -> _ResultCodes:
         return cls(
             label=np.full(rows, labels, dtype=np.intp),
             reason=np.zeros(rows, dtype=np.intp),
@@ -134,52 +136,52 @@ class _Codes:
             degraded=np.zeros(rows, dtype=np.bool_),
         )
 
-    def part(self, rows: slice) -> _Codes:
-        return _Codes(
+    def rows_view(self, rows: slice) -> _ResultCodes:
+        return _ResultCodes(
             self.label[rows], self.reason[rows], self.confidence[rows], self.stages[rows], self.cost[rows], self.degraded[rows]
         )
 
-    def decoded(self, labels: Sequence[Label]) -> ColumnDecisions:
-        label = _decoded([*labels, None], self.label)
-        status, reason = _decoded(_STATUS_OF_REASON, self.reason), _decoded(_REASONS, self.reason)
+    def decode(self, labels: Sequence[Label]) -> ColumnDecisions:
+        label = _decode([*labels, None], self.label)
+        status, reason = _decode(_STATUS_OF_REASON, self.reason), _decode(_REASONS, self.reason)
         return ColumnDecisions(label, status, reason, self.confidence, self.stages, self.cost, self.degraded)
 
 
-def _decoded(words: Sequence[Any], codes: Ints) -> Array:
+def _decode(words: Sequence[Any], codes: Ints) -> Array:
     # The codes are ours and in range; "clip" only spares numpy the check.
     return np.array(words, dtype=object).take(codes, mode="clip")
 
 
-def _decide_block(context: ColumnContext, arrays: Mapping[str, Array], codes: _Codes, start: int) -> None:
+def _decide_block(context: ColumnContext, arrays: Mapping[str, Array], codes: _ResultCodes, start: int) -> None:
     """Decide the rows of one block, stage by stage; each stage sees only the rows still under way."""
     plan = context.plan
     rows = np.arange(len(codes.stages))
     matrix = np.empty((len(rows), 0))
-    alone = [rows[:0]]
+    single_rows = [rows[:0]]
     for stage in plan.stages:
         if stage.cost > context.budget:
             codes.reason[rows] = _BUDGET
             break
-        matrix, faulty = _extend(context, matrix, stage, arrays, rows)
+        matrix, faulty = _add_columns(context, matrix, stage, arrays, rows)
         if faulty is not None:
-            alone.append(rows[faulty])
+            single_rows.append(rows[faulty])
             rows, matrix = rows[~faulty], matrix[~faulty]
         if not len(rows):
             break
-        going, near = _decide_stage(context, stage, codes, rows, matrix)
-        alone.append(rows[near])
-        kept = np.flatnonzero(going)
+        continuing, near = _decide_stage(context, stage, codes, rows, matrix)
+        single_rows.append(rows[near])
+        kept = np.flatnonzero(continuing)
         rows, matrix = rows.take(kept), matrix.take(kept, axis=0)
     codes.cost[:] = np.array([0.0, *(stage.cost for stage in plan.stages)]).take(codes.stages)
-    for row in np.sort(np.concatenate(alone)).tolist():
+    for row in np.sort(np.concatenate(single_rows)).tolist():
         try:
             decision = context.decide_row({name: array[row] for name, array in arrays.items()})
         except AcquisitionError as error:
-            raise error.at(start + row) from error.__cause__
-        _note(decision, plan, codes, row)
+            raise error.with_index(start + row) from error.__cause__
+        _store_decision(decision, plan, codes, row)
 
 
-def _extend(
+def _add_columns(
     context: ColumnContext, matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints
 ) -> tuple[Floats, Mask | None]:
     """Add the stage's columns to the matrix of all values acquired so far; tell which rows hold a faulty value."""
@@ -195,9 +197,9 @@ def _extend(
     return wider, faulty
 
 
-def _decide_stage(context: ColumnContext, stage: StagePlan, codes: _Codes, rows: Ints, matrix: Floats) -> tuple[Mask, Mask]:
+def _decide_stage(context: ColumnContext, stage: StagePlan, codes: _ResultCodes, rows: Ints, matrix: Floats) -> tuple[Mask, Mask]:
     """Score and compare; return which rows go on, and which must be decided alone."""
-    inputs = matrix if stage.order is None else matrix[:, stage.order]
+    inputs = matrix if stage.input_positions is None else matrix[:, stage.input_positions]
     scores = context.scorer.score_rows(stage.number - 1, inputs)
     label, top, accepted, near = accept_rows(scores, stage.thresholds)
     # Assigning to a slice is much quicker than to a list of rows, and stage 1 mostly has them all.
@@ -205,13 +207,13 @@ def _decide_stage(context: ColumnContext, stage: StagePlan, codes: _Codes, rows:
     codes.confidence[place] = top
     codes.stages[place] = stage.number
     exits = np.flatnonzero(accepted)
-    left = rows.take(exits)
-    codes.label[left] = label.take(exits)
-    codes.reason[left] = _CONFIDENT
+    accepted_rows = rows.take(exits)
+    codes.label[accepted_rows] = label.take(exits)
+    codes.reason[accepted_rows] = _CONFIDENT
     return ~(accepted | near), near
 
 
-def _note(decision: Decision, plan: Plan, codes: _Codes, row: int) -> None:
+def _store_decision(decision: Decision, plan: Plan, codes: _ResultCodes, row: int) -> None:
     codes.label[row] = len(plan.labels) if decision.label is None else plan.labels.index(decision.label)
     codes.reason[row] = _REASONS.index(decision.reason)
     codes.confidence[row] = np.nan if decision.confidence is None else decision.confidence

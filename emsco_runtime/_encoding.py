@@ -1,7 +1,7 @@
 """Raw values to numbers: what enters a stage model.
 
 Every feature becomes one float64: a number as it is, a boolean as 0 or 1, a category as its position in `categories` (an ignored
-unknown one as -1), a gap that the graph imputes as NaN. `encoder` makes the function for one value, which is the meaning;
+unknown one as -1), a gap that the graph imputes as NaN. `make_encoder` makes the function for one value, which is the meaning;
 `encode_column` does the same for an array and property tests hold the two together.
 """
 
@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from emsco_runtime._gaps import is_gap
-from emsco_runtime._printing import shortened, shown
+from emsco_runtime._gaps import is_missing
+from emsco_runtime._printing import format_with_type, shorten
 
 if TYPE_CHECKING:
     from emsco_runtime._arrays import Array, Floats, Mask
     from emsco_runtime.decision import FailureKind
     from emsco_runtime.manifest import Feature
 
-__all__ = ["Encoder", "ValueFault", "are_plain", "category_name", "encode_column", "encoder"]
+__all__ = ["Encoder", "ValueFault", "are_finite_numbers", "category_name", "encode_column", "make_encoder"]
 
 Encoder: TypeAlias = Callable[[object], float]
 
 _INFINITY = math.inf
-_UNKNOWN = -1.0
+_UNKNOWN_CATEGORY = -1.0
 _PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 # numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
-_NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
+_NON_NUMERIC_TYPES = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
 # No category is longer than this (`manifest.Name`): whole numbers from here on are none of them.
-_BEYOND_CATEGORIES = 10**256
+_CATEGORY_LIMIT = 10**256
 
 
 class ValueFault(Exception):
@@ -45,14 +45,14 @@ class ValueFault(Exception):
         self.message = message
 
 
-def encoder(feature: Feature) -> Encoder:
+def make_encoder(feature: Feature) -> Encoder:
     """Return the function that turns one raw value of this feature into a number, or raises `ValueFault`."""
     if feature.kind == "categorical":
         return _category_encoder(feature)
     return _number_encoder(feature)
 
 
-def are_plain(values: Sequence[Any]) -> bool:
+def are_finite_numbers(values: Sequence[Any]) -> bool:
     """Return whether numeric values can be used as they are. False only means "look at each of them"."""
     # Two passes in C instead of a call per value; NaN or infinity make no finite sum.
     try:
@@ -62,89 +62,91 @@ def are_plain(values: Sequence[Any]) -> bool:
 
 
 def _number_encoder(feature: Feature) -> Encoder:
-    convert = _boolean if feature.kind == "boolean" else _number
+    convert = _to_boolean if feature.kind == "boolean" else _to_number
     numeric = feature.kind == "numeric"
-    on_gap = _gap_encoder(feature)
+    encode_missing = _missing_encoder(feature)
 
     def encode(value: object) -> float:
         # The quick way out for the commonest case; NaN fails both comparisons.
         if numeric and isinstance(value, float) and -_INFINITY < value < _INFINITY:
             return value
-        if is_gap(value):
-            return on_gap()
+        if is_missing(value):
+            return encode_missing()
         number = convert(value)
         # NaN in another coat, such as Decimal("NaN").
-        return on_gap() if number != number else number  # noqa: PLR0124 - the test for NaN
+        return encode_missing() if number != number else number  # noqa: PLR0124 - the test for NaN
 
     return encode
 
 
 def _category_encoder(feature: Feature) -> Encoder:
-    position = _positions(feature)
+    position = _category_positions(feature)
     ignore = feature.unknown == "ignore"
-    on_gap = _gap_encoder(feature)
-    allowed = shortened(", ".join(feature.categories))
+    encode_missing = _missing_encoder(feature)
+    allowed = shorten(", ".join(feature.categories))
 
     def encode(value: object) -> float:
         if type(value) is str and value in position:
             return position[value]
-        if is_gap(value):
-            return on_gap()
-        if not _is_beyond_categories(value):
+        if is_missing(value):
+            return encode_missing()
+        if not _is_too_long_for_category(value):
             name = category_name(value)
             if name in position:
                 return position[name]
         if ignore:
-            return _UNKNOWN
+            return _UNKNOWN_CATEGORY
         advice = f'known are: {allowed}. Map it to one of these, or train with unknown="ignore"'
-        raise ValueFault("unknown_category", f"unknown category {shown(value)}; {advice}")
+        raise ValueFault("unknown_category", f"unknown category {format_with_type(value)}; {advice}")
 
     return encode
 
 
-def _positions(feature: Feature) -> Mapping[str, float]:
+def _category_positions(feature: Feature) -> Mapping[str, float]:
     return {category: float(index) for index, category in enumerate(feature.categories)}
 
 
-def _gap_encoder(feature: Feature) -> Callable[[], float]:
+def _missing_encoder(feature: Feature) -> Callable[[], float]:
     if feature.missing == "impute":
         return lambda: math.nan
 
-    def refuse() -> float:
+    def raise_missing() -> float:
         advice = 'training saw no gaps here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
         raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
 
-    return refuse
+    return raise_missing
 
 
-def _number(value: object) -> float:
+def _to_number(value: object) -> float:
     try:
-        number = _as_float(value)
+        number = _to_float(value)
     except OverflowError:
         number = _INFINITY
     except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault("wrong_type", f"a number is due, got {shown(value)}; convert it first") from None
+        raise ValueFault("wrong_type", f"a number is due, got {format_with_type(value)}; convert it first") from None
     if number in (_INFINITY, -_INFINITY):
-        raise ValueFault("infinite", f"a finite number is due, got {shown(value)}; cap it, or return None for a gap")
+        raise ValueFault("infinite", f"a finite number is due, got {format_with_type(value)}; cap it, or return None for a gap")
     return number
 
 
-def _as_float(value: Any) -> float:
+def _to_float(value: Any) -> float:
     # Not float(value) at once: that would read text and bytes, and numpy's text and dates.
-    if hasattr(type(value), "__float__") and not isinstance(value, _NO_NUMBERS):
+    if hasattr(type(value), "__float__") and not isinstance(value, _NON_NUMERIC_TYPES):
         return float(value)
     return float(operator.index(value))
 
 
-def _boolean(value: object) -> float:
+def _to_boolean(value: object) -> float:
     if isinstance(value, bool | np.bool_):
         return 1.0 if value else 0.0
     try:
         if isinstance(value, numbers.Real) and value in (0, 1):
             return float(value)
     except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault("wrong_type", f"True or False (or 1 or 0) expected, got {shown(value)}; convert it first") from None
-    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {shown(value)}; convert it first")
+        raise ValueFault(
+            "wrong_type", f"True or False (or 1 or 0) expected, got {format_with_type(value)}; convert it first"
+        ) from None
+    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {format_with_type(value)}; convert it first")
 
 
 def category_name(value: object) -> str:
@@ -152,24 +154,28 @@ def category_name(value: object) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        if _is_beyond_categories(value):
-            raise ValueFault("wrong_type", f"a category has at most 256 characters, got {shown(value)}; use a shorter code")
-        return str(_whole_number(value))
+        if _is_too_long_for_category(value):
+            raise ValueFault(
+                "wrong_type", f"a category has at most 256 characters, got {format_with_type(value)}; use a shorter code"
+            )
+        return str(_to_int(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {shown(value)}; convert it first")
+    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {format_with_type(value)}; convert it first")
 
 
-def _is_beyond_categories(value: object) -> bool:
+def _is_too_long_for_category(value: object) -> bool:
     """Return whether a value is a whole number that is longer than any category; Python may refuse to write it as text."""
-    return isinstance(value, numbers.Integral) and abs(_whole_number(value)) >= _BEYOND_CATEGORIES
+    return isinstance(value, numbers.Integral) and abs(_to_int(value)) >= _CATEGORY_LIMIT
 
 
-def _whole_number(value: numbers.Integral) -> int:
+def _to_int(value: numbers.Integral) -> int:
     try:
         return int(value)
     except Exception:  # noqa: BLE001 - as above
-        raise ValueFault("wrong_type", f"text or a whole number expected, got {shown(value)}; convert it first") from None
+        raise ValueFault(
+            "wrong_type", f"text or a whole number expected, got {format_with_type(value)}; convert it first"
+        ) from None
 
 
 def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
@@ -183,7 +189,7 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
     """
     if feature.kind == "numeric" and values.dtype.kind in "fiub":
         return _encode_numbers(values, impute=feature.missing == "impute")
-    return _encode_each(encoder(feature), values)
+    return _encode_each(make_encoder(feature), values)
 
 
 def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:

@@ -1,4 +1,4 @@
-"""`Flight`: one call under way for everybody who wants its answer ("single flight").
+"""`InFlightCall`: one call under way for everybody who wants its answer ("single flight").
 
 The first who wants the value of a key leads: it makes the call. Those who come before the call has ended follow: they wait and
 get what it got, the answer or the failure. If the leader gives up for reasons of its own (it was cancelled, its deadline came,
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-__all__ = ["Flight"]
+__all__ = ["InFlightCall"]
 
 
-class Flight(Future[Any]):
+class InFlightCall(Future[Any]):
     """One call, as a future: its result, its exception, or cancelled if its leader gave it up. The first end counts.
 
     It ends as the call does, in whatever thread that runs: followers do not wait until the leader looks at its outcome.
@@ -29,12 +29,12 @@ class Flight(Future[Any]):
         self.started: float | None = None
 
     @property
-    def is_around(self) -> bool:
+    def encloses_caller(self) -> bool:
         """Whether the code that asks runs inside this very call: to wait for it would be to wait for ever."""
-        return self in _around.get()
+        return self in _enclosing.get()
 
     @property
-    def can_be_followed(self) -> bool:
+    def can_be_joined(self) -> bool:
         """Whether somebody who comes now may wait for it: it is under way, or was answered this moment."""
         return not self.done() or (not self.cancelled() and self.exception() is None)
 
@@ -44,11 +44,11 @@ class Flight(Future[Any]):
         try:
             outcome = function(item)
         except BaseException as error:
-            self.fail(error)
+            self.set_failure(error)
             raise
         finally:
-            _around.reset(token)
-        self.answer(outcome)
+            _enclosing.reset(token)
+        self.set_answer(outcome)
         return outcome
 
     async def run_async(self, function: Callable[[Any], Awaitable[Any]], item: Any) -> Any:
@@ -57,21 +57,21 @@ class Flight(Future[Any]):
         try:
             outcome = await function(item)
         except BaseException as error:
-            self.fail(error)
+            self.set_failure(error)
             raise
-        self.answer(outcome)
+        self.set_answer(outcome)
         return outcome
 
-    def _start(self) -> contextvars.Token[tuple[Flight, ...]]:
+    def _start(self) -> contextvars.Token[tuple[InFlightCall, ...]]:
         self.started = time.perf_counter()
-        return _around.set((*_around.get(), self))
+        return _enclosing.set((*_enclosing.get(), self))
 
-    def answer(self, outcome: Any) -> None:
+    def set_answer(self, outcome: Any) -> None:
         """End it with an answer."""
         with contextlib.suppress(InvalidStateError):
             self.set_result(outcome)
 
-    def fail(self, error: BaseException) -> None:
+    def set_failure(self, error: BaseException) -> None:
         """End it with a failure; an interrupt or a cancellation is none: the call is given up."""
         if not isinstance(error, Exception):
             self.cancel()
@@ -81,4 +81,4 @@ class Flight(Future[Any]):
 
 
 # The flights inside whose calls some code runs; a context variable, so that threads of a pool and tasks know them too.
-_around: contextvars.ContextVar[tuple[Flight, ...]] = contextvars.ContextVar("emsco_flights_around", default=())
+_enclosing: contextvars.ContextVar[tuple[InFlightCall, ...]] = contextvars.ContextVar("emsco_flights_around", default=())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["is_gap"]
+__all__ = ["is_missing"]
 
 # Gaps of other libraries, known by the name of their type: they are never imported here.
-_GAP_TYPES = ("NAType", "NaTType", "MaskedConstant")
+_MISSING_TYPES = ("NAType", "NaTType", "MaskedConstant")
 
 
-def is_gap(value: object) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value stands for a missing one: None, NaN, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ in _GAP_TYPES:
+    if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
     return isinstance(value, float | np.floating) and bool(value != value)  # noqa: PLR0124 - the test for NaN

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from emsco_runtime.bundle import Bundle
     from emsco_runtime.manifest import Golden
 
-__all__ = ["replay"]
+__all__ = ["replay_golden_items"]
 
 TOLERANCE = 1e-9
 
 
-def replay(bundle: Bundle, scorer: Scorer) -> None:
+def replay_golden_items(bundle: Bundle, scorer: Scorer) -> None:
     """Decide every golden item and compare; raise `BundleError` where the promise is not kept."""
     plan = bind(bundle.manifest, None, "raise")
     for index, golden in enumerate(bundle.manifest.golden):
@@ -39,11 +39,11 @@ def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None
     values: list[float] = []
     for stage, promised in zip(plan.stages, golden.probabilities, strict=True):
         values += [feature.encode(golden.values[feature.name]) for feature in stage.features]
-        inputs = values if stage.order is None else [values[position] for position in stage.order]
-        found = scorer.score(stage.number - 1, inputs)
+        inputs = values if stage.input_positions is None else [values[position] for position in stage.input_positions]
+        actual = scorer.score(stage.number - 1, inputs)
         # "not within" rather than "beyond", so that NaN is a fault.
-        if not all(abs(one - other) <= TOLERANCE for one, other in zip(found, promised, strict=True)):
-            return f"stage {stage.number} gives {found}, the bundle promises {list(promised)}"
+        if not all(abs(one - other) <= TOLERANCE for one, other in zip(actual, promised, strict=True)):
+            return f"stage {stage.number} gives {actual}, the bundle promises {list(promised)}"
     return None
 
 
@@ -53,6 +53,6 @@ def _decision_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
     except AcquisitionError as error:
         return f"its values are refused: {error}"
     promised = golden.decision
-    found = (decision.status, decision.reason, decision.label, decision.stages, decision.cost)
-    due = (promised.status, promised.reason, promised.label, promised.stages, promised.cost)
-    return None if found == due else f"the decision is {found}, the bundle promises {due}"
+    actual = (decision.status, decision.reason, decision.label, decision.stages, decision.cost)
+    expected = (promised.status, promised.reason, promised.label, promised.stages, promised.cost)
+    return None if actual == expected else f"the decision is {actual}, the bundle promises {expected}"

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from concurrent.futures import Future
 
-    from emsco_runtime._flight import Flight
+    from emsco_runtime._flight import InFlightCall
     from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
 
-__all__ = ["Cached", "Guard", "Joined", "Opened"]
+__all__ = ["CachedOutcome", "CallTicket", "Guard", "JoinedCall"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
+class CachedOutcome:
     """An outcome that was kept from an earlier item.
 
     Parameters
@@ -39,29 +39,29 @@ class Cached:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class CallTicket:
     """A call about to be made.
 
     Parameters
     ----------
     key
         What its value will be kept under; None: not kept.
-    entered
+    breaker_token
         The breaker's token; None: there is no breaker.
     flight
         What others wait for meanwhile; None: nobody does.
     """
 
     key: Hashable | None
-    entered: BreakerPhase | None
-    flight: Flight | None = None
+    breaker_token: BreakerPhase | None
+    flight: InFlightCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedCall:
     """A call that somebody else makes already, for the same key; and the cache that knows of it."""
 
-    flight: Flight
+    flight: InFlightCall
     cache: AcquirerCache
 
 
@@ -75,7 +75,7 @@ class Guard:
         None: there is none.
     timeout_s
         Seconds that a call may take; None for no limit.
-    sound
+    is_valid
         Whether an outcome holds a value that is allowed for every feature taken from it: no other is kept, or used when it was
         kept for another bundle, whose features may allow more.
     """
@@ -83,16 +83,16 @@ class Guard:
     cache: AcquirerCache | None
     breaker: CircuitBreaker | None
     timeout_s: float | None
-    sound: Callable[[Any], bool]
+    is_valid: Callable[[Any], bool]
 
-    def open(self, item: Any, *, alone: bool = False) -> Opened | Cached | Joined:
+    def begin(self, item: Any, *, never_wait: bool = False) -> CallTicket | CachedOutcome | JoinedCall:
         """Begin a call.
 
         Parameters
         ----------
         item
             What to call the acquirer with.
-        alone
+        never_wait
             Do not wait for the call of another.
 
         Raises
@@ -102,76 +102,76 @@ class Guard:
         """
         key = None if self.cache is None else self.cache.key(item)
         if self.cache is None or key is None:
-            return Opened(key, self._enter())
+            return CallTicket(key, self._enter_breaker())
         claim = self.cache.claim(key)
-        while claim.flight is None and not self.sound(claim.value):
+        while claim.flight is None and not self.is_valid(claim.value):
             claim = self.cache.claim(key, claim.value)
         if claim.flight is None:
-            return Cached(claim.value, self.cache.charge == "free")
-        if claim.leads:
-            return self._lead(self.cache, key, claim.flight)
-        if alone or claim.flight.is_around:
-            return Opened(key, self._enter())
-        return Joined(claim.flight, self.cache)
+            return CachedOutcome(claim.value, self.cache.charge == "free")
+        if claim.is_leader:
+            return self._begin_in_flight(self.cache, key, claim.flight)
+        if never_wait or claim.flight.encloses_caller:
+            return CallTicket(key, self._enter_breaker())
+        return JoinedCall(claim.flight, self.cache)
 
-    def _lead(self, cache: AcquirerCache, key: Hashable, flight: Flight) -> Opened:
-        flight.add_done_callback(_Landing(cache, key, self.sound))
+    def _begin_in_flight(self, cache: AcquirerCache, key: Hashable, flight: InFlightCall) -> CallTicket:
+        flight.add_done_callback(_StoreInCache(cache, key, self.is_valid))
         try:
-            return Opened(key, self._enter(), flight)
+            return CallTicket(key, self._enter_breaker(), flight)
         except BaseException as error:
-            flight.fail(error)
+            flight.set_failure(error)
             raise
 
-    def _enter(self) -> BreakerPhase | None:
+    def _enter_breaker(self) -> BreakerPhase | None:
         if self.breaker is None:
             return None
-        entered = self.breaker.enter()
-        if entered is None:
+        breaker_token = self.breaker.enter()
+        if breaker_token is None:
             raise ValueFault("breaker_open", "its source failed too often in a row and is left alone for a while")
-        return entered
+        return breaker_token
 
-    def shared(self, joined: Joined) -> Any:
+    def read_joined(self, joined_call: JoinedCall) -> Any:
         """Return the answer to a call that somebody else made: a hit, unless it holds a value that is not allowed."""
-        outcome = joined.flight.result()
-        sound = self.sound(outcome)
-        joined.cache.note(hit=sound)
-        return Cached(outcome, joined.cache.charge == "free") if sound else outcome
+        outcome = joined_call.flight.result()
+        is_valid = self.is_valid(outcome)
+        joined_call.cache.count_follower(hit=is_valid)
+        return CachedOutcome(outcome, joined_call.cache.charge == "free") if is_valid else outcome
 
-    def took(self, opened: Opened, outcome: Any) -> None:
+    def succeeded(self, ticket: CallTicket, outcome: Any) -> None:
         """End a call that returned."""
-        if self.breaker is not None and opened.entered is not None:
-            self.breaker.succeeded(opened.entered)
-        if self.cache is not None and opened.key is not None and opened.flight is None and self.sound(outcome):
-            self.cache.put(opened.key, outcome)
+        if self.breaker is not None and ticket.breaker_token is not None:
+            self.breaker.succeeded(ticket.breaker_token)
+        if self.cache is not None and ticket.key is not None and ticket.flight is None and self.is_valid(outcome):
+            self.cache.put(ticket.key, outcome)
 
-    def broke(self, opened: Opened, error: Exception) -> None:
+    def failed(self, ticket: CallTicket, error: Exception) -> None:
         """End a call that raised, or took too long; whoever waits for it gets the same failure."""
-        if self.breaker is not None and opened.entered is not None:
-            self.breaker.failed(opened.entered)
-        if opened.flight is not None:
-            opened.flight.fail(error)
+        if self.breaker is not None and ticket.breaker_token is not None:
+            self.breaker.failed(ticket.breaker_token)
+        if ticket.flight is not None:
+            ticket.flight.set_failure(error)
 
-    def left(self, opened: Opened) -> None:
+    def cancelled(self, ticket: CallTicket) -> None:
         """End a call that nobody waits for any more, through no fault of its source; a follower makes it instead."""
-        if self.breaker is not None and opened.entered is not None:
-            self.breaker.left(opened.entered)
-        if opened.flight is not None:
-            opened.flight.cancel()
+        if self.breaker is not None and ticket.breaker_token is not None:
+            self.breaker.cancelled(ticket.breaker_token)
+        if ticket.flight is not None:
+            ticket.flight.cancel()
 
-    def late(self) -> ValueFault:
+    def timeout_fault(self) -> ValueFault:
         """Return the fault of a call that took too long."""
         return ValueFault("timeout", f"its acquirer gave no answer within {self.timeout_s:g} s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Landing:
+class _StoreInCache:
     """Takes a call that has ended out of the cache's list, and keeps its answer if it is one to keep."""
 
     cache: AcquirerCache
     key: Hashable
-    sound: Callable[[Any], bool]
+    is_valid: Callable[[Any], bool]
 
     def __call__(self, flight: Future[Any]) -> None:
         answered = not flight.cancelled() and flight.exception() is None
-        value = flight.result() if answered and self.sound(flight.result()) else AcquirerCache.MISS
-        self.cache.end(self.key, flight, value)
+        value = flight.result() if answered and self.is_valid(flight.result()) else AcquirerCache.MISS
+        self.cache.finish(self.key, flight, value)

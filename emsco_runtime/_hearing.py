@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from emsco_runtime._plan import Acquire
-from emsco_runtime._walk import Expired, Walk, keep
+from emsco_runtime._plan import AcquireRequest
+from emsco_runtime._walk import Expired, Walk, record_outcomes
 
 if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
 
-__all__ = ["Heard", "Hearing", "Listener"]
+__all__ = ["ItemRecorder", "Listener", "RecordedItem"]
 
 
-class Heard(NamedTuple):
+class RecordedItem(NamedTuple):
     """One item that was decided, and all that became known of it.
 
     Parameters
@@ -45,11 +45,11 @@ class Heard(NamedTuple):
     decision: Decision
 
 
-Listener: TypeAlias = Callable[[Heard], object]
+Listener: TypeAlias = Callable[[RecordedItem], object]
 
 
 @dataclass(slots=True, eq=False)
-class Hearing:
+class ItemRecorder:
     """Collects what one walk is sent, for a listener."""
 
     listener: Listener
@@ -59,19 +59,19 @@ class Hearing:
     values: dict[str, Any] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
 
-    def listen(self, steps: Walk) -> Walk:
+    def record(self, steps: Walk) -> Walk:
         """Return a walk that does the same, and is listened to."""
         reply: Any = None
         try:
             while True:
                 request = steps.send(reply)
                 reply = yield request
-                if isinstance(request, Acquire):
+                if isinstance(request, AcquireRequest):
                     outcomes = reply.outcomes if isinstance(reply, Expired) else reply
-                    self.free.update(keep(request.calls, outcomes, self.values).free)
+                    self.free.update(record_outcomes(request.calls, outcomes, self.values).free_names)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
-    def tell(self, decision: Decision) -> None:
+    def report(self, decision: Decision) -> None:
         """Tell the listener what was heard."""
-        self.listener(Heard(self.item, self.known, self.budget, self.values, frozenset(self.free), decision))
+        self.listener(RecordedItem(self.item, self.known, self.budget, self.values, frozenset(self.free), decision))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Tensor", "model_fault"]
+__all__ = ["TensorSpec", "find_model_fault"]
 
 # Newest IR version that the oldest supported onnxruntime reads (1.18).
 MAX_IR_VERSION = 10
@@ -25,62 +25,62 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 # Runs of numbers in an attribute (a forest has millions): skipped at the speed of the regex engine.
 # Possessive, since the engine would otherwise remember every number it passed.
-_NUMBERS = re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f]|\x3d.{4})++", re.DOTALL)
+_NUMBER_RUN = re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f]|\x3d.{4})++", re.DOTALL)
 
 
-class _Malformed(Exception):
+class _MalformedModel(Exception):
     """The bytes are no protobuf message of the expected shape."""
 
 
-class _Refused(Exception):
+class _ForbiddenModel(Exception):
     """The model asks for something that a bundle must not hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorSpec:
     """Name, element type and shape of an input or output; None stands for a dimension without a number."""
 
     name: str
-    element: int
+    element_type: int
     shape: tuple[int | None, ...]
 
     def __str__(self) -> str:
         """Return the form used in messages: ``features: double[rows, 4]``."""
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name}: {_TYPE_NAMES.get(self.element, f'type {self.element}')}[{sizes}]"
+        return f"{self.name}: {_TYPE_NAMES.get(self.element_type, f'type {self.element_type}')}[{sizes}]"
 
 
 @dataclass(slots=True)
-class _Budget:
+class _FieldLimit:
     """Fields that may still be read; it bounds the time that a hostile file can take."""
 
-    left: int
+    remaining: int
 
-    def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise _Refused(f"the model has more than {MAX_FIELDS:,} parts. Use a smaller classifier")
+    def count_one(self) -> None:
+        self.remaining -= 1
+        if self.remaining < 0:
+            raise _ForbiddenModel(f"the model has more than {MAX_FIELDS:,} parts. Use a smaller classifier")
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _ProtoField:
     number: int
     value: int
     content: memoryview | None
-    budget: _Budget
+    budget: _FieldLimit
 
-    def message(self) -> Iterator[_Field]:
+    def message(self) -> Iterator[_ProtoField]:
         if self.content is None:
-            raise _Malformed
-        return _fields(self.content, self.budget)
+            raise _MalformedModel
+        return _read_fields(self.content, self.budget)
 
     def text(self) -> str:
         if self.content is None:
-            raise _Malformed
+            raise _MalformedModel
         return bytes(self.content).decode()
 
 
-def model_fault(content: bytes, *, source: Tensor, target: Tensor) -> str | None:
+def find_model_fault(content: bytes, *, expected_input: TensorSpec, expected_output: TensorSpec) -> str | None:
     """Return what is wrong with a stage model, or None.
 
     Parameters
@@ -92,34 +92,34 @@ def model_fault(content: bytes, *, source: Tensor, target: Tensor) -> str | None
     """
     try:
         inputs, outputs = _read_model(content)
-    except _Refused as refused:
+    except _ForbiddenModel as refused:
         return str(refused)
-    except (_Malformed, UnicodeDecodeError, RecursionError):
+    except (_MalformedModel, UnicodeDecodeError, RecursionError):
         return "this is no ONNX model, or a damaged one. Export the bundle again"
-    if inputs != [source]:
-        return f"the model's input must be {source}, it has {_listed(inputs)}. Export the bundle again"
-    if outputs != [target]:
-        return f"the model's output must be {target}, it has {_listed(outputs)}. Export the bundle again"
+    if inputs != [expected_input]:
+        return f"the model's input must be {expected_input}, it has {_join(inputs)}. Export the bundle again"
+    if outputs != [expected_output]:
+        return f"the model's output must be {expected_output}, it has {_join(outputs)}. Export the bundle again"
     return None
 
 
-def _listed(tensors: list[Tensor]) -> str:
+def _join(tensors: list[TensorSpec]) -> str:
     return "; ".join(map(str, tensors)) or "none"
 
 
-def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
+def _read_model(content: bytes) -> tuple[list[TensorSpec], list[TensorSpec]]:
     # onnxruntime takes these four bytes for its own format, whatever the rest says, and would read another model than we do.
     if content[4:8] == b"ORTM":
-        raise _Refused("the model is in onnxruntime's own format, which a bundle must not hold. Export it as ONNX")
-    graph: _Field | None = None
+        raise _ForbiddenModel("the model is in onnxruntime's own format, which a bundle must not hold. Export it as ONNX")
+    graph: _ProtoField | None = None
     version = opsets = 0
-    for field in _fields(memoryview(content), _Budget(MAX_FIELDS)):
+    for field in _read_fields(memoryview(content), _FieldLimit(MAX_FIELDS)):
         if field.number == 1:
             version = field.value
         elif field.number == 7:
             # A second graph would be merged into the first by a protobuf parser: two readers, two meanings.
             if graph is not None:
-                raise _Malformed
+                raise _MalformedModel
             graph = field
         elif field.number == 8:
             opsets += 1
@@ -128,19 +128,19 @@ def _read_model(content: bytes) -> tuple[list[Tensor], list[Tensor]]:
                 if part.number == 1:
                     _check_domain(part.text())
         elif field.number in (20, 25):
-            raise _Refused(
+            raise _ForbiddenModel(
                 "the model holds training information or functions of its own, which a bundle must not. Export it anew"
             )
     if graph is None or not opsets:
-        raise _Malformed
+        raise _MalformedModel
     if not 3 <= version <= MAX_IR_VERSION:
-        raise _Refused(f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}. Export with an older IR version")
+        raise _ForbiddenModel(f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}. Export with an older IR version")
     return _read_graph(graph)
 
 
-def _read_graph(graph: _Field) -> tuple[list[Tensor], list[Tensor]]:
-    inputs: list[Tensor] = []
-    outputs: list[Tensor] = []
+def _read_graph(graph: _ProtoField) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
     for field in graph.message():
         if field.number == 1:
             _check_node(field)
@@ -155,7 +155,7 @@ def _read_graph(graph: _Field) -> tuple[list[Tensor], list[Tensor]]:
     return inputs, outputs
 
 
-def _check_node(node: _Field) -> None:
+def _check_node(node: _ProtoField) -> None:
     for field in node.message():
         if field.number == 5:
             _check_attribute(field)
@@ -163,7 +163,7 @@ def _check_node(node: _Field) -> None:
             _check_domain(field.text())
 
 
-def _check_attribute(attribute: _Field) -> None:
+def _check_attribute(attribute: _ProtoField) -> None:
     for field in attribute.message():
         if field.number in (5, 10):
             _check_tensor(field)
@@ -173,75 +173,77 @@ def _check_attribute(attribute: _Field) -> None:
             _check_sparse(field)
 
 
-def _check_sparse(sparse: _Field) -> None:
+def _check_sparse(sparse: _ProtoField) -> None:
     for field in sparse.message():
         if field.number in (1, 2):
             _check_tensor(field)
 
 
-def _check_tensor(tensor: _Field) -> None:
+def _check_tensor(tensor: _ProtoField) -> None:
     for field in tensor.message():
         if field.number == 13 or (field.number == 14 and field.value != 0):
-            raise _Refused(
+            raise _ForbiddenModel(
                 "the model keeps tensors in external data; a bundle's models hold everything themselves. Export it anew"
             )
 
 
 def _check_domain(domain: str) -> None:
     if domain not in _DOMAINS:
-        raise _Refused(f"operators of the domain {domain!r} are not allowed, only standard ONNX ones. Use another classifier")
+        raise _ForbiddenModel(
+            f"operators of the domain {domain!r} are not allowed, only standard ONNX ones. Use another classifier"
+        )
 
 
-def _read_tensor_info(info: _Field) -> Tensor:
-    name, element = "", 0
+def _read_tensor_info(info: _ProtoField) -> TensorSpec:
+    name, element_type = "", 0
     shape: list[int | None] = []
     for field in info.message():
         if field.number == 1:
             name = field.text()
         elif field.number == 2:
             tensor = [part for kind in field.message() if kind.number == 1 for part in kind.message()]
-            element = next((part.value for part in reversed(tensor) if part.number == 1), 0)
+            element_type = next((part.value for part in reversed(tensor) if part.number == 1), 0)
             shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.message() if size.number == 1]
-    return Tensor(name, element, tuple(shape))
+    return TensorSpec(name, element_type, tuple(shape))
 
 
-def _read_size(dimension: _Field) -> int | None:
+def _read_size(dimension: _ProtoField) -> int | None:
     return next((part.value for part in dimension.message() if part.number == 1), None)
 
 
-def _fields(content: memoryview, budget: _Budget) -> Iterator[_Field]:
+def _read_fields(content: memoryview, budget: _FieldLimit) -> Iterator[_ProtoField]:
     """Yield the fields of a message; a group or a length that overruns is refused."""
     position, end = 0, len(content)
     while position < end:
-        run = _NUMBERS.match(content, position)
-        if run:
-            position = run.end()
+        number_run = _NUMBER_RUN.match(content, position)
+        if number_run:
+            position = number_run.end()
             continue
-        key, position = _varint(content, position)
-        number, wire = key >> 3, key & 7
+        key, position = _read_varint(content, position)
+        number, wire_type = key >> 3, key & 7
         value, part = 0, None
-        if wire == _VARINT:
-            value, position = _varint(content, position)
-        elif wire == _BYTES:
-            length, position = _varint(content, position)
+        if wire_type == _VARINT:
+            value, position = _read_varint(content, position)
+        elif wire_type == _BYTES:
+            length, position = _read_varint(content, position)
             part = content[position : position + length]
             position += length
-        elif wire in (_FIXED64, _FIXED32):
-            position += 8 if wire == _FIXED64 else 4
+        elif wire_type in (_FIXED64, _FIXED32):
+            position += 8 if wire_type == _FIXED64 else 4
         else:
-            raise _Malformed
+            raise _MalformedModel
         # A protobuf parser cuts a key down to 32 bits: a larger one is another field to it than to us.
         if position > end or not 0 < number < 2**29:
-            raise _Malformed
-        budget.spend()
-        yield _Field(number, value, part, budget)
+            raise _MalformedModel
+        budget.count_one()
+        yield _ProtoField(number, value, part, budget)
 
 
-def _varint(content: memoryview, position: int) -> tuple[int, int]:
+def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if position >= len(content) or shift > 63:
-            raise _Malformed
+            raise _MalformedModel
         byte = content[position]
         position += 1
         value |= (byte & 0x7F) << shift

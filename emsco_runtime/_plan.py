@@ -1,7 +1,7 @@
 """Binding: a manifest and acquirers become a plan that the walk follows.
 
 All that does not depend on the item is worked out here, once: which callable serves which feature at which stage, the encoders,
-the thresholds in label order, the cost of every prefix of stages. All checks are made here and every fault is listed at once.
+the thresholds in label input_positions, the cost of every prefix of stages. All checks are made here and every fault is listed at once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from emsco_runtime._arguments import is_seconds
-from emsco_runtime._batch import BatchOfMany, BatchOfOne, by_name
-from emsco_runtime._encoding import Encoder, ValueFault, encoder
+from emsco_runtime._batch import BatchOfMany, BatchOfOne, values_by_name
+from emsco_runtime._encoding import Encoder, ValueFault, make_encoder
 from emsco_runtime._guard import Guard
-from emsco_runtime._printing import printed
-from emsco_runtime.acquirers import Acquirer, OnFailure, texts
+from emsco_runtime._printing import format_value
+from emsco_runtime.acquirers import Acquirer, OnFailure, string_names
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from emsco_runtime.manifest import Feature, Manifest, Stage
     from emsco_runtime.meter import Meter
 
-__all__ = ["Acquire", "BoundFeature", "Call", "KeyReader", "Plan", "StagePlan", "bind", "is_async"]
+__all__ = ["AcquireRequest", "BoundFeature", "Call", "ItemKeyReader", "Plan", "StagePlan", "bind", "is_async"]
 
 _POLICIES: tuple[str, ...] = get_args(OnFailure)
 
@@ -52,7 +52,7 @@ class Call:
     serves
         Those of its features that are taken from it; another acquirer may have been preferred for the rest.
     rank
-        Its place in the one order in which calls are made, for every item and in every stage.
+        Its place in the one input_positions in which calls are made, for every item and in every stage.
     guard
         Its time-out, breaker and cache; None where it has none of them.
     is_async
@@ -71,13 +71,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Acquire:
+class AcquireRequest:
     """The walk's request for values: make these calls for the item.
 
     Parameters
     ----------
     calls
-        What to call, in order.
+        What to call, in input_positions.
     functions
         Their functions alone, for the loop that makes them.
     simple
@@ -89,7 +89,7 @@ class Acquire:
     simple: bool
 
     @classmethod
-    def of(cls, calls: Iterable[Call]) -> Acquire:
+    def from_calls(cls, calls: Iterable[Call]) -> AcquireRequest:
         """Make the request for these calls; an acquirer of several features is called once."""
         ranked = {call.rank: call for call in calls}
         ordered = tuple(ranked[rank] for rank in sorted(ranked))
@@ -114,37 +114,37 @@ class StagePlan:
     ----------
     number
         Counted from 1.
-    before
-        Features of the stages before it.
+    earlier_names
+        Features of the stages earlier_names it.
     names, features
-        What it acquires, in the order of the manifest.
+        What it acquires, in the input_positions of the manifest.
     acquire
         The calls due when nothing is known beforehand.
     numeric
         All features are numbers.
     plain
-        That, and each call gives just one of them, in their order: the outcomes are the values.
-    order
-        Positions of the model's inputs among all features acquired so far; None when they are just those, in order.
+        That, and each call gives just one of them, in their input_positions: the outcomes are the values.
+    input_positions
+        Positions of the model's inputs among all features acquired so far; None when they are just those, in input_positions.
     thresholds
-        One per label, in label order.
+        One per label, in label input_positions.
     cost
         Cost of all the features listed up to and including this stage.
-    added
+    added_cost
         What this stage adds to that.
     """
 
     number: int
-    before: tuple[str, ...]
+    earlier_names: tuple[str, ...]
     names: tuple[str, ...]
     features: tuple[BoundFeature, ...]
-    acquire: Acquire
+    acquire: AcquireRequest
     numeric: bool
-    plain: bool
-    order: tuple[int, ...] | None
+    outcomes_are_values: bool
+    input_positions: tuple[int, ...] | None
     thresholds: tuple[float, ...]
     cost: float
-    added: float
+    added_cost: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,8 +156,8 @@ class Plan:
     stages: tuple[StagePlan, ...]
     meter: Meter
     calls: Mapping[str, Call]
-    # Features whose acquirers are async, in the order in which they are needed.
-    asynchronous: tuple[str, ...]
+    # Features whose acquirers are async, in the input_positions in which they are needed.
+    async_features: tuple[str, ...]
 
     @property
     def simple(self) -> bool:
@@ -166,7 +166,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyReader:
+class ItemKeyReader:
     """The acquirer of a feature when items are mappings themselves; a class, so that it can be pickled."""
 
     name: str
@@ -202,39 +202,41 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
     described = {feature.name: feature for feature in manifest.features}
     features = {name: described[name] for name in needed}
     if entries is None:
-        entries = [Acquirer(KeyReader(name), (name,), "feature") for name in needed]
+        entries = [Acquirer(ItemKeyReader(name), (name,), "feature") for name in needed]
     faults = [*_policy_faults("on_failure", on_failure), *_entry_faults(entries), *_coverage_faults(features, entries)]
     faults += _fallback_faults(features, entries, on_failure)
     if faults:
         raise BindError(faults)
-    calls = _calls(features, entries, on_failure, many=many)
+    calls = _make_calls(features, entries, on_failure, many=many)
     meter = manifest.meter()
     stages: list[StagePlan] = []
-    before: list[str] = []
+    earlier_names: list[str] = []
     for stage in manifest.stages:
-        stages.append(_stage_plan(stage, before, len(stages) + 1, features, calls, meter, manifest.labels))
-        before += stage.acquire
-    asynchronous = tuple(name for name, call in calls.items() if call.is_async)
-    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls, asynchronous)
+        stages.append(_make_stage_plan(stage, earlier_names, len(stages) + 1, features, calls, meter, manifest.labels))
+        earlier_names += stage.acquire
+    async_features = tuple(name for name, call in calls.items() if call.is_async)
+    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls, async_features)
 
 
-def _calls(needed: Mapping[str, Feature], entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool) -> dict[str, Call]:
+def _make_calls(
+    needed: Mapping[str, Feature], entries: Sequence[Acquirer], on_failure: OnFailure, *, many: bool
+) -> dict[str, Call]:
     """Choose the acquirer of each feature: for many items a batch one where there is one, for a single item the other."""
     # Stable sort: the preferred kind comes last, and the last one wins.
     ordered = sorted(entries, key=lambda entry: (entry.shape == "batch") == many)
-    chosen = {name: entry for entry in ordered for name in entry.offered}
-    served: dict[int, list[Feature]] = {}
+    chosen = {name: entry for entry in ordered for name in entry.available_names}
+    features_by_acquirer: dict[int, list[Feature]] = {}
     for name, feature in needed.items():
-        served.setdefault(id(chosen[name]), []).append(feature)
-    # In the order in which the stages first need them.
+        features_by_acquirer.setdefault(id(chosen[name]), []).append(feature)
+    # In the input_positions in which the stages first need them.
     calls = {
-        key: _call(chosen[serves[0].name], serves, rank, on_failure, many=many)
-        for rank, (key, serves) in enumerate(served.items())
+        key: _make_call(chosen[serves[0].name], serves, rank, on_failure, many=many)
+        for rank, (key, serves) in enumerate(features_by_acquirer.items())
     }
     return {name: calls[id(chosen[name])] for name in needed}
 
 
-def _call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
+def _make_call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
     adapt = BatchOfMany if many else BatchOfOne
     return Call(
@@ -253,12 +255,12 @@ def _call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnF
 def _guard(entry: Acquirer, serves: Sequence[Feature]) -> Guard | None:
     if entry.timeout_s is None and entry.breaker is None and entry.cache is None:
         return None
-    encoders = {feature.name: encoder(feature) for feature in serves}
-    return Guard(entry.cache, entry.breaker, entry.timeout_s, _Sound(entry.names, entry.shape == "feature", encoders))
+    encoders = {feature.name: make_encoder(feature) for feature in serves}
+    return Guard(entry.cache, entry.breaker, entry.timeout_s, _OutcomeValidator(entry.names, entry.shape == "feature", encoders))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sound:
+class _OutcomeValidator:
     """Tells whether the outcome of an acquirer holds an allowed value for every feature that is taken from it."""
 
     names: tuple[str, ...]
@@ -266,7 +268,7 @@ class _Sound:
     encoders: Mapping[str, Encoder]
 
     def __call__(self, outcome: Any) -> bool:
-        values = {self.names[0]: outcome} if self.single else by_name(self.names, outcome)
+        values = {self.names[0]: outcome} if self.single else values_by_name(self.names, outcome)
         try:
             for name, encode in self.encoders.items():
                 if isinstance(values[name], ValueFault):
@@ -282,56 +284,56 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _stage_plan(
+def _make_stage_plan(
     stage: Stage,
-    before: Sequence[str],
+    earlier_names: Sequence[str],
     number: int,
     features: Mapping[str, Feature],
     calls: Mapping[str, Call],
     meter: Meter,
     labels: Sequence[Label],
 ) -> StagePlan:
-    slots = [*before, *stage.acquire]
+    slots = [*earlier_names, *stage.acquire]
     # An acquirer that served an earlier stage is not called again.
-    made = {calls[name].rank for name in before}
-    acquire = Acquire.of(calls[name] for name in stage.acquire if calls[name].rank not in made)
+    called = {calls[name].rank for name in earlier_names}
+    acquire = AcquireRequest.from_calls(calls[name] for name in stage.acquire if calls[name].rank not in called)
     numeric = all(features[name].kind == "numeric" for name in stage.acquire)
     aligned = [call.names for call in acquire.calls if call.single] == [(name,) for name in stage.acquire]
     place = {name: position for position, name in enumerate(slots)}
     return StagePlan(
         number=number,
-        before=tuple(before),
+        earlier_names=tuple(earlier_names),
         names=stage.acquire,
-        features=tuple(_bound_feature(features[name]) for name in stage.acquire),
+        features=tuple(_bind_feature(features[name]) for name in stage.acquire),
         acquire=acquire,
         numeric=numeric,
-        plain=numeric and aligned,
-        order=None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs),
+        outcomes_are_values=numeric and aligned,
+        input_positions=None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs),
         thresholds=tuple(stage.thresholds[str(label)] for label in labels),
         cost=meter.cost(slots),
-        added=meter.increment(before, stage.acquire),
+        added_cost=meter.increment(earlier_names, stage.acquire),
     )
 
 
-def _bound_feature(feature: Feature) -> BoundFeature:
-    encode = encoder(feature)
+def _bind_feature(feature: Feature) -> BoundFeature:
+    encode = make_encoder(feature)
     return BoundFeature(feature.name, encode, None if feature.fallback is None else encode(feature.fallback))
 
 
 def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
     faults: list[str] = []
     for entry in entries:
-        shown = f"@acquirers.{entry.shape}({', '.join(map(repr, entry.names))}) on {entry}"
+        place = f"@acquirers.{entry.shape}({', '.join(map(repr, entry.names))}) on {entry}"
         if not entry.names or not all(isinstance(name, str) for name in entry.names):
-            faults.append(f"{shown}: feature names are due, as text, one argument each")
+            faults.append(f"{place}: feature names are due, as text, one argument each")
         elif len(set(entry.names)) < len(entry.names):
-            faults.append(f"{shown}: a feature is named twice")
+            faults.append(f"{place}: a feature is named twice")
         if entry.on_failure is not None:
-            faults += _policy_faults(f"{shown}: on_failure", entry.on_failure)
-        faults += [f"{shown}: {fault}" for fault in _option_faults(entry)]
+            faults += _policy_faults(f"{place}: on_failure", entry.on_failure)
+        faults += [f"{place}: {fault}" for fault in _option_faults(entry)]
         fault = _signature_fault(entry)
         if fault:
-            faults.append(f"{shown}: {fault}")
+            faults.append(f"{place}: {fault}")
     return faults
 
 
@@ -339,7 +341,7 @@ def _option_faults(entry: Acquirer) -> list[str]:
     timeout: object = entry.timeout_s
     faults = []
     if timeout is not None and not is_seconds(timeout):
-        faults.append(f"timeout_s: a number of seconds above 0 is due, got {printed(timeout)}")
+        faults.append(f"timeout_s: a number of seconds above 0 is due, got {format_value(timeout)}")
     if not isinstance(entry.breaker, CircuitBreaker | None):
         faults.append(f"breaker: a CircuitBreaker is due, got {type(entry.breaker).__name__}")
     if not isinstance(entry.cache, AcquirerCache | None):
@@ -372,18 +374,18 @@ def _signature_fault(entry: Acquirer) -> str | None:
 
 def _coverage_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer]) -> list[str]:
     faults: list[str] = []
-    owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    acquirers_by_feature: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for entry in entries:
         # Names that are no text were told above; some cannot even be looked up.
-        for name in texts(entry.offered):
-            owners[name, entry.shape == "batch"].append(str(entry))
-    for (name, _), found in owners.items():
+        for name in string_names(entry.available_names):
+            acquirers_by_feature[name, entry.shape == "batch"].append(str(entry))
+    for (name, _), found in acquirers_by_feature.items():
         if len(found) > 1 and name in features:
             faults.append(f"feature {name!r}: {len(found)} acquirers are registered for it ({', '.join(found)}). Keep one")
-    offered = {name for name, _ in owners}
+    available_names = {name for name, _ in acquirers_by_feature}
     for name in features:
-        if name not in offered:
-            close = difflib.get_close_matches(name, [other for other in offered if other not in features], n=1)
+        if name not in available_names:
+            close = difflib.get_close_matches(name, [other for other in available_names if other not in features], n=1)
             hint = f"; did you mean it by {close[0]!r}?" if close else f'. Register one with @acquirers.feature("{name}")'
             faults.append(f"feature {name!r}: no acquirer is registered for it{hint}")
     return faults
@@ -393,7 +395,7 @@ def _fallback_faults(features: Mapping[str, Feature], entries: Sequence[Acquirer
     return [
         f'feature {name!r}: on_failure is "default", but the bundle gives it no fallback value. Use "reject" or "raise"'
         for entry in entries
-        for name in texts(entry.offered)
+        for name in string_names(entry.available_names)
         if name in features
         if features[name].fallback is None and (entry.on_failure or on_failure) == "default"
     ]

@@ -8,7 +8,7 @@ Exact semantics:
 - a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, no longer than until its own deadline,
   and no longer than its time-out counted from the moment that call began; if it is given up, one of those who wait makes it;
-- a call that has answered by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
+- a call that has answered by the time it is looked at counts, even if it was fault: outcomes are looked at in the order of calls;
 - after a failure that ends the item, and at the deadline, what has not begun is taken back and what runs is abandoned.
 """
 
@@ -23,18 +23,18 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from emsco_runtime._calling import UNGUARDED, call_here, landed, open_to_wait, refused, to_run
-from emsco_runtime._guard import Joined, Opened
-from emsco_runtime._plan import Acquire, Call
+from emsco_runtime._calling import UNGUARDED, begin_blocking_call, call_in_thread, joined_outcome, make_runner, refuse
+from emsco_runtime._guard import CallTicket, JoinedCall
+from emsco_runtime._plan import AcquireRequest, Call
 from emsco_runtime._walk import NOT_DONE, Expired, Failed, Walk
-from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, place_free
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, released_slot
 
 if TYPE_CHECKING:
-    from emsco_runtime._flight import Flight
+    from emsco_runtime._flight import InFlightCall
     from emsco_runtime._scorer import Scorer
     from emsco_runtime.decision import Decision
 
-__all__ = ["Limits", "call_for_each", "call_within", "drive_pooled"]
+__all__ = ["Limits", "call_for_each", "call_with_limits", "drive_pooled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Limits:
         By `time.perf_counter`; infinity for none.
     pool
         Threads for calls that need one.
-    side_by_side
+    parallel
         Run all calls of a stage in the pool, at the same time.
     """
 
     deadline: float
     pool: AcquirerPool
-    side_by_side: bool
+    parallel: bool
 
 
 def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
@@ -62,7 +62,7 @@ def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Deci
     try:
         while True:
             request = steps.send(reply)
-            if isinstance(request, Acquire):
+            if isinstance(request, AcquireRequest):
                 reply = _acquire(request, item, limits)
             else:
                 reply = scorer.score(request.stage, request.values)
@@ -71,29 +71,29 @@ def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Deci
 
 
 @dataclass(slots=True)
-class _Begun:
+class _Attempt:
     """A call that was begun: its outcome if there is one already, else its place in the pool, or the call of another."""
 
     call: Call
     outcome: Any = NOT_DONE
-    opened: Opened | None = None
-    job: PoolCall | None = None
-    joined: Joined | None = None
+    ticket: CallTicket | None = None
+    pool_call: PoolCall | None = None
+    joined: JoinedCall | None = None
 
     def abandon(self, pool: AcquirerPool) -> None:
         """Stop waiting for it, unless it has ended."""
-        if self.job is not None and self.opened is not None and self.outcome is NOT_DONE:
-            pool.abandon(self.job)
-            (self.call.guard or UNGUARDED).left(self.opened)
-            self.job = None
+        if self.pool_call is not None and self.ticket is not None and self.outcome is NOT_DONE:
+            pool.abandon(self.pool_call)
+            (self.call.guard or UNGUARDED).cancelled(self.ticket)
+            self.pool_call = None
 
 
-def _acquire(request: Acquire, item: Any, limits: Limits) -> Any:
-    if limits.side_by_side and len(request.calls) > 1:
-        return _acquire_together(request.calls, item, limits)
+def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
+    if limits.parallel and len(request.calls) > 1:
+        return _acquire_parallel(request.calls, item, limits)
     outcomes: list[Any] = []
     for call in request.calls:
-        outcome = call_within(call, item, limits)
+        outcome = call_with_limits(call, item, limits)
         if outcome is NOT_DONE:
             return Expired(outcomes)
         outcomes.append(outcome)
@@ -102,110 +102,110 @@ def _acquire(request: Acquire, item: Any, limits: Limits) -> Any:
     return outcomes
 
 
-def call_within(call: Call, item: Any, limits: Limits) -> Any:
+def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
     """Make one call within its limits; `NOT_DONE` if the deadline came first."""
     guard = call.guard
-    if limits.deadline == math.inf and (guard is None or guard.timeout_s is None) and not limits.side_by_side:
-        return call_here(call, item)
-    begun = _begin(call, item, limits)
+    if limits.deadline == math.inf and (guard is None or guard.timeout_s is None) and not limits.parallel:
+        return call_in_thread(call, item)
+    attempt = _begin_attempt(call, item, limits)
     try:
-        return _outcome(begun, item, limits)
+        return _wait_for_outcome(attempt, item, limits)
     finally:
-        begun.abandon(limits.pool)
+        attempt.abandon(limits.pool)
 
 
 def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]:
-    """Make one call per item, each as `call_within` does; side by side where the limits say so."""
-    if not limits.side_by_side:
-        return [call_within(call, item, limits) for item in items]
-    begun: list[_Begun] = []
+    """Make one call per item, each as `call_with_limits` does; side by side where the limits say so."""
+    if not limits.parallel:
+        return [call_with_limits(call, item, limits) for item in items]
+    attempts: list[_Attempt] = []
     try:
         # Grows one by one: what has begun is abandoned below even if the next one raises.
-        begun.extend(_begin(call, item, limits) for item in items)
-        return [_outcome(one, item, limits) for one, item in zip(begun, items, strict=True)]
+        attempts.extend(_begin_attempt(call, item, limits) for item in items)
+        return [_wait_for_outcome(attempt, item, limits) for attempt, item in zip(attempts, items, strict=True)]
     finally:
-        for one in begun:
-            one.abandon(limits.pool)
+        for attempt in attempts:
+            attempt.abandon(limits.pool)
 
 
-def _acquire_together(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
-    begun: list[_Begun] = []
+def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
+    attempts: list[_Attempt] = []
     outcomes: list[Any] = []
     try:
-        begun.extend(_begin(call, item, limits) for call in calls)
-        for one in begun:
-            outcome = _outcome(one, item, limits)
+        attempts.extend(_begin_attempt(call, item, limits) for call in calls)
+        for attempt in attempts:
+            outcome = _wait_for_outcome(attempt, item, limits)
             if outcome is NOT_DONE:
-                return Expired([other.outcome for other in begun])
+                return Expired([other.outcome for other in attempts])
             outcomes.append(outcome)
-            if isinstance(outcome, Failed) and one.call.policy != "default":
+            if isinstance(outcome, Failed) and attempt.call.policy != "default":
                 break
         return outcomes
     finally:
-        for one in begun:
-            one.abandon(limits.pool)
+        for attempt in attempts:
+            attempt.abandon(limits.pool)
 
 
-def _begin(call: Call, item: Any, limits: Limits) -> _Begun:
-    begun = _Begun(call)
-    _start(begun, item, limits)
-    return begun
+def _begin_attempt(call: Call, item: Any, limits: Limits) -> _Attempt:
+    attempt = _Attempt(call)
+    _start(attempt, item, limits)
+    return attempt
 
 
-def _start(begun: _Begun, item: Any, limits: Limits) -> None:
-    begun.joined = None
+def _start(attempt: _Attempt, item: Any, limits: Limits) -> None:
+    attempt.joined = None
     if time.perf_counter() >= limits.deadline:
         return
-    call = begun.call
-    opened = open_to_wait(call, item)
-    if isinstance(opened, Joined):
-        begun.joined = opened
-    elif not isinstance(opened, Opened):
-        begun.outcome = opened
+    call = attempt.call
+    ticket = begin_blocking_call(call, item)
+    if isinstance(ticket, JoinedCall):
+        attempt.joined = ticket
+    elif not isinstance(ticket, CallTicket):
+        attempt.outcome = ticket
     else:
         try:
-            begun.job = limits.pool.submit(to_run(call, opened), item)
-            begun.opened = opened
+            attempt.pool_call = limits.pool.submit(make_runner(call, ticket), item)
+            attempt.ticket = ticket
         except PoolFull as error:
-            begun.outcome = refused(call, opened, error)
+            attempt.outcome = refuse(call, ticket, error)
         except BaseException:
-            (call.guard or UNGUARDED).left(opened)
+            (call.guard or UNGUARDED).cancelled(ticket)
             raise
 
 
-def _outcome(begun: _Begun, item: Any, limits: Limits) -> Any:
+def _wait_for_outcome(attempt: _Attempt, item: Any, limits: Limits) -> Any:
     """Wait for a call that was begun, and note how it ended; `NOT_DONE` if the deadline comes first."""
-    guard = begun.call.guard or UNGUARDED
-    while begun.joined is not None:
-        ended = _wait(begun.joined.flight, guard.timeout_s, limits.deadline)
-        if ended == "deadline":
+    guard = attempt.call.guard or UNGUARDED
+    while attempt.joined is not None:
+        wait_result = _wait(attempt.joined.flight, guard.timeout_s, limits.deadline)
+        if wait_result == "deadline":
             return NOT_DONE
-        begun.outcome = landed(begun.call, begun.joined) if ended == "done" else Failed(guard.late())
-        if begun.outcome is not NOT_DONE:
-            return begun.outcome
+        attempt.outcome = joined_outcome(attempt.call, attempt.joined) if wait_result == "done" else Failed(guard.timeout_fault())
+        if attempt.outcome is not NOT_DONE:
+            return attempt.outcome
         # Its leader gave it up.
-        _start(begun, item, limits)
-    if begun.job is None or begun.opened is None:
-        return begun.outcome
-    ended = _wait(begun.job, guard.timeout_s, limits.deadline)
-    if ended == "timeout":
-        limits.pool.abandon(begun.job)
-        late = guard.late()
-        guard.broke(begun.opened, late)
-        begun.outcome = Failed(late)
-    elif ended == "done":
+        _start(attempt, item, limits)
+    if attempt.pool_call is None or attempt.ticket is None:
+        return attempt.outcome
+    wait_result = _wait(attempt.pool_call, guard.timeout_s, limits.deadline)
+    if wait_result == "timeout":
+        limits.pool.abandon(attempt.pool_call)
+        fault = guard.timeout_fault()
+        guard.failed(attempt.ticket, fault)
+        attempt.outcome = Failed(fault)
+    elif wait_result == "done":
         try:
-            begun.outcome = begun.job.result()
+            attempt.outcome = attempt.pool_call.result()
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-            guard.broke(begun.opened, error)
-            begun.outcome = Failed(error)
+            guard.failed(attempt.ticket, error)
+            attempt.outcome = Failed(error)
         else:
-            guard.took(begun.opened, begun.outcome)
-    return begun.outcome
+            guard.succeeded(attempt.ticket, attempt.outcome)
+    return attempt.outcome
 
 
-def _wait(call: PoolCall | Flight, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
-    with place_free():
+def _wait(call: PoolCall | InFlightCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
+    with released_slot():
         while not call.done():
             now = time.perf_counter()
             started = now if call.started is None else call.started

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["printed", "shortened", "shown"]
+__all__ = ["format_value", "format_with_type", "shorten"]
 
 _BITS_PER_DIGIT = math.log2(10)
 
 
-def printed(value: object) -> str:
+def format_value(value: object) -> str:
     """Return the `repr` of a value for a message, shortened; it never raises.
 
     Examples
     --------
-    >>> printed("abc"), printed(10**5000)
+    >>> format_value("abc"), format_value(10**5000)
     ("'abc'", 'a whole number of about 5000 digits')
     """
     try:
@@ -23,20 +23,20 @@ def printed(value: object) -> str:
         # Python refuses to print very long whole numbers.
         digits = round(value.bit_length() / _BITS_PER_DIGIT) if isinstance(value, int) else 0
         text = f"a whole number of about {digits} digits" if digits else "a value that cannot be printed"
-    return shortened(text)
+    return shorten(text)
 
 
-def shown(value: object) -> str:
+def format_with_type(value: object) -> str:
     """Return a value with its type, for a message; it never raises.
 
     Examples
     --------
-    >>> shown("abc")
+    >>> format_with_type("abc")
     "'abc' (str)"
     """
-    return f"{printed(value)} ({type(value).__name__})"
+    return f"{format_value(value)} ({type(value).__name__})"
 
 
-def shortened(text: str, limit: int = 200) -> str:
+def shorten(text: str, limit: int = 200) -> str:
     """Return a text of at most so many characters, and dots in the place of the rest."""
     return text if len(text) <= limit else f"{text[:limit]}..."

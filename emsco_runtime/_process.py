@@ -10,7 +10,7 @@ import os
 import weakref
 from typing import Protocol
 
-__all__ = ["Process", "Renewable", "forks", "process"]
+__all__ = ["ForkAware", "Process", "current_process", "fork_hooks"]
 
 
 class Process:
@@ -18,36 +18,36 @@ class Process:
 
     def __init__(self) -> None:
         self.id = (os.getpid(), 0)
-        os.register_at_fork(after_in_child=self._renew)
+        os.register_at_fork(after_in_child=self._run_hooks)
 
-    def _renew(self) -> None:
+    def _run_hooks(self) -> None:
         self.id = (os.getpid(), self.id[1] + 1)
 
 
-class Renewable(Protocol):
+class ForkAware(Protocol):
     """Something with locks or threads."""
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make new locks, without threads; called in a forked child."""
 
 
-class _Forks:
+class _ForkHooks:
     """Tells things of a fork, for as long as they live."""
 
     def __init__(self) -> None:
-        self._things: weakref.WeakSet[Renewable] = weakref.WeakSet()
-        os.register_at_fork(after_in_child=self._renew)
+        self._objects: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+        os.register_at_fork(after_in_child=self._run_hooks)
 
-    def watch(self, thing: Renewable) -> None:
+    def register(self, hooked: ForkAware) -> None:
         """Let a thing begin anew in every forked child from now on."""
-        self._things.add(thing)
+        self._objects.add(hooked)
 
-    def _renew(self) -> None:
+    def _run_hooks(self) -> None:
         """Renew every thing, whatever the others do; Python reports what is raised here as an exception that it ignores."""
         failures: list[BaseException] = []
-        for thing in tuple(self._things):
+        for hooked in tuple(self._objects):
             try:
-                thing.begin_anew()
+                hooked.reset_after_fork()
             except BaseException as error:  # noqa: BLE001 - raised below, once all have had their turn
                 failures.append(error)
         if failures:
@@ -56,5 +56,5 @@ class _Forks:
             raise BaseExceptionGroup(f"some objects could not be renewed in the forked child: {named}", failures)
 
 
-process = Process()
-forks = _Forks()
+current_process = Process()
+fork_hooks = _ForkHooks()

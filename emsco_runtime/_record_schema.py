@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["record_schema"]
 
 # Bounds that the types of the records do not tell.
-_NARROWED: dict[str, Any] = {
+_CONSTRAINTS: dict[str, Any] = {
     "bundle": Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")],
     "cost": Annotated[float, Field(ge=0)],
     "elapsed_s": Annotated[float, Field(ge=0)],
@@ -65,10 +65,13 @@ def record_schema(record: type, handler: GetCoreSchemaHandler, check: Callable[[
 
 @functools.cache
 def _model(record: type) -> type[BaseModel]:
-    described = _described(record)
+    descriptions = _field_descriptions(record)
     defaults = record._field_defaults  # type: ignore[attr-defined]
     fields: dict[str, Any] = {
-        name: (_NARROWED.get(name) or _json_type(hint), Field(_to_json(defaults.get(name, ...)), description=described.get(name)))
+        name: (
+            _CONSTRAINTS.get(name) or _json_type(hint),
+            Field(_to_json(defaults.get(name, ...)), description=descriptions.get(name)),
+        )
         for name, hint in get_type_hints(record).items()
     }
     config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -103,7 +106,7 @@ def _first_line(record: type) -> str:
     return (inspect.getdoc(record) or "").partition("\n")[0]
 
 
-def _described(record: type) -> dict[str, str]:
+def _field_descriptions(record: type) -> dict[str, str]:
     """Return field -> text from the "Parameters" of a numpydoc docstring."""
     found = re.findall(r"^(\w+)\n((?:    .+\n?)+)", inspect.getdoc(record) or "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}

@@ -14,17 +14,17 @@ import numpy as np
 if TYPE_CHECKING:
     from emsco_runtime._arrays import Floats, Ints, Mask
 
-__all__ = ["NEAR", "accept", "accept_rows", "is_distribution"]
+__all__ = ["RESCORE_MARGIN", "accept", "accept_rows", "is_distribution"]
 
 # onnxruntime's batch and single-row scores differ in the last bits (up to 8e-15 for float64 graphs, 2e-8 was seen for a float32
 # one). Rows nearer than this to their threshold, or to a tie, are scored again alone: the single-row score is the reference.
-NEAR = 1e-6
+RESCORE_MARGIN = 1e-6
 
 # Probabilities of a float32 graph (tree ensembles) sum to one only within about 1e-6.
 _SUM_TOLERANCE = 1e-4
-_LEAST_SUM, _MOST_SUM = 1.0 - _SUM_TOLERANCE, 1.0 + _SUM_TOLERANCE
+_MIN_SUM, _MAX_SUM = 1.0 - _SUM_TOLERANCE, 1.0 + _SUM_TOLERANCE
 # Nor does rounding take one of them further below zero than that.
-_LEAST = -_SUM_TOLERANCE
+_MIN_PROBABILITY = -_SUM_TOLERANCE
 
 
 def accept(probabilities: Sequence[float], thresholds: Sequence[float]) -> tuple[int, bool]:
@@ -52,14 +52,16 @@ def is_distribution(probabilities: Sequence[float]) -> bool:
     """
     # None is above one either: the others would have to be below zero. Mostly there are two, and `min` takes as long as the rest.
     return (
-        _LEAST_SUM < sum(probabilities) < _MOST_SUM
-        and probabilities[0] >= _LEAST
-        and probabilities[-1] >= _LEAST
-        and (len(probabilities) == 2 or min(probabilities) >= _LEAST)
+        _MIN_SUM < sum(probabilities) < _MAX_SUM
+        and probabilities[0] >= _MIN_PROBABILITY
+        and probabilities[-1] >= _MIN_PROBABILITY
+        and (len(probabilities) == 2 or min(probabilities) >= _MIN_PROBABILITY)
     )
 
 
-def accept_rows(probabilities: Floats, thresholds: Sequence[float], *, within: float = NEAR) -> tuple[Ints, Floats, Mask, Mask]:
+def accept_rows(
+    probabilities: Floats, thresholds: Sequence[float], *, within: float = RESCORE_MARGIN
+) -> tuple[Ints, Floats, Mask, Mask]:
     """Apply the rule to every row of a matrix.
 
     Returns
@@ -91,6 +93,6 @@ def accept_rows(probabilities: Floats, thresholds: Sequence[float], *, within: f
     far = margin > within
     far &= np.abs(total, out=total) < _SUM_TOLERANCE
     # One look at all of them is much quicker than one per row, and mostly all that is needed.
-    if not probabilities.min(initial=0.0) >= _LEAST:
-        far &= probabilities.min(axis=1) >= _LEAST
+    if not probabilities.min(initial=0.0) >= _MIN_PROBABILITY:
+        far &= probabilities.min(axis=1) >= _MIN_PROBABILITY
     return label, top, top >= needed, ~far

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emsco_runtime._process import process
+from emsco_runtime._process import current_process
 from emsco_runtime.errors import BundleError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ScorerModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Slot:
+class _BoundBuffers:
     """Bound buffers of one stage in one thread.
 
     The session reads and writes these two arrays in place, so they live as long as the binding that holds their addresses.
@@ -53,11 +53,11 @@ class _Slot:
     target: Floats
 
 
-class _Threads(threading.local):
+class _ThreadState(threading.local):
     """The calling thread's slots, and the process they belong to (a forked child inherits both)."""
 
     process: tuple[int, int] | None = None
-    slots: tuple[_Slot, ...] = ()
+    buffers: tuple[_BoundBuffers, ...] = ()
 
 
 class Scorer:
@@ -75,11 +75,11 @@ class Scorer:
         # thread at the time of the fork would hang the child. Entries of other processes stay: ending their sessions here
         # is not safe either.
         self._sessions: dict[tuple[int, int], tuple[Any, ...]] = {}
-        self._threads = _Threads()
-        self._open_sessions()
+        self._local = _ThreadState()
+        self._get_sessions()
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Scorer:
+    def from_bundle(cls, bundle: Bundle) -> Scorer:
         """Make the scorer of an audited bundle."""
         labels = len(bundle.manifest.labels)
         return cls(
@@ -92,7 +92,7 @@ class Scorer:
         )
 
     @classmethod
-    def single(cls, content: bytes, *, input: str, output: str, width: int, labels: int) -> Scorer:  # noqa: A002 - ONNX's word
+    def from_model(cls, content: bytes, *, input: str, output: str, width: int, labels: int) -> Scorer:  # noqa: A002 - ONNX's word
         """Make a scorer of one model that is in no bundle yet; it is stage 0."""
         return cls([ScorerModel(content, input, output, width, labels, "(in memory)")])
 
@@ -106,34 +106,34 @@ class Scorer:
         values
             One number per input, in the model's order.
         """
-        threads = self._threads
-        if threads.process is not process.id:
-            self._open_slots()
-        slot = threads.slots[stage]
-        slot.pack(slot.source, 0, *values)
-        slot.run(slot.binding)
-        return slot.target.tolist()  # type: ignore[no-any-return]
+        local = self._local
+        if local.process is not current_process.id:
+            self._bind_buffers()
+        buffers = local.buffers[stage]
+        buffers.pack(buffers.source, 0, *values)
+        buffers.run(buffers.binding)
+        return buffers.target.tolist()  # type: ignore[no-any-return]
 
     def score_rows(self, stage: int, matrix: Floats) -> Floats:
         """Return the probabilities of many rows; they differ from `score` in the last bits."""
         model = self._models[stage]
-        session = self._open_sessions()[stage]
+        session = self._get_sessions()[stage]
         result: Floats = session.run([model.output], {model.input: np.ascontiguousarray(matrix, dtype=np.float64)})[0]
         return result
 
-    def _open_slots(self) -> None:
-        slots = [_bind(session, model) for session, model in zip(self._open_sessions(), self._models, strict=True)]
-        self._threads.slots = tuple(slots)
-        self._threads.process = process.id
+    def _bind_buffers(self) -> None:
+        buffers = [_bind_session(session, model) for session, model in zip(self._get_sessions(), self._models, strict=True)]
+        self._local.buffers = tuple(buffers)
+        self._local.process = current_process.id
 
-    def _open_sessions(self) -> tuple[Any, ...]:
-        sessions = self._sessions.get(process.id)
+    def _get_sessions(self) -> tuple[Any, ...]:
+        sessions = self._sessions.get(current_process.id)
         if sessions is None:
-            sessions = self._sessions.setdefault(process.id, tuple(_session(model) for model in self._models))
+            sessions = self._sessions.setdefault(current_process.id, tuple(_make_session(model) for model in self._models))
         return sessions
 
 
-def _onnxruntime() -> Any:
+def _import_onnxruntime() -> Any:
     """Import onnxruntime, with its telemetry off unless the user has set the variable.
 
     From 1.29 on it would report sessions and models to its vendor, from a thread that it starts as it is imported; a forked child
@@ -146,8 +146,8 @@ def _onnxruntime() -> Any:
     return onnxruntime
 
 
-def _session(model: ScorerModel) -> Any:
-    onnxruntime = _onnxruntime()
+def _make_session(model: ScorerModel) -> Any:
+    onnxruntime = _import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -164,27 +164,27 @@ def _session(model: ScorerModel) -> Any:
         session = onnxruntime.InferenceSession(model.content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         # onnxruntime's exceptions have no public root of their own.
-        told = f"onnxruntime {onnxruntime.__version__} cannot load the model: {_first_line(error)}"
-        raise BundleError(f"{told}. Export the bundle again, or change the onnxruntime version", model.path) from error
-    _check(session, model)
+        message = f"onnxruntime {onnxruntime.__version__} cannot load the model: {_first_line(error)}"
+        raise BundleError(f"{message}. Export the bundle again, or change the onnxruntime version", model.path) from error
+    _check_ports(session, model)
     return session
 
 
-def _check(session: Any, model: ScorerModel) -> None:
+def _check_ports(session: Any, model: ScorerModel) -> None:
     """Compare what onnxruntime understood with what was promised; its kernels do not all check the width themselves."""
-    found = [(port.name, port.type, port.shape[1:]) for port in (*session.get_inputs(), *session.get_outputs())]
-    due = [(model.input, "tensor(double)", [model.width]), (model.output, "tensor(double)", [model.labels])]
-    if found != due:
-        raise BundleError(f"the model's input and output are {found}, due are {due}. Export the bundle again", model.path)
+    actual = [(port.name, port.type, port.shape[1:]) for port in (*session.get_inputs(), *session.get_outputs())]
+    expected = [(model.input, "tensor(double)", [model.width]), (model.output, "tensor(double)", [model.labels])]
+    if actual != expected:
+        raise BundleError(f"the model's input and output are {actual}, due are {expected}. Export the bundle again", model.path)
 
 
-def _bind(session: Any, model: ScorerModel) -> _Slot:
+def _bind_session(session: Any, model: ScorerModel) -> _BoundBuffers:
     source = np.zeros((1, model.width))
     target = np.zeros((1, model.labels))
     binding = session.io_binding()
     binding.bind_input(model.input, "cpu", 0, np.float64, source.shape, source.ctypes.data)
     binding.bind_output(model.output, "cpu", 0, np.float64, target.shape, target.ctypes.data)
-    return _Slot(struct.Struct(f"={model.width}d").pack_into, source, session.run_with_iobinding, binding, target[0])
+    return _BoundBuffers(struct.Struct(f"={model.width}d").pack_into, source, session.run_with_iobinding, binding, target[0])
 
 
 def _first_line(error: Exception) -> str:

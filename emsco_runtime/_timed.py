@@ -12,89 +12,92 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emsco_runtime._encoding import ValueFault
-from emsco_runtime._plan import Acquire, Call, KeyReader, Plan
+from emsco_runtime._plan import AcquireRequest, Call, ItemKeyReader, Plan
 from emsco_runtime.observers import AcquirerCall, CallOutcome, Observers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-__all__ = ["timed"]
+__all__ = ["time_calls"]
 
-_Tell = Callable[[AcquirerCall], None]
+_Notify = Callable[[AcquirerCall], None]
 
 
-def timed(plan: Plan, observers: Observers) -> Plan:
+def time_calls(plan: Plan, observers: Observers) -> Plan:
     """Return the plan with functions that tell the observers of each call; the plan itself, if none of them asks for it.
 
     Where items are mappings there are no acquirers, and reading a key is not told.
     """
-    if not observers.want_calls:
+    if not observers.wants_calls:
         return plan
-    by_rank = {call.rank: _timed_call(call, observers.tell_call, plan.bundle) for call in plan.calls.values()}
+    by_rank = {call.rank: _observe_call(call, observers.notify_call, plan.bundle) for call in plan.calls.values()}
     return replace(
         plan,
         calls={name: by_rank[call.rank] for name, call in plan.calls.items()},
         stages=tuple(
-            replace(stage, acquire=Acquire.of(by_rank[call.rank] for call in stage.acquire.calls)) for stage in plan.stages
+            replace(stage, acquire=AcquireRequest.from_calls(by_rank[call.rank] for call in stage.acquire.calls))
+            for stage in plan.stages
         ),
     )
 
 
-def _timed_call(call: Call, tell: _Tell, bundle: str) -> Call:
-    if isinstance(call.function, KeyReader):
+def _observe_call(call: Call, notify: _Notify, bundle: str) -> Call:
+    if isinstance(call.function, ItemKeyReader):
         return call
-    wrap = _async if call.is_async else _batch if call.batch else _plain
-    return replace(call, function=wrap(call.function, call.names, tell, bundle))
+    wrap = _wrap_async if call.is_async else _wrap_batch if call.batch else _wrap_plain
+    return replace(call, function=wrap(call.function, call.names, notify, bundle))
 
 
 # Three wrappers, not one that asks what it is: this is added to every call, and some acquirers take less than a microsecond.
 
 
-def _plain(function: Callable[[Any], Any], names: tuple[str, ...], tell: _Tell, bundle: str) -> Callable[[Any], Any]:
-    clock, make = time.perf_counter, tuple.__new__
+def _wrap_plain(function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str) -> Callable[[Any], Any]:
+    clock, new_tuple = time.perf_counter, tuple.__new__
 
     def call(item: Any) -> Any:
         started = clock()
         try:
             value = function(item)
         except BaseException as error:
-            tell(AcquirerCall(names, clock() - started, _outcome(error), 1, bundle))
+            notify(AcquirerCall(names, clock() - started, _outcome_of_error(error), 1, bundle))
             raise
-        tell(make(AcquirerCall, (names, clock() - started, "ok", 1, bundle)))
+        notify(new_tuple(AcquirerCall, (names, clock() - started, "ok", 1, bundle)))
         return value
 
     return call
 
 
-def _batch(function: Callable[[Any], Any], names: tuple[str, ...], tell: _Tell, bundle: str) -> Callable[[Any], Any]:
+def _wrap_batch(function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str) -> Callable[[Any], Any]:
     def call(items: Any) -> Any:
         started = time.perf_counter()
         try:
             values = function(items)
         except BaseException as error:
-            tell(AcquirerCall(names, time.perf_counter() - started, _outcome(error), len(items), bundle))
+            notify(AcquirerCall(names, time.perf_counter() - started, _outcome_of_error(error), len(items), bundle))
             raise
-        tell(AcquirerCall(names, time.perf_counter() - started, "ok", len(items), bundle))
+        notify(AcquirerCall(names, time.perf_counter() - started, "ok", len(items), bundle))
         return values
 
     return call
 
 
-def _async(function: Callable[[Any], Any], names: tuple[str, ...], tell: _Tell, bundle: str) -> Callable[[Any], Awaitable[Any]]:
+def _wrap_async(
+    function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str
+) -> Callable[[Any], Awaitable[Any]]:
     async def call(item: Any) -> Any:
         started = time.perf_counter()
         try:
             value = await function(item)
         except BaseException as error:
-            tell(AcquirerCall(names, time.perf_counter() - started, _outcome(error), 1, bundle))
+            notify(AcquirerCall(names, time.perf_counter() - started, _outcome_of_error(error), 1, bundle))
             raise
-        tell(AcquirerCall(names, time.perf_counter() - started, "ok", 1, bundle))
+        notify(AcquirerCall(names, time.perf_counter() - started, "ok", 1, bundle))
         return value
 
     return call
 
 
-def _outcome(error: BaseException) -> CallOutcome:
+def _outcome_of_error(error: BaseException) -> CallOutcome:
     if isinstance(error, ValueFault):
         return error.kind
     return "exception" if isinstance(error, Exception) else "cancelled"

@@ -17,17 +17,17 @@ from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError, InputError
 
-__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
+__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "string_names"]
 
 OnFailure: TypeAlias = Literal["raise", "reject", "default"]
 Shape: TypeAlias = Literal["feature", "features", "batch"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Same(Enum):
+class _Unset(Enum):
     """Stands for an option that is not given, where None is one."""
 
-    SAME = auto()
+    UNSET = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Acquirer:
         Seconds that a call may take; None for no limit.
     breaker, cache
         Guards its source, and keeps its values across items; None: there is none.
-    overridden
+    overridden_names
         Those of its features that another acquirer obtains in its place.
     """
 
@@ -59,19 +59,19 @@ class Acquirer:
     timeout_s: float | None = None
     breaker: CircuitBreaker | None = None
     cache: AcquirerCache | None = None
-    overridden: tuple[str, ...] = ()
+    overridden_names: tuple[str, ...] = ()
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def available_names(self) -> tuple[str, ...]:
         """Return the features that can be taken from it."""
-        return tuple(name for name in self.names if name not in self.overridden)
+        return tuple(name for name in self.names if name not in self.overridden_names)
 
     def __str__(self) -> str:
         """Return the name of the callable, for messages."""
         return str(getattr(self.function, "__qualname__", self.function))
 
 
-def texts(names: Iterable[object]) -> list[str]:
+def string_names(names: Iterable[object]) -> list[str]:
     """Return the names that are text; what else was registered is told when the registry is bound."""
     return [name for name in names if isinstance(name, str)]
 
@@ -118,13 +118,13 @@ class Acquirers:
             If a feature is in more than one of them; lists every such feature. One for single items and one for batches go
             together.
         """
-        owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+        acquirers_by_feature: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
         for registry in registries:
-            for key, owner in _owners(registry).items():
-                owners[key].append(owner)
+            for key, owner in _acquirers_by_feature(registry).items():
+                acquirers_by_feature[key].append(owner)
         faults = [
             f"feature {name!r}: registered more than once, by {', '.join(found)}. Keep one, or replace it with `override`"
-            for (name, _), found in owners.items()
+            for (name, _), found in acquirers_by_feature.items()
             if len(found) > 1
         ]
         if faults:
@@ -140,8 +140,8 @@ class Acquirers:
         name: str,
         function: Callable[[Any], Any],
         *,
-        on_failure: OnFailure | _Same | None = _Same.SAME,
-        timeout_s: float | _Same | None = _Same.SAME,
+        on_failure: OnFailure | _Unset | None = _Unset.UNSET,
+        timeout_s: float | _Unset | None = _Unset.UNSET,
         breaker: CircuitBreaker | None = None,
         cache: AcquirerCache | None = None,
     ) -> Acquirers:
@@ -163,20 +163,21 @@ class Acquirers:
         InputError
             If no such feature is registered.
         """
-        found = [entry for entry in self._entries if name in entry.offered]
+        found = [entry for entry in self._entries if name in entry.available_names]
         if not found:
             close = difflib.get_close_matches(str(name), self.names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else f". Registered are: {', '.join(self.names) or 'none'}"
             raise InputError(f"override: no acquirer is registered for the feature {name!r}{hint}")
         # The one that `decide` would call.
-        replaced = min(found, key=lambda entry: entry.shape == "batch")
-        policy = replaced.on_failure if isinstance(on_failure, _Same) else on_failure
-        limit = replaced.timeout_s if isinstance(timeout_s, _Same) else timeout_s
-        without = [
-            replace(entry, overridden=(*entry.overridden, name)) if name in entry.offered else entry for entry in self._entries
+        original = min(found, key=lambda entry: entry.shape == "batch")
+        policy = original.on_failure if isinstance(on_failure, _Unset) else on_failure
+        timeout = original.timeout_s if isinstance(timeout_s, _Unset) else timeout_s
+        remaining = [
+            replace(entry, overridden_names=(*entry.overridden_names, name)) if name in entry.available_names else entry
+            for entry in self._entries
         ]
-        kept = [entry for entry in without if entry.offered or not entry.names]
-        return _registry([*kept, Acquirer(function, (name,), "feature", policy, limit, breaker, cache)])
+        kept = [entry for entry in remaining if entry.available_names or not entry.names]
+        return _registry([*kept, Acquirer(function, (name,), "feature", policy, timeout, breaker, cache)])
 
     def feature(
         self,
@@ -238,7 +239,7 @@ class Acquirers:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all features that can be obtained, sorted."""
-        return tuple(sorted({name for entry in self._entries for name in texts(entry.offered)}))
+        return tuple(sorted({name for entry in self._entries for name in string_names(entry.available_names)}))
 
     @property
     def entries(self) -> tuple[Acquirer, ...]:
@@ -270,9 +271,11 @@ def _registry(entries: Iterable[Acquirer]) -> Acquirers:
     return made
 
 
-def _owners(registry: Acquirers) -> dict[tuple[str, bool], str]:
+def _acquirers_by_feature(registry: Acquirers) -> dict[tuple[str, bool], str]:
     """Return who obtains each feature: the one for single items, and the one for batches."""
     given: object = registry
     if not isinstance(given, Acquirers):
         raise InputError(f"merge: expected Acquirers, got {type(given).__name__}")
-    return {(name, entry.shape == "batch"): str(entry) for entry in registry.entries for name in texts(entry.offered)}
+    return {
+        (name, entry.shape == "batch"): str(entry) for entry in registry.entries for name in string_names(entry.available_names)
+    }

@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from io import FileIO
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 from emsco_runtime.decision import Decision
 from emsco_runtime.errors import InputError
 
@@ -41,7 +41,7 @@ Values: TypeAlias = Literal["keep", "drop", "hash"]
 
 _log = logging.getLogger("emsco_runtime.audit")
 # A line that another process is just writing is whole after this time; half a line stays as it is.
-_SETTLE_S = 0.05
+_PARTIAL_LINE_WAIT_S = 0.05
 
 
 class _Settings(NamedTuple):
@@ -115,8 +115,8 @@ class AuditWriter:
         if values not in ("keep", "drop", "hash"):
             raise InputError(f'values: "keep", "drop" or "hash" is due, got {values!r}')
         if (values == "hash") != (key is not None):
-            told = "got none" if key is None else f'it is of no use with values="{values}"'
-            raise InputError(f'key: a secret is due with values="hash", and only then; {told}')
+            detail = "got none" if key is None else f'it is of no use with values="{values}"'
+            raise InputError(f'key: a secret is due with values="hash", and only then; {detail}')
         secret: object = key
         if secret is not None and (not isinstance(secret, bytes) or not secret):
             raise InputError(f"key: bytes are due, at least one, got {type(key).__name__}")
@@ -124,20 +124,20 @@ class AuditWriter:
             raise InputError(f"item: a function without arguments is due, got {item!r}")
         # The path as it is now: the service may change its folder.
         self._settings = _Settings(os.path.abspath(os.fspath(path)), values, key, item, sync, mode, clock)  # noqa: PTH100
-        self._open()
+        self._set_up()
 
-    def _open(self) -> None:
-        self.begin_anew()
-        forks.watch(self)
-        self._torn = False
+    def _set_up(self) -> None:
+        self.reset_after_fork()
+        fork_hooks.register(self)
+        self._has_partial_line = False
         self._file: FileIO | None = None
         try:
-            self._file = self._opened()
+            self._file = self._open_file()
         except OSError as error:
-            told = f"{self._settings.path!r} cannot be opened for appending: {error.strerror}"
-            raise InputError(f"path: {told}. Make its folder, and let this process write there") from error
+            detail = f"{self._settings.path!r} cannot be opened for appending: {error.strerror}"
+            raise InputError(f"path: {detail}. Make its folder, and let this process write there") from error
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make a lock of this process's own; a forked child writes to the same open file, which is as good as one of its own."""
         self._lock = threading.Lock()
 
@@ -148,7 +148,7 @@ class AuditWriter:
     def __setstate__(self, settings: _Settings) -> None:
         """Open the file."""
         self._settings = settings
-        self._open()
+        self._set_up()
 
     def __enter__(self) -> Self:
         """Return the writer itself."""
@@ -161,7 +161,7 @@ class AuditWriter:
     def close(self) -> None:
         """Close the file; a decision that comes later opens it again."""
         with self._lock:
-            self._let_go()
+            self._close_file()
 
     def __call__(self, decision: Decision) -> None:
         """Write the decision."""
@@ -169,20 +169,20 @@ class AuditWriter:
         document = {
             "time": settings.clock().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
             "item": decision.key if settings.item is None else settings.item(),
-            "decision": self._told(decision),
+            "decision": self._to_record(decision),
         }
         # A lone surrogate cannot be encoded; its backslash form is what JSON would write for it.
         line = json.dumps(document, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace") + b"\n"
         with self._lock:
             self._write(line)
 
-    def _told(self, decision: Decision) -> dict[str, Any]:
+    def _to_record(self, decision: Decision) -> dict[str, Any]:
         if self._settings.values != "keep" and decision.errors:
-            hidden = tuple(failure._replace(message=self._hidden(failure.message)) for failure in decision.errors)
-            decision = decision._replace(errors=hidden)
+            masked = tuple(failure._replace(message=self._mask(failure.message)) for failure in decision.errors)
+            decision = decision._replace(errors=masked)
         return decision.to_dict()
 
-    def _hidden(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         key = self._settings.key
         return (
             "" if key is None else "hmac-sha256:" + hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
@@ -190,56 +190,56 @@ class AuditWriter:
 
     def _write(self, line: bytes) -> None:
         """Write a line in one call; the caller holds the lock."""
-        file = self._current()
+        file = self._current_file()
         # Half a line, left by a full disk, must not spoil the next one.
-        due = b"\n" + line if self._torn else line
-        written = file.write(due)
-        self._torn = written != len(due)
-        if self._torn:
-            raise OSError(f"{self._settings.path}: {written} of {len(due)} bytes were written; the disk may be full")
+        content = b"\n" + line if self._has_partial_line else line
+        written = file.write(content)
+        self._has_partial_line = written != len(content)
+        if self._has_partial_line:
+            raise OSError(f"{self._settings.path}: {written} of {len(content)} bytes were written; the disk may be full")
         if self._settings.sync:
             os.fsync(file.fileno())
 
-    def _current(self) -> FileIO:
+    def _current_file(self) -> FileIO:
         """Return the file that is at the path now, opened again if it is another one."""
         if self._file is not None:
             try:
                 found = os.stat(self._settings.path)  # noqa: PTH116 - once per decision: no objects for it
             except FileNotFoundError:
                 found = None
-            held = os.fstat(self._file.fileno())
-            if found is not None and (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino):
+            opened = os.fstat(self._file.fileno())
+            if found is not None and (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino):
                 return self._file
-            self._let_go()
-        self._file = self._opened()
+            self._close_file()
+        self._file = self._open_file()
         return self._file
 
-    def _opened(self) -> FileIO:
-        file = FileIO(self._settings.path, "ab", opener=self._opener)
-        self._torn = _ends_torn(file.fileno(), self._settings.path)
-        if self._torn:
+    def _open_file(self) -> FileIO:
+        file = FileIO(self._settings.path, "ab", opener=self._open_descriptor)
+        self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
+        if self._has_partial_line:
             _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
         return file
 
-    def _opener(self, path: str, flags: int) -> int:
+    def _open_descriptor(self, path: str, flags: int) -> int:
         return os.open(path, flags, self._settings.mode)
 
-    def _let_go(self) -> None:
-        file, self._file, self._torn = self._file, None, False
+    def _close_file(self) -> None:
+        file, self._file, self._has_partial_line = self._file, None, False
         if file is not None:
             file.close()
 
 
-def _ends_torn(descriptor: int, path: str) -> bool:
+def _ends_with_partial_line(descriptor: int, path: str) -> bool:
     """Return whether the file ends within a line, and stays so for a moment."""
-    size = _torn_size(descriptor, path)
+    size = _partial_line_size(descriptor, path)
     if size is None:
         return False
-    time.sleep(_SETTLE_S)
-    return _torn_size(descriptor, path) == size
+    time.sleep(_PARTIAL_LINE_WAIT_S)
+    return _partial_line_size(descriptor, path) == size
 
 
-def _torn_size(descriptor: int, path: str) -> int | None:
+def _partial_line_size(descriptor: int, path: str) -> int | None:
     """Return the size of a file whose last line has no end; None for any other, and for one that cannot be read."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or not found.st_size:

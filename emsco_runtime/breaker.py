@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from emsco_runtime._arguments import check_count, check_seconds
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 
 __all__ = ["BreakerPhase", "BreakerState", "CircuitBreaker"]
 
@@ -41,14 +41,14 @@ class BreakerPhase:
         Probes under way; more than one only if the others seem to be lost.
     probed_at
         When the latest of them was begun.
-    in_a_row
+    consecutive_failures
         Failures in a row so far, while it is closed.
     """
 
     opened_at: float | None = None
     probes: int = 0
     probed_at: float = 0.0
-    in_a_row: int = 0
+    consecutive_failures: int = 0
 
 
 class CircuitBreaker:
@@ -68,8 +68,8 @@ class CircuitBreaker:
     >>> now = 0.0
     >>> breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=lambda: now)
     >>> for _ in range(2):
-    ...     call = breaker.enter()
-    ...     breaker.failed(call)
+    ...     token = breaker.enter()
+    ...     breaker.failed(token)
     >>> breaker.state, breaker.enter()
     ('open', None)
     >>> now = 10.0
@@ -84,12 +84,12 @@ class CircuitBreaker:
         check_count("failures", failures)
         check_seconds("pause_s", pause_s)
         self._settings = (failures, float(pause_s), clock)
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Begin closed: each process finds out by itself."""
-        self._most, self._pause_s, self._clock = self._settings
+        self._max_failures, self._pause_s, self._clock = self._settings
         self._lock = threading.Lock()
         self._phase = BreakerPhase()
 
@@ -100,8 +100,8 @@ class CircuitBreaker:
     def __setstate__(self, settings: tuple[int, float, Callable[[], float]]) -> None:
         """Begin closed."""
         self._settings = settings
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
     @property
     def state(self) -> BreakerState:
@@ -129,33 +129,33 @@ class CircuitBreaker:
             phase.probed_at = now
             return phase
 
-    def succeeded(self, call: BreakerPhase) -> None:
+    def succeeded(self, token: BreakerPhase) -> None:
         """Note that the source answered.
 
         Parameters
         ----------
-        call
+        token
             What `enter` returned; a call of an earlier phase tells nothing, here and below.
         """
-        if call.in_a_row == 0 and not call.probes:
+        if token.consecutive_failures == 0 and not token.probes:
             return
         with self._lock:
-            call.in_a_row = 0
-            if call is self._phase and call.probes:
+            token.consecutive_failures = 0
+            if token is self._phase and token.probes:
                 self._phase = BreakerPhase()
 
-    def failed(self, call: BreakerPhase) -> None:
+    def failed(self, token: BreakerPhase) -> None:
         """Note that the source raised, or did not answer in time."""
         with self._lock:
-            if call is not self._phase:
+            if token is not self._phase:
                 return
-            call.in_a_row += 1
-            if call.probes or call.in_a_row >= self._most:
+            token.consecutive_failures += 1
+            if token.probes or token.consecutive_failures >= self._max_failures:
                 self._phase = BreakerPhase(self._clock())
 
-    def left(self, call: BreakerPhase) -> None:
+    def cancelled(self, token: BreakerPhase) -> None:
         """Note that a call was given up for reasons of the caller's own: it tells nothing about the source."""
         with self._lock:
-            if call is self._phase and call.probes:
+            if token is self._phase and token.probes:
                 # The pause is over already, so that the next call is the probe.
-                call.probes -= 1
+                token.probes -= 1

@@ -22,24 +22,33 @@ from typing import Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
-from emsco_runtime._audit import Fault, faults
-from emsco_runtime._onnx_audit import Tensor, model_fault
+from emsco_runtime._audit import ManifestFault, find_faults
+from emsco_runtime._onnx_audit import TensorSpec, find_model_fault
 from emsco_runtime.errors import BundleError, BundleVersionError
-from emsco_runtime.manifest import SCHEMA_VERSION, Manifest, digest
+from emsco_runtime.manifest import SCHEMA_VERSION, Manifest, manifest_id
 
-__all__ = ["MANIFEST", "MAX_MANIFEST_BYTES", "MAX_MODEL_BYTES", "Bundle", "audit_models", "parse", "read_bundle", "read_manifest"]
+__all__ = [
+    "MANIFEST_FILE",
+    "MAX_MANIFEST_BYTES",
+    "MAX_MODEL_BYTES",
+    "Bundle",
+    "check_models",
+    "parse_manifest",
+    "read_bundle",
+    "read_manifest",
+]
 
-MANIFEST = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 2**20
 MAX_MODEL_BYTES = 512 * 2**20
 
 # A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 _DOUBLE = 11
 # Faults listed in one message; the others are counted.
-_LISTED = 20
+_MAX_LISTED = 20
 # With more than that the manifest is rubbish, and listing them would only take memory.
-_MOST_FAULTS = 200_000
+_MAX_FAULTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class Bundle:
     path: str
 
 
-class _Vanished(Exception):
+class _ModelMissing(Exception):
     """A model that the manifest names is not there: perhaps the bundle has just been replaced."""
 
 
@@ -79,71 +88,73 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         With the file, the place inside it, the value got and the remedy.
     """
     folder = Path(path)
-    last = ""
-    for _ in range(_ATTEMPTS):
+    missing_path = ""
+    for _ in range(_MAX_ATTEMPTS):
         text = _read_manifest(folder)
-        manifest = parse(text, str(folder / MANIFEST))
+        manifest = parse_manifest(text, str(folder / MANIFEST_FILE))
         try:
             models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
-        except _Vanished as vanished:
-            last = str(vanished)
+        except _ModelMissing as vanished:
+            missing_path = str(vanished)
             continue
-        audit_models(manifest, models, str(folder))
+        check_models(manifest, models, str(folder))
         return Bundle(manifest, models, str(folder))
-    raise BundleError("the file is missing although the manifest names it. Copy or export the bundle again", last)
+    raise BundleError("the file is missing although the manifest names it. Copy or export the bundle again", missing_path)
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Read and audit the manifest of a bundle folder, without its models: enough to see which bundle it is."""
     folder = Path(path)
-    return parse(_read_manifest(folder), str(folder / MANIFEST))
+    return parse_manifest(_read_manifest(folder), str(folder / MANIFEST_FILE))
 
 
-def parse(text: bytes, path: str) -> Manifest:
+def parse_manifest(text: bytes, path: str) -> Manifest:
     """Turn the bytes of a `manifest.json` into an audited manifest."""
     document = _load_json(text, path)
     if document.get("format") != "emsco-bundle":
-        found = f'got {_shown(document.get("format"))}, "emsco-bundle" is due'
+        found = f'got {_shorten_repr(document.get("format"))}, "emsco-bundle" is due'
         raise BundleError(f"this is no emsco bundle: {found}", path, "$.format")
     _check_version(document.get("schema_version"), path)
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
-        _raise_first(_invalid(error, document), path)
-    if manifest.id != digest(document):
-        told = f"got {manifest.id}, the content has {digest(document)}"
-        raise BundleError(f"the manifest was changed after it was written: {told}. Copy or export the bundle again", path, "$.id")
-    contradictions = faults(manifest)
-    first = list(islice(contradictions, _LISTED))
-    _raise_first(_Faults(first, len(first) + sum(1 for _ in contradictions)), path)
+        _raise_fault_list(_collect_faults(error, document), path)
+    if manifest.id != manifest_id(document):
+        detail = f"got {manifest.id}, the content has {manifest_id(document)}"
+        raise BundleError(
+            f"the manifest was changed after it was written: {detail}. Copy or export the bundle again", path, "$.id"
+        )
+    inconsistencies = find_faults(manifest)
+    first = list(islice(inconsistencies, _MAX_LISTED))
+    _raise_fault_list(_FaultList(first, len(first) + sum(1 for _ in inconsistencies)), path)
     return manifest
 
 
-def audit_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> None:
+def check_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> None:
     """Check every model's bytes against the manifest: hash, input, output, nothing that reaches outside."""
     for index, (stage, content) in enumerate(zip(manifest.stages, models, strict=True)):
-        place = f"$.stages[{index}].model"
+        json_path = f"$.stages[{index}].model"
         found = hashlib.sha256(content).hexdigest()
         if found != stage.model.sha256:
-            told = f"the file hashes to {found}, the manifest says {stage.model.sha256}"
-            raise BundleError(f"{told}. Copy or export the bundle again", f"{path}/{stage.model.path}", f"{place}.sha256")
-        source = Tensor(stage.model.input, _DOUBLE, (None, len(stage.inputs)))
-        target = Tensor(stage.model.output, _DOUBLE, (None, len(manifest.labels)))
-        fault = model_fault(content, source=source, target=target)
+            detail = f"the file hashes to {found}, the manifest says {stage.model.sha256}"
+            raise BundleError(f"{detail}. Copy or export the bundle again", f"{path}/{stage.model.path}", f"{json_path}.sha256")
+        expected_input = TensorSpec(stage.model.input, _DOUBLE, (None, len(stage.inputs)))
+        expected_output = TensorSpec(stage.model.output, _DOUBLE, (None, len(manifest.labels)))
+        fault = find_model_fault(content, expected_input=expected_input, expected_output=expected_output)
         if fault is not None:
-            raise BundleError(fault, f"{path}/{stage.model.path}", place)
+            raise BundleError(fault, f"{path}/{stage.model.path}", json_path)
 
 
 def _read_manifest(folder: Path) -> bytes:
     try:
         if not folder.is_dir():
-            told = "is not a folder" if folder.exists() else "does not exist"
-            raise BundleError(f"the bundle {told}. Give the folder that holds {MANIFEST}", str(folder))
-        return _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+            detail = "is not a folder" if folder.exists() else "does not exist"
+            raise BundleError(f"the bundle {detail}. Give the folder that holds {MANIFEST_FILE}", str(folder))
+        return _read_file(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        raise BundleError(f"there is no {MANIFEST} in the folder, so it is no bundle", str(folder)) from None
+        raise BundleError(f"there is no {MANIFEST_FILE} in the folder, so it is no bundle", str(folder)) from None
     except OSError as error:
-        raise _unreadable(error, folder) from error
+        raise _read_error(error, folder) from error
 
 
 def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
@@ -153,12 +164,12 @@ def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
             raise BundleError("a symbolic link is not followed. Put the models themselves into the bundle", str(path.parent))
         return _read_file(path, MAX_MODEL_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        raise _Vanished(str(path)) from None
+        raise _ModelMissing(str(path)) from None
     except OSError as error:
-        raise _unreadable(error, path) from error
+        raise _read_error(error, path) from error
 
 
-def _unreadable(error: OSError, path: Path) -> BundleError:
+def _read_error(error: OSError, path: Path) -> BundleError:
     return BundleError(f"cannot be read: {error.strerror or error}. Check the path and its permissions", str(path))
 
 
@@ -169,8 +180,8 @@ def _read_file(path: Path, limit: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            told = "a symbolic link is not followed. Put the file itself into the bundle"
-            raise BundleError(told, str(path)) from None
+            detail = "a symbolic link is not followed. Put the file itself into the bundle"
+            raise BundleError(detail, str(path)) from None
         raise
     try:
         # Asked before a file object is made: Python makes none for a folder.
@@ -188,7 +199,7 @@ def _read_file(path: Path, limit: int) -> bytes:
 def _load_json(text: bytes, path: str) -> dict[str, Any]:
     try:
         document = json.loads(
-            text.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite_float
+            text.decode(), object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_nan, parse_float=_parse_finite_float
         )
         # Lone surrogates pass the parser but cannot be written again, so they have no id.
         json.dumps(document, ensure_ascii=False).encode()
@@ -199,19 +210,19 @@ def _load_json(text: bytes, path: str) -> dict[str, Any]:
     return document
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {duplicate!r} stands twice in one object")
     return result
 
 
-def _refuse_constant(text: str) -> NoReturn:
+def _refuse_nan(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number that a bundle may hold")
 
 
-def _finite_float(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text} is too large")
@@ -220,74 +231,77 @@ def _finite_float(text: str) -> float:
 
 def _check_version(version: object, path: str) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise BundleError(f"got {_shown(version)}, a whole number from 1 is due", path, "$.schema_version")
+        raise BundleError(f"got {_shorten_repr(version)}, a whole number from 1 is due", path, "$.schema_version")
     if version > SCHEMA_VERSION:
-        told = f"the bundle has schema version {version}, this library reads up to {SCHEMA_VERSION}"
-        raise BundleVersionError(f"{told}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
+        detail = f"the bundle has schema version {version}, this library reads up to {SCHEMA_VERSION}"
+        raise BundleVersionError(f"{detail}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
 
 
-def _invalid(error: ValidationError, document: dict[str, Any]) -> _Faults:
+def _collect_faults(error: ValidationError, document: dict[str, Any]) -> _FaultList:
     """Turn pydantic's list into faults, one per place: a value that may have several types has an entry for each of them."""
-    if error.error_count() > _MOST_FAULTS:
-        told = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
-        return _Faults([Fault("$", told)], 1)
+    if error.error_count() > _MAX_FAULTS:
+        detail = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
+        return _FaultList([ManifestFault("$", detail)], 1)
     messages: dict[str, list[str]] = {}
     values: dict[str, object] = {}
-    around: set[str] = set()
+    parents: set[str] = set()
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
-        places, value = _place(problem["loc"], document, absent=problem["type"] == "missing")
-        place = places[-1]
+        json_paths, value = _locate(problem["loc"], document, is_missing=problem["type"] == "missing")
+        json_path = json_paths[-1]
         # A faulty entry makes its list too short as well; the entry is what has to be fixed.
-        if place not in around:
-            messages.setdefault(place, []).append(problem["msg"])
-            values[place] = value
-            around.update(places[:-1])
-    listed = list(messages)[:_LISTED]
-    faults = [Fault(place, f"{', or: '.join(messages[place])}, got {_shown(values[place])}") for place in listed]
-    return _Faults(faults, len(messages))
+        if json_path not in parents:
+            messages.setdefault(json_path, []).append(problem["msg"])
+            values[json_path] = value
+            parents.update(json_paths[:-1])
+    listed = list(messages)[:_MAX_LISTED]
+    faults = [
+        ManifestFault(json_path, f"{', or: '.join(messages[json_path])}, got {_shorten_repr(values[json_path])}")
+        for json_path in listed
+    ]
+    return _FaultList(faults, len(messages))
 
 
-def _place(location: tuple[int | str, ...], document: object, *, absent: bool) -> tuple[list[str], object]:
+def _locate(location: tuple[int | str, ...], document: object, *, is_missing: bool) -> tuple[list[str], object]:
     """Return the JSON path to a fault, after those of all that is around it, and the value that is at fault.
 
     Pydantic mixes the names of types into its own path, which the document does not hold. The value is the object around it where
     a field is absent, and the key where the key itself is at fault.
     """
-    places, value = ["$"], document
+    json_paths, value = ["$"], document
     before: int | str = ""
     for part in location:
         if isinstance(value, list) and isinstance(part, int):
-            places.append(f"{places[-1]}[{part}]")
+            json_paths.append(f"{json_paths[-1]}[{part}]")
             value = value[part]
         elif isinstance(value, dict) and part in value:
-            places.append(f"{places[-1]}.{part}")
+            json_paths.append(f"{json_paths[-1]}.{part}")
             value = value[part]
-        elif isinstance(value, dict) and absent:
-            places.append(f"{places[-1]}.{part}")
+        elif isinstance(value, dict) and is_missing:
+            json_paths.append(f"{json_paths[-1]}.{part}")
         elif part == "[key]":
             value = before
         before = part
-    return places, value
+    return json_paths, value
 
 
-class _Faults(NamedTuple):
+class _FaultList(NamedTuple):
     """The first faults, and how many there are in all."""
 
-    first: list[Fault]
+    first: list[ManifestFault]
     total: int
 
 
-def _raise_first(found: _Faults, path: str) -> None:
+def _raise_fault_list(found: _FaultList, path: str) -> None:
     """Raise the first fault with others in its message, so that they can be fixed at once; of many, the rest is counted."""
     if not found.first:
         return
     first, *others = found.first
-    also = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others)
-    left = found.total - len(found.first)
-    more = f"; and {left:,} more" if left else ""
-    raise BundleError(f"{first.message}{also}{more}", path, first.json_path)
+    more_faults = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others)
+    unlisted = found.total - len(found.first)
+    more = f"; and {unlisted:,} more" if unlisted else ""
+    raise BundleError(f"{first.message}{more_faults}{more}", path, first.json_path)
 
 
-def _shown(value: object) -> str:
+def _shorten_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

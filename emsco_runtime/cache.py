@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from emsco_runtime._arguments import check_count, check_seconds
-from emsco_runtime._flight import Flight
-from emsco_runtime._process import forks
+from emsco_runtime._flight import InFlightCall
+from emsco_runtime._process import fork_hooks
 from emsco_runtime.errors import InputError
 
 __all__ = ["AcquirerCache", "CacheClaim", "CacheCounts", "Charge"]
@@ -36,13 +36,13 @@ class CacheClaim(NamedTuple):
         The value; `AcquirerCache.MISS` if there is none.
     flight
         The call under way; None if there is a value.
-    leads
+    is_leader
         Whether the call is for the caller to make.
     """
 
     value: Any
-    flight: Flight | None
-    leads: bool
+    flight: InFlightCall | None
+    is_leader: bool
 
 
 class AcquirerCache:
@@ -94,15 +94,15 @@ class AcquirerCache:
         if charge not in ("free", "full"):
             raise InputError(f'charge: "free" or "full" is due, got {charge!r}')
         self._settings = (key, float(ttl_s), size, charge, clock)
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Begin empty: each process has its own values."""
         self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
         self._lock = threading.Lock()
-        self._held: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
-        self._flights: dict[Hashable, Flight] = {}
+        self._entries: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._flights: dict[Hashable, InFlightCall] = {}
         self._hits = self._misses = 0
 
     def __getstate__(self) -> tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]:
@@ -112,26 +112,26 @@ class AcquirerCache:
     def __setstate__(self, settings: tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]) -> None:
         """Begin empty."""
         self._settings = settings
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
     @property
     def counts(self) -> CacheCounts:
         """Return hits, misses and size so far."""
         with self._lock:
-            return CacheCounts(self._hits, self._misses, len(self._held))
+            return CacheCounts(self._hits, self._misses, len(self._entries))
 
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, or `MISS`."""
         with self._lock:
-            value = self._find(key)
+            value = self._get_fresh(key)
             self._count(hit=value is not self.MISS)
             return value
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep a value for its time to live."""
         with self._lock:
-            self._keep(key, value)
+            self._store(key, value)
 
     def claim(self, key: Hashable, unusable: Any = MISS) -> CacheClaim:
         """Return the value of a key, or the call under way for it; if there is none, the caller leads a new one.
@@ -144,45 +144,45 @@ class AcquirerCache:
             A value that was found before and that the caller cannot use: as if it were not there.
         """
         with self._lock:
-            value = self._find(key)
+            value = self._get_fresh(key)
             if value is not self.MISS and value is not unusable:
                 self._hits += 1
-                return CacheClaim(value, None, leads=False)
+                return CacheClaim(value, None, is_leader=False)
             if unusable is not self.MISS:
                 self._hits -= 1  # it was none
             flight = self._flights.get(key)
-            if flight is not None and flight.can_be_followed:
-                return CacheClaim(self.MISS, flight, leads=False)
+            if flight is not None and flight.can_be_joined:
+                return CacheClaim(self.MISS, flight, is_leader=False)
             self._misses += 1
-            flight = self._flights[key] = Flight()
-            return CacheClaim(self.MISS, flight, leads=True)
+            flight = self._flights[key] = InFlightCall()
+            return CacheClaim(self.MISS, flight, is_leader=True)
 
-    def end(self, key: Hashable, flight: Future[Any], value: Any = MISS) -> None:
+    def finish(self, key: Hashable, flight: Future[Any], value: Any = MISS) -> None:
         """Note that a call has ended, and keep its value if there is one to keep."""
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]
             if value is not self.MISS:
-                self._keep(key, value)
+                self._store(key, value)
 
-    def note(self, *, hit: bool) -> None:
+    def count_follower(self, *, hit: bool) -> None:
         """Count somebody who waited for the call of another."""
         with self._lock:
             self._count(hit=hit)
 
-    def _find(self, key: Hashable) -> Any:
-        found = self._held.get(key)
+    def _get_fresh(self, key: Hashable) -> Any:
+        found = self._entries.get(key)
         if found is None or self._clock() >= found[0]:
-            self._held.pop(key, None)
+            self._entries.pop(key, None)
             return self.MISS
-        self._held.move_to_end(key)
+        self._entries.move_to_end(key)
         return found[1]
 
-    def _keep(self, key: Hashable, value: Any) -> None:
-        self._held[key] = (self._clock() + self._ttl_s, value)
-        self._held.move_to_end(key)
-        while len(self._held) > self._size:
-            self._held.popitem(last=False)
+    def _store(self, key: Hashable, value: Any) -> None:
+        self._entries[key] = (self._clock() + self._ttl_s, value)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
 
     def _count(self, *, hit: bool) -> None:
         if hit:

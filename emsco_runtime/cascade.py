@@ -13,48 +13,48 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from emsco_runtime._arguments import check_count, is_count
-from emsco_runtime._async import AsyncLimits, drive_async, in_order
+from emsco_runtime._async import AsyncLimits, drive_async, gather_in_order
 from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
 from emsco_runtime._drivers import drive_many, drive_one
-from emsco_runtime._encoding import ValueFault, encoder
+from emsco_runtime._encoding import ValueFault, make_encoder
 from emsco_runtime._frozen import FrozenDict
-from emsco_runtime._golden import replay
-from emsco_runtime._hearing import Hearing, Listener
-from emsco_runtime._plan import KeyReader, Plan, bind
+from emsco_runtime._golden import replay_golden_items
+from emsco_runtime._hearing import ItemRecorder, Listener
+from emsco_runtime._plan import ItemKeyReader, Plan, bind
 from emsco_runtime._pooled import Limits, drive_pooled
-from emsco_runtime._printing import printed
+from emsco_runtime._printing import format_value
 from emsco_runtime._scorer import Scorer
-from emsco_runtime._timed import timed
+from emsco_runtime._timed import time_calls
 from emsco_runtime._walk import Walk, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
 from emsco_runtime.decision import Decision
 from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
 from emsco_runtime.manifest import Manifest
-from emsco_runtime.observers import Observer, Observers, hook_faults
+from emsco_runtime.observers import Observer, Observers, find_hook_faults
 from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 
 __all__ = ["Cascade"]
 
 # Read-only, since listeners get it.
-_NOTHING: Mapping[str, object] = FrozenDict()
+_NO_VALUES: Mapping[str, object] = FrozenDict()
 
 
-class _State(NamedTuple):
+class _CascadeState(NamedTuple):
     """All that another process needs to make the same cascade."""
 
     bundle: Bundle
-    entries: tuple[Acquirer, ...] | None
+    registered: tuple[Acquirer, ...] | None
     on_failure: OnFailure
     pool: AcquirerPool | None
     concurrency: int
     observers: tuple[Observer, ...]
     listener: Listener | None
-    earlier: frozenset[str] = frozenset()
+    earlier_names: frozenset[str] = frozenset()
 
 
-class _Shared(NamedTuple):
+class _SharedParts(NamedTuple):
     """What outlives a bundle: counts of observers that failed, threads, and how many of them were abandoned."""
 
     observers: Observers
@@ -114,9 +114,9 @@ class Cascade:
     ) -> None:
         if not isinstance(bundle, Bundle):
             raise TypeError(f"a Bundle is due, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
-        entries = None if acquirers is None else _entries(acquirers)
-        self._state = _State(bundle, entries, on_failure, pool, concurrency, tuple(observers), listener)
-        self._open(None)
+        registered = None if acquirers is None else _check_acquirers(acquirers)
+        self._state = _CascadeState(bundle, registered, on_failure, pool, concurrency, tuple(observers), listener)
+        self._bind(None)
 
     @classmethod
     def load(
@@ -161,54 +161,54 @@ class Cascade:
         acquirers
             The registry, if it has changed; None for the acquirers of this cascade.
         """
-        entries = self._state.entries if acquirers is None else _entries(acquirers)
-        made = type(self).__new__(type(self))
-        made._state = self._state._replace(bundle=bundle, entries=entries, earlier=self._known_names)  # noqa: SLF001 - one of our own
-        made._open(_Shared(self._observers, self._pool))  # noqa: SLF001
-        return made
+        registered = self._state.registered if acquirers is None else _check_acquirers(acquirers)
+        cascade = type(self).__new__(type(self))
+        cascade._state = self._state._replace(bundle=bundle, registered=registered, earlier_names=self._known_names)  # noqa: SLF001 - one of our own
+        cascade._bind(_SharedParts(self._observers, self._pool))  # noqa: SLF001
+        return cascade
 
-    def _open(self, shared: _Shared | None) -> None:
-        bundle, entries, on_failure = self._state.bundle, self._state.entries, self._state.on_failure
+    def _bind(self, shared: _SharedParts | None) -> None:
+        bundle, registered, on_failure = self._state.bundle, self._state.registered, self._state.on_failure
         faults = _option_faults(self._state)
         if faults:
             raise BindError(faults)
         if shared is None:
-            shared = _Shared(Observers(self._state.observers), self._state.pool or AcquirerPool())
+            shared = _SharedParts(Observers(self._state.observers), self._state.pool or AcquirerPool())
         self._observers, self._pool = shared
-        self._side_by_side = self._state.pool is not None
-        self._async_limits = AsyncLimits(math.inf, self._state.concurrency, self._pool, self._side_by_side)
-        self._plan = timed(bind(bundle.manifest, entries, on_failure), self._observers)
-        self._plan_many = timed(bind(bundle.manifest, entries, on_failure, many=True), self._observers)
+        self._parallel = self._state.pool is not None
+        self._async_limits = AsyncLimits(math.inf, self._state.concurrency, self._pool, self._parallel)
+        self._plan = time_calls(bind(bundle.manifest, registered, on_failure), self._observers)
+        self._plan_many = time_calls(bind(bundle.manifest, registered, on_failure, many=True), self._observers)
         # The same policies, with values read from a mapping: for rows of a table.
-        readers = [Acquirer(KeyReader(name), (name,), "feature", call.policy) for name, call in self._plan.calls.items()]
+        readers = [Acquirer(ItemKeyReader(name), (name,), "feature", call.policy) for name, call in self._plan.calls.items()]
         self._row_plan = bind(bundle.manifest, readers, on_failure)
         self._features = {feature.name: feature for feature in bundle.manifest.features}
-        self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
-        acquired = (name for entry in entries or () for name in entry.names)
+        self._encoders = {name: make_encoder(feature) for name, feature in self._features.items()}
+        acquired = (name for entry in registered or () for name in entry.names)
         # What `known` may name: nobody who calls can know which bundle is in service.
-        self._known_names = self._state.earlier.union(self._features, acquired)
-        scorer = Scorer.of(bundle)
+        self._known_names = self._state.earlier_names.union(self._features, acquired)
+        scorer = Scorer.from_bundle(bundle)
         # None once it is closed. A decision takes it when it begins, so one that has begun is not disturbed.
         self._scorer: Scorer | None = scorer
-        self._tells_starts = self._observers.want_starts
+        self._notifies_starts = self._observers.wants_starts
         # Calling the functions is all there is to do: the quickest driver will do.
-        self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
-        replay(bundle, scorer)
-        self._observers.tell_bind(bundle.manifest)
+        self._is_unguarded = self._plan.simple and not self._parallel and self._state.listener is None
+        replay_golden_items(bundle, scorer)
+        self._observers.notify_bind(bundle.manifest)
 
-    def __getstate__(self) -> _State:
+    def __getstate__(self) -> _CascadeState:
         """Return what another process needs; sessions and buffers are made anew there."""
         return self._state
 
-    def __setstate__(self, state: _State) -> None:
+    def __setstate__(self, state: _CascadeState) -> None:
         """Bind again, with all the checks of the first time."""
         self._state = state
-        self._open(None)
+        self._bind(None)
 
     def __repr__(self) -> str:
         """Return name, version, number of stages and the beginning of the id."""
         manifest = self.manifest
-        stages = counted(len(manifest.stages), "stage")
+        stages = pluralize(len(manifest.stages), "stage")
         return f"<Cascade {manifest.name!r} version {manifest.version!r}, {stages}, id {manifest.id[:12]}>"
 
     def __enter__(self) -> Self:
@@ -294,35 +294,41 @@ class Cascade:
         """
         if key is not None:
             _check_key(key)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        given = self._checked_known(known) if known is not None else _NOTHING
+        max_cost = math.inf if budget is None else _check_budget(budget)
+        known_values = self._check_known(known) if known is not None else _NO_VALUES
         scorer = self._scorer
         if scorer is None:
-            raise self._closed()
-        if not self._tells_starts:
-            return self._decide(scorer, item, key, given, limit, deadline_s)
-        with self._observers.deciding(self._plan.bundle, 1):
-            return self._decide(scorer, item, key, given, limit, deadline_s)
+            raise self._closed_error()
+        if not self._notifies_starts:
+            return self._decide(scorer, item, key, known_values, max_cost, deadline_s)
+        with self._observers.decision_context(self._plan.bundle, 1):
+            return self._decide(scorer, item, key, known_values, max_cost, deadline_s)
 
     def _decide(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+        self,
+        scorer: Scorer,
+        item: Any,
+        key: str | None,
+        known_values: Mapping[str, object],
+        max_cost: float,
+        deadline_s: float | None,
     ) -> Decision:
-        hearing: Hearing | None = None
+        recorder: ItemRecorder | None = None
         try:
-            if self._simple and deadline_s is None:
-                decision = drive_one(self._plan, scorer, item, given, limit, key)
+            if self._is_unguarded and deadline_s is None:
+                decision = drive_one(self._plan, scorer, item, known_values, max_cost, key)
             else:
-                _refuse_async("decide", self._plan)
+                _reject_async("decide", self._plan)
                 limits = self._limits(deadline_s)
-                steps, hearing = self._walk(self._plan, item, given, limit, limits.deadline, key)
+                steps, recorder = self._walk(self._plan, item, known_values, max_cost, limits.deadline, key)
                 decision = drive_pooled(steps, scorer, item, limits)
         except AcquisitionError as error:
-            self._observers.tell_error(error, self._plan.bundle)
+            self._observers.notify_error(error, self._plan.bundle)
             raise
         if self._observers:
-            self._observers.tell(decision)
-        if hearing is not None:
-            hearing.tell(decision)
+            self._observers.notify(decision)
+        if recorder is not None:
+            recorder.report(decision)
         return decision
 
     async def decide_async(
@@ -345,34 +351,46 @@ class Cascade:
         """
         if key is not None:
             _check_key(key)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        given = self._checked_known(known) if known is not None else _NOTHING
-        return await self._decide_async(self._live(), item, key, given, limit, deadline_s)
+        max_cost = math.inf if budget is None else _check_budget(budget)
+        known_values = self._check_known(known) if known is not None else _NO_VALUES
+        return await self._decide_async(self._open_scorer(), item, key, known_values, max_cost, deadline_s)
 
     async def _decide_async(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+        self,
+        scorer: Scorer,
+        item: Any,
+        key: str | None,
+        known_values: Mapping[str, object],
+        max_cost: float,
+        deadline_s: float | None,
     ) -> Decision:
-        if not self._tells_starts:
-            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
-        with self._observers.deciding(self._plan.bundle, 1):
-            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
+        if not self._notifies_starts:
+            return await self._drive_async(scorer, item, key, known_values, max_cost, deadline_s)
+        with self._observers.decision_context(self._plan.bundle, 1):
+            return await self._drive_async(scorer, item, key, known_values, max_cost, deadline_s)
 
     async def _drive_async(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
+        self,
+        scorer: Scorer,
+        item: Any,
+        key: str | None,
+        known_values: Mapping[str, object],
+        max_cost: float,
+        deadline_s: float | None,
     ) -> Decision:
-        bounds = self._async_limits
+        limits = self._async_limits
         if deadline_s is not None:
-            bounds = replace(bounds, deadline=_deadline(deadline_s))
-        steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline, key)
+            limits = replace(limits, deadline=_deadline_from(deadline_s))
+        steps, recorder = self._walk(self._plan, item, known_values, max_cost, limits.deadline, key)
         try:
-            decision = await drive_async(steps, scorer, item, bounds)
+            decision = await drive_async(steps, scorer, item, limits)
         except AcquisitionError as error:
-            self._observers.tell_error(error, self._plan.bundle)
+            self._observers.notify_error(error, self._plan.bundle)
             raise
         if self._observers:
-            self._observers.tell(decision)
-        if hearing is not None:
-            hearing.tell(decision)
+            self._observers.notify(decision)
+        if recorder is not None:
+            recorder.report(decision)
         return decision
 
     async def decide_many_async(
@@ -405,21 +423,23 @@ class Cascade:
         AcquisitionError
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
-        listed = list(items)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        _deadline(deadline_s)
-        names = _checked_keys(keys, len(listed))
-        each = self._known_each(known, len(listed))
+        item_list = list(items)
+        max_cost = math.inf if budget is None else _check_budget(budget)
+        _deadline_from(deadline_s)
+        item_keys = _check_keys(keys, len(item_list))
+        known_each = self._check_known_each(known, len(item_list))
         check_count("concurrency", concurrency)
-        scorer = self._live()
+        scorer = self._open_scorer()
 
         async def decide_at(index: int) -> Decision:
             try:
-                return await self._decide_async(scorer, listed[index], names[index], each[index], limit, deadline_s)
+                return await self._decide_async(
+                    scorer, item_list[index], item_keys[index], known_each[index], max_cost, deadline_s
+                )
             except AcquisitionError as error:
-                raise error.at(index) from error.__cause__
+                raise error.with_index(index) from error.__cause__
 
-        return await in_order(decide_at, len(listed), concurrency)
+        return await gather_in_order(decide_at, len(item_list), concurrency)
 
     def decide_many(
         self,
@@ -453,53 +473,53 @@ class Cascade:
         AcquisitionError
             As in `decide`, with the position of the item as `index`. Observers are told of the decisions that were made before.
         """
-        listed = list(items)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        _refuse_async("decide_many", self._plan_many)
-        names = _checked_keys(keys, len(listed))
-        given = self._known_each(known, len(listed))
+        item_list = list(items)
+        max_cost = math.inf if budget is None else _check_budget(budget)
+        _reject_async("decide_many", self._plan_many)
+        item_keys = _check_keys(keys, len(item_list))
+        known_values = self._check_known_each(known, len(item_list))
         limits = self._limits(deadline_s)
-        scorer = self._live()
-        if not self._tells_starts:
-            return self._decide_many(scorer, listed, names, given, limit, limits)
-        with self._observers.deciding(self._plan.bundle, len(listed)):
-            return self._decide_many(scorer, listed, names, given, limit, limits)
+        scorer = self._open_scorer()
+        if not self._notifies_starts:
+            return self._decide_many(scorer, item_list, item_keys, known_values, max_cost, limits)
+        with self._observers.decision_context(self._plan.bundle, len(item_list)):
+            return self._decide_many(scorer, item_list, item_keys, known_values, max_cost, limits)
 
     def _decide_many(
         self,
         scorer: Scorer,
-        listed: Sequence[Any],
+        item_list: Sequence[Any],
         names: Sequence[str | None],
-        given: Sequence[Mapping[str, object]],
-        limit: float,
+        known_values: Sequence[Mapping[str, object]],
+        max_cost: float,
         limits: Limits,
     ) -> list[Decision]:
-        walks, hearings = [], []
-        for item, key, values in zip(listed, names, given, strict=True):
-            steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline, key)
+        walks, recorders = [], []
+        for item, key, values in zip(item_list, names, known_values, strict=True):
+            steps, recorder = self._walk(self._plan_many, item, values, max_cost, limits.deadline, key)
             walks.append(steps)
-            hearings.append(hearing)
+            recorders.append(recorder)
         decisions: dict[int, Decision] = {}
         try:
-            drive_many(self._plan_many, scorer, listed, walks, limits, decisions)
+            drive_many(self._plan_many, scorer, item_list, walks, limits, decisions)
         except BaseException as error:
             # An audit or a count must not lack what was decided, whatever ended the rest.
-            self._tell_many(decisions, hearings)
+            self._notify_many(decisions, recorders)
             if isinstance(error, AcquisitionError):
-                self._observers.tell_error(error, self._plan.bundle)
+                self._observers.notify_error(error, self._plan.bundle)
             raise
-        return self._tell_many(decisions, hearings)
+        return self._notify_many(decisions, recorders)
 
-    def _tell_many(self, decisions: Mapping[int, Decision], hearings: Sequence[Hearing | None]) -> list[Decision]:
+    def _notify_many(self, decisions: Mapping[int, Decision], recorders: Sequence[ItemRecorder | None]) -> list[Decision]:
         """Tell of the decisions that were made, in the order of the items, and return them."""
         ordered = sorted(decisions.items())
         if self._observers:
             for _, decision in ordered:
-                self._observers.tell(decision)
+                self._observers.notify(decision)
         for index, decision in ordered:
-            hearing = hearings[index]
-            if hearing is not None:
-                hearing.tell(decision)
+            recorder = recorders[index]
+            if recorder is not None:
+                recorder.report(decision)
         return [decision for _, decision in ordered]
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
@@ -516,45 +536,45 @@ class Cascade:
         budget
             As in `decide`, for each row.
         """
-        limit = math.inf if budget is None else _checked_budget(budget)
-        scorer = self._live()
+        max_cost = math.inf if budget is None else _check_budget(budget)
+        scorer = self._open_scorer()
 
         def decide_row(row: Mapping[str, Any]) -> Decision:
-            return drive_one(self._row_plan, scorer, row, _NOTHING, limit)
+            return drive_one(self._row_plan, scorer, row, _NO_VALUES, max_cost)
 
-        return decide_columns(ColumnContext(self._row_plan, self._features, scorer, limit, decide_row), columns)
+        return decide_columns(ColumnContext(self._row_plan, self._features, scorer, max_cost, decide_row), columns)
 
-    def _live(self) -> Scorer:
+    def _open_scorer(self) -> Scorer:
         scorer = self._scorer
         if scorer is None:
-            raise self._closed()
+            raise self._closed_error()
         return scorer
 
-    def _closed(self) -> ClosedError:
+    def _closed_error(self) -> ClosedError:
         return ClosedError(f"{self!r} is closed and decides no more. Load another one, or close it when no more items come")
 
     def _limits(self, deadline_s: float | None) -> Limits:
-        return Limits(_deadline(deadline_s), self._pool, self._side_by_side)
+        return Limits(_deadline_from(deadline_s), self._pool, self._parallel)
 
     def _walk(
-        self, plan: Plan, item: Any, given: Mapping[str, object], limit: float, deadline: float, key: str | None
-    ) -> tuple[Walk, Hearing | None]:
+        self, plan: Plan, item: Any, known_values: Mapping[str, object], max_cost: float, deadline: float, key: str | None
+    ) -> tuple[Walk, ItemRecorder | None]:
         """Return the walk of an item, and what listens to it."""
-        steps = walk(plan, given, limit, deadline, key)
+        steps = walk(plan, known_values, max_cost, deadline, key)
         if self._state.listener is None:
             return steps, None
-        hearing = Hearing(self._state.listener, item, given, limit)
-        return hearing.listen(steps), hearing
+        recorder = ItemRecorder(self._state.listener, item, known_values, max_cost)
+        return recorder.record(steps), recorder
 
-    def _known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
+    def _check_known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
         if known is None:
-            return [_NOTHING] * count
+            return [_NO_VALUES] * count
         if not isinstance(known, Sequence) or len(known) != count:
             got = len(known) if isinstance(known, Sequence) else type(known).__name__
             raise InputError(f"known: a sequence with one mapping (or None) per item is due, got {got} for {count} items")
-        return [self._checked_known(values) if values is not None else _NOTHING for values in known]
+        return [self._check_known(values) if values is not None else _NO_VALUES for values in known]
 
-    def _checked_known(self, known: Any) -> Mapping[str, object]:
+    def _check_known(self, known: Any) -> Mapping[str, object]:
         if not isinstance(known, Mapping):
             raise InputError(f"known: a mapping from feature to value is due, got {type(known).__name__}")
         # A copy: the walk must not see what others do to the caller's mapping meanwhile.
@@ -570,19 +590,19 @@ class Cascade:
                 raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
         return checked
 
-    def _accept_known(self, names: frozenset[str]) -> None:
+    def _allow_known_names(self, names: frozenset[str]) -> None:
         """Take known values of these features too, without a use for them."""
-        self._state = self._state._replace(earlier=self._state.earlier | names)
+        self._state = self._state._replace(earlier_names=self._state.earlier_names | names)
         self._known_names |= names
 
     def _check_known_name(self, name: object) -> None:
         if name not in self._known_names:
             close = difflib.get_close_matches(name, self._known_names, n=1) if isinstance(name, str) else []
             hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
-            raise InputError(f"known: the bundle has no feature {printed(name)}{hint}")
+            raise InputError(f"known: the bundle has no feature {format_value(name)}{hint}")
 
 
-def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
+def _check_acquirers(acquirers: Acquirers) -> tuple[Acquirer, ...]:
     if not isinstance(acquirers, Acquirers):
         raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
     return acquirers.entries
@@ -593,7 +613,7 @@ def _check_key(key: object) -> None:
         raise InputError(f"key: expected a string, got {key!r} ({type(key).__name__}). Convert it, as with str(key)")
 
 
-def _checked_keys(keys: object, count: int) -> Sequence[str | None]:
+def _check_keys(keys: object, count: int) -> Sequence[str | None]:
     if keys is None:
         return (None,) * count
     if isinstance(keys, str | bytes) or not isinstance(keys, Sequence):
@@ -606,17 +626,17 @@ def _checked_keys(keys: object, count: int) -> Sequence[str | None]:
     return keys
 
 
-def _refuse_async(method: str, plan: Plan) -> None:
-    if plan.asynchronous:
-        told = f"the acquirer of {plan.asynchronous[0]!r} is async"
-        raise BindError([f"{method}: {told}. Use {method}_async, or register a plain function for it"])
+def _reject_async(method: str, plan: Plan) -> None:
+    if plan.async_features:
+        message = f"the acquirer of {plan.async_features[0]!r} is async"
+        raise BindError([f"{method}: {message}. Use {method}_async, or register a plain function for it"])
 
 
-def _deadline(deadline_s: float | None) -> float:
+def _deadline_from(deadline_s: float | None) -> float:
     if deadline_s is None:
         return math.inf
     if isinstance(deadline_s, bool) or not isinstance(deadline_s, numbers.Real) or deadline_s != deadline_s:  # noqa: PLR0124 - NaN
-        raise InputError(f"deadline_s: a number of seconds is due, got {printed(deadline_s)}. Leave it out for no limit")
+        raise InputError(f"deadline_s: a number of seconds is due, got {format_value(deadline_s)}. Leave it out for no limit")
     try:
         return time.perf_counter() + float(deadline_s)
     except OverflowError:
@@ -624,22 +644,22 @@ def _deadline(deadline_s: float | None) -> float:
         return math.inf if deadline_s > 0 else -math.inf
 
 
-def _option_faults(state: _State) -> list[str]:
+def _option_faults(state: _CascadeState) -> list[str]:
     concurrency: object = state.concurrency
     faults = []
     if not isinstance(state.pool, AcquirerPool | None):
         faults.append(f"pool: an AcquirerPool is due, got {type(state.pool).__name__}")
     if not is_count(concurrency):
         faults.append(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
-    faults += [f"observers: {fault}" for observer in state.observers for fault in hook_faults(observer)]
+    faults += [f"observers: {fault}" for observer in state.observers for fault in find_hook_faults(observer)]
     listener: object = state.listener
     if listener is not None and not callable(listener):
         faults.append(f"listener: {listener!r} cannot be called")
     return faults
 
 
-def _checked_budget(budget: float) -> float:
+def _check_budget(budget: float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
-        raise InputError(f"budget: a number of at least 0 is due, got {printed(budget)}. Leave it out for no limit")
+        raise InputError(f"budget: a number of at least 0 is due, got {format_value(budget)}. Leave it out for no limit")
     # Compared as it is: a whole number may be too large for a float.
     return budget

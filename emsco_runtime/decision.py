@@ -150,7 +150,7 @@ class Decision(NamedTuple):
             "reason": self.reason,
             "label": self.label,
             "confidence": self.confidence,
-            "probabilities": _by_text(self.probabilities),
+            "probabilities": _with_text_keys(self.probabilities),
             "stages": self.stages,
             "cost": self.cost,
             "elapsed_s": self.elapsed_s,
@@ -186,7 +186,7 @@ def _check_outcome(decision: Decision) -> None:
         raise ValueError(f"expected the reason 'confident' and a label if accepted, neither of them if rejected; got {got}")
 
 
-def _by_text(probabilities: Mapping[Label, float]) -> dict[str, float]:
+def _with_text_keys(probabilities: Mapping[Label, float]) -> dict[str, float]:
     # JSON keys are text; labels are unique as text (the manifest sees to it).
     return {str(label): probability for label, probability in probabilities.items()}
 
@@ -198,7 +198,7 @@ def _record_to_dict(record: StageRecord) -> dict[str, Any]:
         "known": list(record.known),
         "defaulted": list(record.defaulted),
         "cost": record.cost,
-        "probabilities": _by_text(record.probabilities),
+        "probabilities": _with_text_keys(record.probabilities),
         "cached": list(record.cached),
     }
 

@@ -24,18 +24,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from emsco_runtime._arguments import check_count
-from emsco_runtime._evidence import WHOLE_PENALTY, Stretch, Stretches
+from emsco_runtime._evidence import FULL_STREAM_PENALTY, Window, WindowedTotals
 from emsco_runtime._figures import (
     ExpectedConfidence,
     Figure,
-    checked_confidence,
-    figures_of_decisions,
-    figures_of_labels,
-    total,
+    check_expected_confidence,
+    decision_figures,
+    label_figures,
+    weighted_sum,
 )
-from emsco_runtime._gaps import is_gap
-from emsco_runtime._printing import printed, shown
-from emsco_runtime._process import forks
+from emsco_runtime._gaps import is_missing
+from emsco_runtime._printing import format_value, format_with_type
+from emsco_runtime._process import fork_hooks
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.errors import InputError
 from emsco_runtime.manifest import Manifest
@@ -256,7 +256,7 @@ class _Settings(NamedTuple):
     restart_every: int
 
 
-class _Expectation(NamedTuple):
+class _ExpectedBehavior(NamedTuple):
     """What a bundle is expected to do."""
 
     name: str
@@ -266,18 +266,18 @@ class _Expectation(NamedTuple):
     floor: float
 
     @classmethod
-    def of(cls, manifest: Manifest, confidence: ExpectedConfidence | None) -> _Expectation:
+    def of(cls, manifest: Manifest, confidence: ExpectedConfidence | None) -> _ExpectedBehavior:
         """Work out the figures of a manifest: of decisions, and of labels."""
-        decisions = figures_of_decisions(manifest, confidence)
+        decisions = decision_figures(manifest, confidence)
         # The error has as large a part of the rates as the reject rate.
-        labels = figures_of_labels(manifest, 3 if len(decisions) > 1 else 2)
+        labels = label_figures(manifest, 3 if len(decisions) > 1 else 2)
         return cls(manifest.name, manifest.id, (decisions, labels), len(manifest.stages), 1.0 / len(manifest.labels))
 
 
-class _Picture(NamedTuple):
+class _Snapshot(NamedTuple):
     """What a status is made from: copied under the lock, worked on outside it."""
 
-    expected: _Expectation
+    expected: _ExpectedBehavior
     reloads: int
     state: DriftState
     totals: tuple[list[float], list[float]]
@@ -346,33 +346,33 @@ class DriftMonitor:
         if not _is_rate(false_alarm_rate):
             raise InputError(f"false_alarm_rate: a number above 0 and below 1 is due, got {false_alarm_rate!r}")
         if not _is_rate(warning_rate) or warning_rate < false_alarm_rate:
-            told = f"a number from false_alarm_rate, {false_alarm_rate!r}, to below 1 is due, got {warning_rate!r}"
-            raise InputError(f"warning_rate: {told}")
+            detail = f"a number from false_alarm_rate, {false_alarm_rate!r}, to below 1 is due, got {warning_rate!r}"
+            raise InputError(f"warning_rate: {detail}")
         if on_change is not None and not callable(on_change):
             raise InputError(f"on_change: something that can be called with a DriftStatus is due, got {on_change!r}")
         check_count("restart_every", restart_every)
-        expected = None if confidence is None else checked_confidence(confidence)
+        expected = None if confidence is None else check_expected_confidence(confidence)
         self._settings = _Settings(manifest, false_alarm_rate, warning_rate, on_change, expected, restart_every)
-        self._open()
+        self._set_up()
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self._reloads = 0
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Begin to count, with a new lock: in a forked child, a thread that held the old one is no more."""
         self._lock = threading.Lock()
-        self._expect()
+        self._load_expected()
 
-    def _expect(self) -> None:
+    def _load_expected(self) -> None:
         """Work out what is expected of the bundle, and begin to count; the caller holds the lock."""
-        self._expected = _Expectation.of(self._settings.manifest, self._settings.confidence)
-        self._clear()
+        self._expected = _ExpectedBehavior.of(self._settings.manifest, self._settings.confidence)
+        self._reset_counts()
 
-    def _clear(self) -> None:
+    def _reset_counts(self) -> None:
         every = self._settings.restart_every
-        self._streams = Stretches(2 * self._expected.stages + 3, every), Stretches(2, every)
+        self._streams = WindowedTotals(2 * self._expected.stages + 3, every), WindowedTotals(2, every)
         self._findings: dict[str, Finding] = {}
         self._state: DriftState = "ok"
         self._billed = 0.0
@@ -385,14 +385,14 @@ class DriftMonitor:
     def __setstate__(self, settings: _Settings) -> None:
         """Begin anew."""
         self._settings = settings
-        self._open()
+        self._set_up()
 
     def __call__(self, decision: Decision) -> None:
         """Count a decision."""
         with self._lock:
             self._count(decision)
-            changed = self._look(0)
-        self._tell(changed)
+            changed = self._run_due_tests(0)
+        self._log_change(changed)
 
     def feedback(self, decision: Decision | Label | None, truth: object) -> None:
         """Count a true label that has become known; of interest are accepted decisions, others pass without effect.
@@ -410,20 +410,20 @@ class DriftMonitor:
         InputError
             If the truth is None, NaN or NA, or nothing that can be compared with a label.
         """
-        if is_gap(truth):
-            raise _no_truth(truth)
+        if is_missing(truth):
+            raise _truth_error(truth)
         label = decision.label if isinstance(decision, Decision) else decision
-        if is_gap(label):
+        if is_missing(label):
             return
-        right = _is_same_label(label, truth)
+        right = _labels_match(label, truth)
         with self._lock:
             if isinstance(decision, Decision) and (decision.degraded or decision.bundle != self._expected.id):
                 return
             stream = self._streams[1]
             stream.items += 1
             stream.totals[0 if right else 1] += 1.0
-            changed = self._look(1)
-        self._tell(changed)
+            changed = self._run_due_tests(1)
+        self._log_change(changed)
 
     def follow(self, manifest: Manifest, *, confidence: ExpectedConfidence | None = None) -> None:
         """Start over with another bundle: its expected figures, no counts, the whole of the rates.
@@ -438,7 +438,7 @@ class DriftMonitor:
         confidence
             The mean confidence to compare with, as in `DriftMonitor`.
         """
-        self._follow(manifest, None if confidence is None else checked_confidence(confidence), None)
+        self._follow(manifest, None if confidence is None else check_expected_confidence(confidence), None)
 
     def on_reload(self, before: Manifest, after: Manifest) -> None:
         """Follow the bundle of a `ReloadingCascade`, if it was this monitor's."""
@@ -447,22 +447,22 @@ class DriftMonitor:
     def _follow(self, manifest: Manifest, confidence: ExpectedConfidence | None, replaced: str | None) -> None:
         """Start over; if a replaced bundle is named, only where that is the one that is followed."""
         with self._lock:
-            before = self._picture()
+            before = self._snapshot()
             if replaced is not None and replaced != before.expected.id:
                 return
             self._settings = self._settings._replace(manifest=manifest, confidence=confidence)
             self._reloads += 1
-            self._expect()
-            after = self._picture()
+            self._load_expected()
+            after = self._snapshot()
         ids = manifest.id[:12], before.expected.id[:12]
         _log.info("bundle %s takes the place of %s: starting over, it was %s after %d items", *ids, before.state, before.items[0])
         if before.state != after.state:
-            self._report(after)
+            self._notify(after)
 
     def reset(self) -> None:
         """Forget everything and begin anew, with the whole of the rates: after a change that was understood."""
         with self._lock:
-            self._clear()
+            self._reset_counts()
 
     @property
     def manifest(self) -> Manifest:
@@ -478,24 +478,29 @@ class DriftMonitor:
     def status(self) -> DriftStatus:
         """Return the state with all its numbers."""
         with self._lock:
-            picture = self._picture()
-        return self._status(picture)
+            snapshot = self._snapshot()
+        return self._status(snapshot)
 
     @property
     def reading(self) -> DriftReading:
         """Return the states and means in short, in some microseconds."""
         with self._lock:
-            picture = self._picture()
-        findings = iter(picture.findings)
-        expected = picture.expected
+            snapshot = self._snapshot()
+        findings = iter(snapshot.findings)
+        expected = snapshot.expected
         figures = tuple(
             FigureReading(
-                figure.name, _LEVELS[self._state_of(next(findings))], figure.in_unit(figure.expected), _live(figure, totals)
+                figure.name,
+                _LEVELS[self._state_of(next(findings))],
+                figure.to_user_unit(figure.expected),
+                _known_mean(figure, totals),
             )
-            for watched, totals in zip(expected.figures, picture.totals, strict=True)
+            for watched, totals in zip(expected.figures, snapshot.totals, strict=True)
             for figure in watched
         )
-        return DriftReading(_LEVELS[picture.state], *picture.items, figures, picture.outside.foreign, expected.name, expected.id)
+        return DriftReading(
+            _LEVELS[snapshot.state], *snapshot.items, figures, snapshot.outside.foreign, expected.name, expected.id
+        )
 
     def _count(self, decision: Decision) -> None:
         expected = self._expected
@@ -518,46 +523,46 @@ class DriftMonitor:
             self._outside[reason] += 1
         stream.totals[place] += 1.0
         if place <= stages and decision.confidence is not None:
-            surety = (decision.confidence - expected.floor) / (1.0 - expected.floor)
-            stream.totals[-2] += surety
-            stream.totals[-1] += surety
+            scaled_confidence = (decision.confidence - expected.floor) / (1.0 - expected.floor)
+            stream.totals[-2] += scaled_confidence
+            stream.totals[-1] += scaled_confidence
         else:
             stream.totals[-1] += 1.0
 
-    def _look(self, which: int) -> _Picture | None:
+    def _run_due_tests(self, stream_index: int) -> _Snapshot | None:
         """Look at the stretches that are due; return a picture if the state has changed."""
-        stream = self._streams[which]
-        if stream.items < stream.due:
+        stream = self._streams[stream_index]
+        if stream.items < stream.next_check:
             return None
-        for stretch, items, totals in stream.looks():
-            for figure in self._expected.figures[which]:
-                self._judge(figure, stretch, items, totals)
+        for window, items, totals in stream.due_windows():
+            for figure in self._expected.figures[stream_index]:
+                self._test_figure(figure, window, items, totals)
         states = [self._state_of(finding) for finding in self._findings.values()]
         state = max(states, key=_LEVELS.__getitem__) if states else "ok"
         if state == self._state:
             return None
         self._state = state
-        return self._picture()
+        return self._snapshot()
 
-    def _judge(self, figure: Figure, stretch: Stretch, items: int, totals: Sequence[float]) -> None:
-        best = self._findings.get(figure.name)
-        if best is not None and best.p_value <= self._settings.false_alarm_rate:
+    def _test_figure(self, figure: Figure, window: Window, items: int, totals: Sequence[float]) -> None:
+        strongest = self._findings.get(figure.name)
+        if strongest is not None and strongest.p_value <= self._settings.false_alarm_rate:
             return  # the numbers of the alarm are kept
-        least, most = figure.range_of(totals, items)
+        least, most = figure.sum_range(totals, items)
         if least > figure.expected * items:
-            test, amount, mean = figure.rise, least, least / items
-        elif most < figure.expected * items and figure.fall is not None:
-            test, amount, mean = figure.fall, items - most, most / items
+            test, amount, mean = figure.increase_test, least, least / items
+        elif most < figure.expected * items and figure.decrease_test is not None:
+            test, amount, mean = figure.decrease_test, items - most, most / items
         else:
             return
-        penalty = figure.penalty + stretch.penalty
-        needed = penalty - math.log(_p_value(best))
-        if test.ceiling(amount, items) <= needed:
+        penalty = figure.penalty + window.penalty
+        required = penalty - math.log(_p_value(strongest))
+        if test.upper_bound(amount, items) <= required:
             return
         evidence, _ = test.evidence(amount, items)
-        if evidence > needed:
-            last = stretch.begun + items
-            found = Finding(stretch.begun + 1, last, figure.in_unit(mean), math.exp(penalty - evidence))
+        if evidence > required:
+            last = window.start + items
+            found = Finding(window.start + 1, last, figure.to_user_unit(mean), math.exp(penalty - evidence))
             self._findings[figure.name] = found
 
     def _state_of(self, finding: Finding | None) -> DriftState:
@@ -566,65 +571,65 @@ class DriftMonitor:
             return "alarm"
         return "warning" if p_value <= self._settings.warning_rate else "ok"
 
-    def _tell(self, changed: _Picture | None) -> None:
+    def _log_change(self, changed: _Snapshot | None) -> None:
         if changed is None:
             return
-        _log.warning("%s", self._report(changed))
+        _log.warning("%s", self._notify(changed))
 
-    def _report(self, changed: _Picture) -> DriftStatus:
+    def _notify(self, changed: _Snapshot) -> DriftStatus:
         """Tell of a changed state."""
         status = self._status(changed)
         if self._settings.on_change is not None:
             self._settings.on_change(status)
         return status
 
-    def _picture(self) -> _Picture:
+    def _snapshot(self) -> _Snapshot:
         decisions, labels = self._streams
         expected = self._expected
         findings = tuple(self._findings.get(figure.name) for figures in expected.figures for figure in figures)
         totals = list(decisions.totals), list(labels.totals)
         items = decisions.items, labels.items
         outside = Outside(**self._outside)
-        return _Picture(expected, self._reloads, self._state, totals, items, findings, outside, self._billed)
+        return _Snapshot(expected, self._reloads, self._state, totals, items, findings, outside, self._billed)
 
-    def _status(self, picture: _Picture) -> DriftStatus:
-        items, labelled = picture.items
-        expected = picture.expected
-        findings = iter(picture.findings)
+    def _status(self, snapshot: _Snapshot) -> DriftStatus:
+        items, labelled = snapshot.items
+        expected = snapshot.expected
+        findings = iter(snapshot.findings)
         figures = tuple(
             self._figure_status(figure, totals, count, next(findings))
-            for watched, totals, count in zip(expected.figures, picture.totals, picture.items, strict=True)
+            for watched, totals, count in zip(expected.figures, snapshot.totals, snapshot.items, strict=True)
             for figure in watched
         )
-        whole = sum(picture.totals[0][: expected.stages + 1])
-        confidence = expected.floor + (1.0 - expected.floor) * picture.totals[0][-2] / whole if whole else None
-        billed = picture.billed / items if items else None
+        complete = sum(snapshot.totals[0][: expected.stages + 1])
+        confidence = expected.floor + (1.0 - expected.floor) * snapshot.totals[0][-2] / complete if complete else None
+        billed = snapshot.billed / items if items else None
         return DriftStatus(
-            picture.state,
+            snapshot.state,
             items,
             labelled,
             figures,
-            picture.outside,
+            snapshot.outside,
             billed,
             confidence,
             bundle=expected.id,
-            reloads=picture.reloads,
+            reloads=snapshot.reloads,
         )
 
     def _figure_status(self, figure: Figure, totals: Sequence[float], items: int, finding: Finding | None) -> FigureStatus:
-        least, most = (value / items for value in figure.range_of(totals, items)) if items else (0.0, 1.0)
+        least, most = (value / items for value in figure.sum_range(totals, items)) if items else (0.0, 1.0)
         low, high = self._limits(figure, items)
         return FigureStatus(
             figure.name,
             self._state_of(finding),
-            figure.in_unit(figure.expected),
+            figure.to_user_unit(figure.expected),
             figure.rows,
             items,
-            _live(figure, totals),
-            figure.in_unit(least),
-            figure.in_unit(most),
-            figure.in_unit(low),
-            figure.in_unit(high),
+            _known_mean(figure, totals),
+            figure.to_user_unit(least),
+            figure.to_user_unit(most),
+            figure.to_user_unit(low),
+            figure.to_user_unit(high),
             finding,
         )
 
@@ -632,34 +637,34 @@ class DriftMonitor:
         """Return the means, over all items so far, beyond which there is an alarm."""
         if not items:
             return 0.0, 1.0
-        target = figure.penalty + WHOLE_PENALTY - math.log(self._settings.false_alarm_rate)
-        highest = figure.rise.least_total(target, items)
-        lowest = None if figure.fall is None else figure.fall.least_total(target, items)
+        target = figure.penalty + FULL_STREAM_PENALTY - math.log(self._settings.false_alarm_rate)
+        highest = figure.increase_test.critical_total(target, items)
+        lowest = None if figure.decrease_test is None else figure.decrease_test.critical_total(target, items)
         return 0.0 if lowest is None else 1.0 - lowest / items, 1.0 if highest is None else highest / items
 
 
-def _live(figure: Figure, totals: Sequence[float]) -> float | None:
+def _known_mean(figure: Figure, totals: Sequence[float]) -> float | None:
     """Return the mean over the items whose value is known."""
-    known = total(figure.weights.known, totals)
-    return figure.in_unit(total(figure.weights.sure, totals) / known) if known else None
+    known = weighted_sum(figure.sums.known_count, totals)
+    return figure.to_user_unit(weighted_sum(figure.sums.known_sum, totals) / known) if known else None
 
 
-def _is_same_label(label: object, truth: object) -> bool:
+def _labels_match(label: object, truth: object) -> bool:
     try:
         gap, same = bool(truth != truth), bool(label == truth)  # noqa: PLR0124 - NaN of any type differs from itself
     except Exception as error:
         # An array, for one, has no single answer.
-        raise InputError(f"truth: expected one label, text or a whole number, got {shown(truth)}") from error
+        raise InputError(f"truth: expected one label, text or a whole number, got {format_with_type(truth)}") from error
     if gap:
-        raise _no_truth(truth)
-    return same or _text(label) == _text(truth)
+        raise _truth_error(truth)
+    return same or _to_text(label) == _to_text(truth)
 
 
-def _no_truth(truth: object) -> InputError:
-    return InputError(f"truth: the true label is due, got {printed(truth)}. Leave the call out while it is not known")
+def _truth_error(truth: object) -> InputError:
+    return InputError(f"truth: the true label is due, got {format_value(truth)}. Leave the call out while it is not known")
 
 
-def _text(label: object) -> str:
+def _to_text(label: object) -> str:
     # Python refuses to write very long whole numbers in digits; no label is one of them.
     return hex(label) if isinstance(label, int) and abs(label) > _LONGEST_LABEL else str(label)
 

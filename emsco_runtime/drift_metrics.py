@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NoReturn, TypeAlias
 
 from emsco_runtime._arguments import check_seconds
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 from emsco_runtime._series import remove_series
 from emsco_runtime.decision import Decision
 from emsco_runtime.drift import DriftMonitor, DriftReading
@@ -44,7 +44,7 @@ except ModuleNotFoundError as _error:
 __all__ = ["DriftGauges"]
 
 # How several processes are shown as one; "live": those that have ended are left out.
-_Together: TypeAlias = Literal["livemax", "liveall", "livesum"]
+_MultiprocessMode: TypeAlias = Literal["livemax", "liveall", "livesum"]
 
 
 class DriftGauges(Collector):
@@ -87,9 +87,11 @@ class DriftGauges(Collector):
         self._every_s, self._clock = every_s, clock
         self._monitors: tuple[DriftMonitor, ...] = ()
 
-        def gauge(name: str, told: str, mode: _Together, labels: tuple[str, ...] = ("bundle", "figure")) -> Gauge:
+        def gauge(
+            name: str, documentation: str, mode: _MultiprocessMode, labels: tuple[str, ...] = ("bundle", "figure")
+        ) -> Gauge:
             # Not registered by itself: `collect` refreshes them all before they are shown.
-            return Gauge(f"{prefix}_drift_{name}", told, labels, registry=None, multiprocess_mode=mode)
+            return Gauge(f"{prefix}_drift_{name}", documentation, labels, registry=None, multiprocess_mode=mode)
 
         self._state = gauge("state", "0 ok, 1 warning, 2 alarm; the worst of the figures.", "livemax", ("bundle",))
         self._figure_state = gauge("figure_state", "0 ok, 1 warning, 2 alarm.", "livemax")
@@ -98,17 +100,17 @@ class DriftGauges(Collector):
         self._items = gauge("items", "Decisions counted.", "livesum", ("bundle",))
         self._labelled = gauge("labelled", "True labels counted.", "livesum", ("bundle",))
         self._foreign = gauge("foreign", "Decisions of other bundles, not counted.", "livesum", ("bundle",))
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
         for monitor in monitors:
             self.watch(monitor)
         registry.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Refresh soon: a forked child has shown nothing yet."""
-        self._due = -math.inf
-        self._refreshing = threading.Lock()
-        self._shown: dict[str, tuple[str, str]] = {}
+        self._next_refresh = -math.inf
+        self._refresh_lock = threading.Lock()
+        self._last_shown: dict[str, tuple[str, str]] = {}
         self._series: set[tuple[str, ...]] = set()
 
     def __reduce__(self) -> NoReturn:
@@ -121,30 +123,32 @@ class DriftGauges(Collector):
             raise TypeError(f"a DriftMonitor is due, got {type(monitor).__name__}")
         name = monitor.manifest.name
         self._monitors = (*(one for one in self._monitors if one.manifest.name != name), monitor)
-        self._due = -math.inf
+        self._next_refresh = -math.inf
 
     def __call__(self, _: Decision) -> None:
         """Refresh if it is time, a state has changed, or a bundle was replaced."""
         now = self._clock()
-        if now >= self._due or any(self._shown.get(one.manifest.name) != _mark(one) for one in self._monitors):
-            self._due = now + self._every_s
+        if now >= self._next_refresh or any(
+            self._last_shown.get(one.manifest.name) != _change_key(one) for one in self._monitors
+        ):
+            self._next_refresh = now + self._every_s
             self.refresh()
 
     def refresh(self) -> None:
         """Show what the monitors have found by now."""
-        with self._refreshing:
+        with self._refresh_lock:
             shown: dict[str, tuple[str, str]] = {}
             series: set[tuple[str, ...]] = set()
             for monitor in self._monitors:
-                mark, reading = _mark(monitor), monitor.reading
-                shown[reading.name] = mark
+                change_key, reading = _change_key(monitor), monitor.reading
+                shown[reading.name] = change_key
                 series |= {(reading.name,), *((reading.name, figure.name) for figure in reading.figures)}
-                self._show(reading)
-            for gone in self._series - series:
-                self._remove(gone)
-            self._shown, self._series = shown, series
+                self._set_gauges(reading)
+            for removed in self._series - series:
+                self._remove_gauges(removed)
+            self._last_shown, self._series = shown, series
 
-    def _show(self, reading: DriftReading) -> None:
+    def _set_gauges(self, reading: DriftReading) -> None:
         name = reading.name
         self._state.labels(name).set(reading.level)
         self._items.labels(name).set(reading.items)
@@ -155,7 +159,7 @@ class DriftGauges(Collector):
             self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
             self._expected.labels(name, figure.name).set(figure.expected)
 
-    def _remove(self, series: tuple[str, ...]) -> None:
+    def _remove_gauges(self, series: tuple[str, ...]) -> None:
         """Take away what a replaced bundle has left: all of a name, or one of its figures."""
         by_name = (self._state, self._items, self._labelled, self._foreign)
         by_figure = (self._figure_state, self._live, self._expected)
@@ -170,6 +174,6 @@ class DriftGauges(Collector):
             yield from gauge.collect()
 
 
-def _mark(monitor: DriftMonitor) -> tuple[str, str]:
+def _change_key(monitor: DriftMonitor) -> tuple[str, str]:
     """Return what must be shown at once when it changes: the bundle, and the state."""
     return monitor.manifest.id, monitor.state

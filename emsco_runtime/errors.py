@@ -125,11 +125,11 @@ class AcquisitionError(EmscoError):
 
     def __str__(self) -> str:
         """Return the message, with the item's position and key where it has them."""
-        named = [str(self.index)] if self.index is not None else []
-        named += [repr(self.key)] if self.key is not None else []
-        return f"item {', '.join(named)}: {self.message}" if named else self.message
+        parts = [str(self.index)] if self.index is not None else []
+        parts += [repr(self.key)] if self.key is not None else []
+        return f"item {', '.join(parts)}: {self.message}" if parts else self.message
 
-    def at(self, index: int) -> AcquisitionError:
+    def with_index(self, index: int) -> AcquisitionError:
         """Return the same error with the position of its item; the cause is kept."""
         error = AcquisitionError(self.message, self.feature, self.stage, self.kind, self.cost, self.trace, index, self.key)
         error.__cause__ = self.__cause__

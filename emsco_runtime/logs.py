@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_LEVELS", "DecisionLogger"]
 DEFAULT_LEVELS: Mapping[str, int] = MappingProxyType(
     {"accepted": logging.INFO, "rejected": logging.INFO, "deadline": logging.WARNING, "acquisition_failed": logging.WARNING}
 )
-_KEYS: tuple[str, ...] = (*get_args(Status), *get_args(Reason))
+_LEVEL_KEYS: tuple[str, ...] = (*get_args(Status), *get_args(Reason))
 
 
 class DecisionLogger:
@@ -51,8 +51,8 @@ class DecisionLogger:
     ) -> None:
         given = {} if levels is None else dict(levels)
         for key, level in given.items():
-            if key not in _KEYS:
-                raise InputError(f"levels: got the key {key!r}, one of {', '.join(_KEYS)} is due")
+            if key not in _LEVEL_KEYS:
+                raise InputError(f"levels: got the key {key!r}, one of {', '.join(_LEVEL_KEYS)} is due")
             if isinstance(level, bool) or not isinstance(level, int):
                 raise InputError(f"levels: {key}: a number such as logging.INFO is due, got {level!r}")
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
@@ -73,10 +73,10 @@ class DecisionLogger:
             decision.stages,
             decision.cost,
             decision.elapsed_s,
-            extra=self._fields(decision),
+            extra=self._extra_fields(decision),
         )
 
-    def _fields(self, decision: Decision) -> dict[str, object]:
+    def _extra_fields(self, decision: Decision) -> dict[str, object]:
         trace = decision.trace
         failures = [
             {"feature": one.feature, "stage": one.stage, "kind": one.kind} | ({"message": one.message} if self._messages else {})

@@ -55,7 +55,7 @@ __all__ = [
     "Stage",
     "StageExits",
     "WrongShare",
-    "digest",
+    "manifest_id",
 ]
 
 SCHEMA_VERSION = 1
@@ -174,7 +174,7 @@ class WrongShare(_Record):
     upper: Share
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_consistency(self) -> Self:
         _check_bound(self.wrong, self.rows, self.upper)
         return self
 
@@ -195,10 +195,10 @@ class CertifiedChoice(_Record):
     passed: Annotated[int, Field(ge=1)]
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.passed > self.candidates or self.tested != min(self.passed + 1, self.candidates):
             told = f"{self.passed} passed, {self.tested} tested, of {self.candidates} candidates"
-            raise _contradiction(f"{told}, although testing stops at the first failure and not before")
+            raise _contradiction_error(f"{told}, although testing stops at the first failure and not before")
         return self
 
 
@@ -225,23 +225,23 @@ class Certificate(_Record):
     choice: CertifiedChoice | None
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.accepted > self.rows:
-            raise _contradiction(f"{self.accepted} accepted of {self.rows} rows")
+            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
         _check_bound(self.wrong, self.accepted, self.max_error)
         if not self.coverage.lower <= self.accepted / self.rows <= self.coverage.upper:
             told = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
-            raise _contradiction(f"{self.accepted} accepted of {self.rows} rows and {told} on coverage")
+            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows and {told} on coverage")
         accepted_as = [bounds.accepted_as for bounds in self.labels]
         if (sum(part.rows for part in accepted_as), sum(part.wrong for part in accepted_as)) != (self.accepted, self.wrong):
-            raise _contradiction(f"the labels do not add up to {self.accepted} accepted and {self.wrong} wrong")
+            raise _contradiction_error(f"the labels do not add up to {self.accepted} accepted and {self.wrong} wrong")
         # Fewer are possible: a row may have a label that training never saw.
         true = [bounds.true for bounds in self.labels]
         if sum(part.rows for part in true) > self.rows or sum(part.wrong for part in true) > self.wrong:
-            raise _contradiction(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
+            raise _contradiction_error(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
         if not (self.method == "fixed-sequence") == self.joint == (self.choice is not None):
             told = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
-            raise _contradiction(f"{told}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
+            raise _contradiction_error(f"{told}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
         return self
 
 
@@ -300,12 +300,12 @@ class Manifest(_Record):
 
     @field_validator("certificate")
     @classmethod
-    def _same_labels(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
+    def _check_labels_match(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
         # Labels that are at fault themselves are not there to compare with; their own error is told.
         if certificate is not None and "labels" in info.data:
             certified = tuple(bounds.label for bounds in certificate.labels)
             if certified != info.data["labels"]:
-                raise _contradiction(f"its labels are {list(certified)}, the bundle's are {list(info.data['labels'])}")
+                raise _contradiction_error(f"its labels are {list(certified)}, the bundle's are {list(info.data['labels'])}")
         return certificate
 
     def meter(self) -> Meter:
@@ -316,27 +316,27 @@ class Manifest(_Record):
             {group.name: group.cost for group in self.groups},
         )
 
-    def sealed(self) -> Manifest:
+    def with_id(self) -> Manifest:
         """Return this manifest with the `id` that its content has."""
-        return self.model_copy(update={"id": digest(self.model_dump(mode="json"))})
+        return self.model_copy(update={"id": manifest_id(self.model_dump(mode="json"))})
 
 
 def _check_bound(wrong: int, rows: int, upper: float) -> None:
     if wrong > rows or upper < (wrong / rows if rows else 1):
-        raise _contradiction(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
+        raise _contradiction_error(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
 
 
-def _contradiction(told: str) -> PydanticCustomError:
+def _contradiction_error(told: str) -> PydanticCustomError:
     # The text goes in as a value: what stands in braces in a label must not be taken for a field of the message.
     return PydanticCustomError("contradiction", "the certificate contradicts itself: {told}", {"told": told})
 
 
-def digest(document: dict[str, Any]) -> str:
+def manifest_id(document: dict[str, Any]) -> str:
     """Return the id of a parsed manifest: sha256 of its canonical JSON, `id` left out.
 
     Examples
     --------
-    >>> digest({"id": "any", "name": "spam"}) == digest({"name": "spam"})
+    >>> manifest_id({"id": "any", "name": "spam"}) == manifest_id({"name": "spam"})
     True
     """
     content = {key: value for key, value in document.items() if key != "id"}

@@ -43,7 +43,7 @@ from itertools import pairwise
 from typing import get_args
 from weakref import WeakKeyDictionary
 
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 from emsco_runtime._series import remove_series
 from emsco_runtime.breaker import BreakerState, CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
@@ -61,30 +61,30 @@ try:
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
 
-__all__ = ["Metrics", "SourceGauges", "stage_bills"]
+__all__ = ["Metrics", "SourceGauges", "default_cost_buckets"]
 
 _DECISION_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CALL_SECONDS = (0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_MOST_BILLS = 20
+_MAX_COST_BUCKETS = 20
 
 
-def stage_bills(manifest: Manifest) -> tuple[float, ...]:
+def default_cost_buckets(manifest: Manifest) -> tuple[float, ...]:
     """Return the buckets of the cost: nothing, and what an item costs that leaves at each stage; of many stages, every so many.
 
     Examples
     --------
     >>> from emsco_runtime.testing import sample_bundle
-    >>> stage_bills(sample_bundle().manifest)
+    >>> default_cost_buckets(sample_bundle().manifest)
     (0.0, 1.0, 3.0, 28.0)
     """
     meter = manifest.meter()
     names: list[str] = []
-    bills = {0.0}
+    costs = {0.0}
     for stage in manifest.stages:
         names += stage.acquire
-        bills.add(meter.cost(names))
-    ordered = sorted(bills)
-    step = -(-len(ordered) // _MOST_BILLS)
+        costs.add(meter.cost(names))
+    ordered = sorted(costs)
+    step = -(-len(ordered) // _MAX_COST_BUCKETS)
     # From the back, so that the largest one is among them.
     return tuple(reversed(ordered[::-1][::step]))
 
@@ -98,15 +98,15 @@ class _Buckets:
     call_seconds: tuple[float, ...]
 
 
-class _Families:
+class _MetricFamilies:
     """The metrics of one registry and prefix; all `Metrics` there share them, since a name can be registered only once."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> None:
         # The registry itself is not kept: it must be able to go.
         self._prefix = prefix
         self.buckets = buckets
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
         self._cost: Histogram | None = None
         self._current: dict[str, tuple[str, str, str]] = {}
         self.decisions = Counter(
@@ -152,7 +152,7 @@ class _Families:
             multiprocess_mode="livemax",
         )
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make a lock of this process's own."""
         self._lock = threading.Lock()
 
@@ -180,7 +180,7 @@ class _Families:
         """Return the histogram of costs; the first bundle gives its buckets, unless the user did."""
         with self._lock:
             if self._cost is None:
-                bounds = self.buckets.cost or stage_bills(manifest)
+                bounds = self.buckets.cost or default_cost_buckets(manifest)
                 self._cost = Histogram(
                     f"{self._prefix}_decision_cost",
                     "Bill of a decision, in the bundle's unit.",
@@ -191,35 +191,35 @@ class _Families:
             return self._cost
 
 
-class _Registered:
+class _FamilyRegistry:
     """What was registered where. A registry cannot be asked for what it holds, and goes with its last user."""
 
     def __init__(self) -> None:
-        self._held: WeakKeyDictionary[CollectorRegistry, dict[str, _Families]] = WeakKeyDictionary()
-        self.begin_anew()
-        forks.watch(self)
+        self._by_registry: WeakKeyDictionary[CollectorRegistry, dict[str, _MetricFamilies]] = WeakKeyDictionary()
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make a lock of this process's own."""
         self._lock = threading.Lock()
 
-    def families(self, registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _Families:
+    def families(self, registry: CollectorRegistry, prefix: str, buckets: _Buckets) -> _MetricFamilies:
         """Return the metrics of a registry and prefix; they are made at the first call."""
         with self._lock:
-            held = self._held.setdefault(registry, {})
-            if prefix not in held:
-                held[prefix] = _Families(registry, prefix, buckets)
-            if held[prefix].buckets != buckets:
+            registered = self._by_registry.setdefault(registry, {})
+            if prefix not in registered:
+                registered[prefix] = _MetricFamilies(registry, prefix, buckets)
+            if registered[prefix].buckets != buckets:
                 told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
                 raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
-            return held[prefix]
+            return registered[prefix]
 
 
-_REGISTERED = _Registered()
+_FAMILY_REGISTRY = _FamilyRegistry()
 
 
 @dataclass(slots=True)
-class _Bound:
+class _BundleMetrics:
     """One name of bundles, and the children of the metrics that were asked for so far, ready to be counted."""
 
     name: str
@@ -267,20 +267,20 @@ class Metrics:
         acquirer_buckets: Sequence[float] = _CALL_SECONDS,
     ) -> None:
         buckets = _Buckets(
-            None if cost_buckets is None else _rising("cost_buckets", cost_buckets),
-            _rising("seconds_buckets", seconds_buckets),
-            _rising("acquirer_buckets", acquirer_buckets),
+            None if cost_buckets is None else _check_increasing("cost_buckets", cost_buckets),
+            _check_increasing("seconds_buckets", seconds_buckets),
+            _check_increasing("acquirer_buckets", acquirer_buckets),
         )
-        self._open(registry, acquirers, prefix, buckets)
+        self._set_up(registry, acquirers, prefix, buckets)
 
-    def _open(self, registry: CollectorRegistry, acquirers: bool, prefix: str, buckets: _Buckets) -> None:  # noqa: FBT001 - as it came
+    def _set_up(self, registry: CollectorRegistry, acquirers: bool, prefix: str, buckets: _Buckets) -> None:  # noqa: FBT001 - as it came
         self._registry = registry
         self._settings = (acquirers, prefix, buckets)
-        self._families = _REGISTERED.families(registry, prefix, buckets)
-        self._by_name: dict[str, _Bound] = {}
-        self._bound: dict[str, _Bound] = {}
+        self._families = _FAMILY_REGISTRY.families(registry, prefix, buckets)
+        self._by_name: dict[str, _BundleMetrics] = {}
+        self._bound: dict[str, _BundleMetrics] = {}
         # An attribute, since its presence alone makes a cascade time its acquirers.
-        self.on_call = self._time_call if acquirers else None
+        self.on_call = self._observe_call if acquirers else None
 
     def __getstate__(self) -> tuple[bool, str, _Buckets]:
         """Return the settings: the counts of another process are its own."""
@@ -291,22 +291,22 @@ class Metrics:
 
     def __setstate__(self, settings: tuple[bool, str, _Buckets]) -> None:
         """Count in this process's registry; the cascade binds its bundle again."""
-        self._open(REGISTRY, *settings)
+        self._set_up(REGISTRY, *settings)
 
     def on_bind(self, manifest: Manifest) -> None:
         """Get ready for the decisions of a bundle."""
         families, name = self._families, manifest.name
         if name not in self._by_name:
             cost, seconds = families.cost(manifest, self._registry).labels(name), families.seconds.labels(name)
-            self._by_name[name] = _Bound(name, cost.observe, seconds.observe)
+            self._by_name[name] = _BundleMetrics(name, cost.observe, seconds.observe)
         self._bound[manifest.id] = self._by_name[name]
         families.bind(manifest)
 
     def __call__(self, decision: Decision) -> None:
         """Count the decision."""
         status, reason, label, _, _, stages, cost, elapsed_s, trace, degraded, errors, bundle, _ = decision
-        bound = self._bound.get(bundle) or self._not_bound(bundle)
-        count = bound.decisions.get((reason, label, stages)) or self._decisions(bound, status, reason, label, stages)
+        bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
+        count = bound.decisions.get((reason, label, stages)) or self._decision_counter(bound, status, reason, label, stages)
         count()
         bound.cost(cost)
         bound.seconds(elapsed_s)
@@ -320,7 +320,7 @@ class Metrics:
 
     def on_error(self, error: AcquisitionError, bundle: str) -> None:
         """Count an item that raised."""
-        bound = self._bound.get(bundle) or self._not_bound(bundle)
+        bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
         stages = sum(1 for record in error.trace if record.probabilities)
         self._families.decisions.labels(bound.name, "raised", "acquisition_failed", "", stages).inc()
         self._families.failures.labels(bound.name, error.feature, error.kind).inc()
@@ -332,30 +332,32 @@ class Metrics:
 
     def on_reload_failure(self, _: Exception, bundle: str) -> None:
         """Count a new bundle that could not be used."""
-        bound = self._bound.get(bundle) or self._not_bound(bundle)
+        bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
         self._families.reload_failures.labels(bound.name).inc()
 
     def on_observer_failure(self, _: Exception) -> None:
         """Count a call of an observer that raised."""
         self._families.observer_failures.inc()
 
-    def _time_call(self, call: AcquirerCall) -> None:
+    def _observe_call(self, call: AcquirerCall) -> None:
         features, elapsed_s, outcome, _, bundle = call
-        bound = self._bound.get(bundle) or self._not_bound(bundle)
+        bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
         observe = bound.calls.get((features, outcome))
         if observe is None:
-            observe = self._families.call_seconds.labels(bound.name, _joined(features), outcome).observe
+            observe = self._families.call_seconds.labels(bound.name, _join_features(features), outcome).observe
             bound.calls[features, outcome] = observe
         observe(elapsed_s)
 
-    def _decisions(self, bound: _Bound, status: str, reason: str, label: Label | None, stages: int) -> Callable[[], object]:
+    def _decision_counter(
+        self, bound: _BundleMetrics, status: str, reason: str, label: Label | None, stages: int
+    ) -> Callable[[], object]:
         """Resolve a child once; a dictionary finds it the next time."""
         shown = "" if label is None else str(label)
         count: Callable[[], object] = self._families.decisions.labels(bound.name, status, reason, shown, stages).inc
         bound.decisions[reason, label, stages] = count
         return count
 
-    def _not_bound(self, bundle: str) -> _Bound:
+    def _raise_not_bound(self, bundle: str) -> _BundleMetrics:
         told = f"the bundle {bundle[:12]} was not bound to these Metrics"
         raise InputError(f"{told}: hand them to the cascade themselves, or call on_bind(cascade.manifest) first")
 
@@ -409,7 +411,7 @@ class SourceGauges(Collector):
         yield self._counter(
             "pool_abandoned_calls", "Calls that were given up.", {name: one.abandoned_ever for name, one in pools.items()}
         )
-        yield self._states(states)
+        yield self._state_gauge(states)
         yield self._counter("cache_hits", "Keys that were found.", {name: one.hits for name, one in caches.items()})
         yield self._counter("cache_misses", "Keys that were not found.", {name: one.misses for name, one in caches.items()})
         yield self._gauge("cache_size", "Values that are held.", {name: one.size for name, one in caches.items()})
@@ -426,7 +428,7 @@ class SourceGauges(Collector):
             family.add_metric([label], value)
         return family
 
-    def _states(self, states: Mapping[str, str]) -> Metric:
+    def _state_gauge(self, states: Mapping[str, str]) -> Metric:
         family = GaugeMetricFamily(f"{self._prefix}_breaker_state", "1 for the state that it is in.", labels=["name", "state"])
         for name, state in states.items():
             for one in get_args(BreakerState):
@@ -434,12 +436,12 @@ class SourceGauges(Collector):
         return family
 
 
-def _joined(features: Sequence[str]) -> str:
+def _join_features(features: Sequence[str]) -> str:
     return ",".join(features) if len(features) <= 4 else f"{','.join(features[:3])},+{len(features) - 3}"
 
 
-def _rising(name: str, bounds: Sequence[float]) -> tuple[float, ...]:
-    made = tuple(float(bound) for bound in bounds)
-    if not made or any(not low < high for low, high in pairwise(made)):
-        raise InputError(f"{name}: numbers that rise are due, at least one, got {made}")
-    return made
+def _check_increasing(name: str, bounds: Sequence[float]) -> tuple[float, ...]:
+    checked = tuple(float(bound) for bound in bounds)
+    if not checked or any(not low < high for low, high in pairwise(checked)):
+        raise InputError(f"{name}: numbers that rise are due, at least one, got {checked}")
+    return checked

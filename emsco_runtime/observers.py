@@ -38,13 +38,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from emsco_runtime._printing import printed
-from emsco_runtime._process import forks
+from emsco_runtime._printing import format_value
+from emsco_runtime._process import fork_hooks
 from emsco_runtime.decision import Decision, FailureKind
 from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.manifest import Manifest
 
-__all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers", "hook_faults"]
+__all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers", "find_hook_faults"]
 
 # The further methods that an observer may have.
 _HOOKS = ("on_bind", "on_call", "on_error", "on_observer_failure", "on_reload", "on_reload_failure", "on_start")
@@ -114,8 +114,8 @@ class Observers:
     --------
     >>> told = []
     >>> observers = Observers([told.append])
-    >>> observers.tell("a decision")
-    >>> told, observers.failures, observers.want_calls
+    >>> observers.notify("a decision")
+    >>> told, observers.failures, observers.wants_calls
     (['a decision'], 0, False)
     """
 
@@ -131,10 +131,10 @@ class Observers:
         self._clock = clock
         self._failures = 0
         self._logged_at: dict[str, float] = {}
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make a lock of this process's own."""
         self._lock = threading.Lock()
 
@@ -148,80 +148,80 @@ class Observers:
         return self._failures
 
     @property
-    def want_calls(self) -> bool:
+    def wants_calls(self) -> bool:
         """Return whether any of them is to be told of the calls of acquirers."""
         return bool(self._on_call)
 
     @property
-    def want_starts(self) -> bool:
+    def wants_starts(self) -> bool:
         """Return whether any of them is to be told when deciding starts."""
         return bool(self._on_start)
 
     @contextlib.contextmanager
-    def deciding(self, bundle: str, items: int) -> Iterator[None]:
+    def decision_context(self, bundle: str, items: int) -> Iterator[None]:
         """Tell that deciding starts, and call what the observers return for its end, the last one first."""
-        ends: list[Callable[..., object]] = []
+        end_hooks: list[Callable[..., object]] = []
         for hook in self._on_start:
             try:
                 end = hook(bundle, items)
             except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
-                self._note(hook, error)
+                self._record_failure(hook, error)
             else:
-                ends += [end] if callable(end) else []
-        ended_by: BaseException | None = None
+                end_hooks += [end] if callable(end) else []
+        exception: BaseException | None = None
         try:
             yield
         except BaseException as error:
-            ended_by = error
+            exception = error
             raise
         finally:
-            for end in reversed(ends):
-                self._tell_hooks([end], ended_by)
+            for end in reversed(end_hooks):
+                self._run_hooks([end], exception)
 
-    def tell(self, decision: Decision) -> None:
+    def notify(self, decision: Decision) -> None:
         """Call every observer, whatever the others do."""
         for observer in self._observers:
             try:
                 observer(decision)
             except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
-                self._note(observer, error)
+                self._record_failure(observer, error)
 
-    def tell_call(self, call: AcquirerCall) -> None:
+    def notify_call(self, call: AcquirerCall) -> None:
         """Tell of a call of an acquirer."""
         for hook in self._on_call:
             try:
                 hook(call)
             except Exception as error:  # noqa: BLE001 - nor does it become a failed feature
-                self._note(hook, error)
+                self._record_failure(hook, error)
 
-    def tell_bind(self, manifest: Manifest) -> None:
+    def notify_bind(self, manifest: Manifest) -> None:
         """Tell that a cascade with this bundle is ready."""
-        self._tell_hooks(self._on_bind, manifest)
+        self._run_hooks(self._on_bind, manifest)
 
-    def tell_error(self, error: AcquisitionError, bundle: str) -> None:
+    def notify_error(self, error: AcquisitionError, bundle: str) -> None:
         """Tell of an item that ended in an error."""
-        self._tell_hooks(self._on_error, error, bundle)
+        self._run_hooks(self._on_error, error, bundle)
 
-    def tell_reload(self, before: Manifest, after: Manifest) -> None:
+    def notify_reload(self, before: Manifest, after: Manifest) -> None:
         """Tell that the bundle was replaced."""
-        self._tell_hooks(self._on_reload, before, after)
+        self._run_hooks(self._on_reload, before, after)
 
-    def tell_reload_failure(self, error: Exception, bundle: str) -> None:
+    def notify_reload_failure(self, error: Exception, bundle: str) -> None:
         """Tell that the bundle could not be replaced."""
-        self._tell_hooks(self._on_reload_failure, error, bundle)
+        self._run_hooks(self._on_reload_failure, error, bundle)
 
     def _hooks(self, name: str) -> tuple[Callable[..., object], ...]:
         found = [getattr(observer, name, None) for observer in self._observers]
         return tuple(hook for hook in found if callable(hook))
 
-    def _tell_hooks(self, hooks: Sequence[Callable[..., object]], *told: Any) -> None:
+    def _run_hooks(self, hooks: Sequence[Callable[..., object]], *told: Any) -> None:
         for hook in hooks:
             try:
                 hook(*told)
             except Exception as error:  # noqa: BLE001 - as above
-                self._note(hook, error)
+                self._record_failure(hook, error)
 
-    def _note(self, observer: Callable[..., object], error: Exception) -> None:
+    def _record_failure(self, observer: Callable[..., object], error: Exception) -> None:
         """Count a failure, hand it on, and log it unless one of the same observer was logged within a minute."""
         failures = [error]
         for hook in self._on_failure:
@@ -229,7 +229,7 @@ class Observers:
                 hook(error)
             except Exception as another:  # noqa: BLE001 - counted, but not handed on again: that would have no end
                 failures.append(another)
-        name = _name(observer)
+        name = _qualified_name(observer)
         with self._lock:
             self._failures += len(failures)
             now = self._clock()
@@ -240,7 +240,7 @@ class Observers:
         _log.error("observer %s raised (%d failures of observers so far)", name, count, exc_info=error)
 
 
-def hook_faults(observer: object) -> list[str]:
+def find_hook_faults(observer: object) -> list[str]:
     """Return what is wrong with an observer: it cannot be called, or has a method that looks like a hook and is none.
 
     Examples
@@ -248,7 +248,7 @@ def hook_faults(observer: object) -> list[str]:
     >>> class Counter:
     ...     def __call__(self, decision): ...
     ...     def on_eror(self, error, bundle): ...
-    >>> hook_faults(Counter())[0].split("?")[0]
+    >>> find_hook_faults(Counter())[0].split("?")[0]
     "Counter.on_eror would never be called; did you mean 'on_error'"
     """
     owner = observer if inspect.isclass(observer) else type(observer)
@@ -259,24 +259,26 @@ def hook_faults(observer: object) -> list[str]:
         told = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
         faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {told}")
     if not callable(observer):
-        faults.append(f"{printed(observer)} cannot be called")
+        faults.append(f"{format_value(observer)} cannot be called")
     return faults
 
 
 def _unknown_hooks(observer: object) -> set[str]:
-    known = {_squashed(hook) for hook in _HOOKS}
-    looks = {name for name in dir(observer) if name not in _HOOKS and (name.startswith("on_") or _squashed(name) in known)}
+    known = {_normalize_name(hook) for hook in _HOOKS}
+    candidates = {
+        name for name in dir(observer) if name not in _HOOKS and (name.startswith("on_") or _normalize_name(name) in known)
+    }
     # Looked up without running properties, which are code of the user's.
-    found = {name: inspect.getattr_static(observer, name, None) for name in looks}
+    found = {name: inspect.getattr_static(observer, name, None) for name in candidates}
     return {name for name, method in found.items() if callable(method) or isinstance(method, classmethod)}
 
 
-def _squashed(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Return a name as it is compared: `onError` and `onerror` are meant as `on_error`."""
     return name.replace("_", "").casefold() if name.startswith("on") else name
 
 
-def _name(observer: Callable[..., object]) -> str:
+def _qualified_name(observer: Callable[..., object]) -> str:
     # Not its repr, which is code of the user's that may raise.
-    named = observer if hasattr(observer, "__qualname__") else type(observer)
-    return f"{named.__module__}.{named.__qualname__}"
+    owner = observer if hasattr(observer, "__qualname__") else type(observer)
+    return f"{owner.__module__}.{owner.__qualname__}"

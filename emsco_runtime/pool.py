@@ -23,9 +23,9 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from emsco_runtime._arguments import check_count
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 
-__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "place_free"]
+__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
 
 _IDLE_S = 30.0
 
@@ -60,9 +60,9 @@ class PoolCall(Future[Any]):
         self.item = item
         self.pool = pool
         # The call inside which this one was handed in.
-        self.outer = _running.get()
+        self.parent = _current_call.get()
         # How many waits for other calls are going on inside it.
-        self.waits = 0
+        self.nested_waits = 0
         # A copy for each call: one context cannot be entered by two threads at the same time.
         self.context = contextvars.copy_context()
         self.started: float | None = None
@@ -79,41 +79,41 @@ class PoolCall(Future[Any]):
             self.set_result(result)
 
     def _run(self) -> Any:
-        token = _running.set(self)
+        token = _current_call.set(self)
         try:
             return self.function(self.item)
         finally:
             # The call holds its context: it must not hold the call.
-            _running.reset(token)
+            _current_call.reset(token)
 
-    def is_inside(self, pool: AcquirerPool) -> bool:
+    def is_nested_in(self, pool: AcquirerPool) -> bool:
         """Return whether it was handed in from inside a call of this pool."""
-        outer = self.outer
-        while outer is not None:
-            if outer.pool is pool and not outer.done():
+        parent = self.parent
+        while parent is not None:
+            if parent.pool is pool and not parent.done():
                 return True
-            outer = outer.outer
+            parent = parent.parent
         return False
 
 
 # The call inside which some code runs; a context variable, so that event loops and tasks begun inside it know it too.
-_running: contextvars.ContextVar[PoolCall | None] = contextvars.ContextVar("emsco_running_call", default=None)
+_current_call: contextvars.ContextVar[PoolCall | None] = contextvars.ContextVar("emsco_running_call", default=None)
 
 
 @contextlib.contextmanager
-def place_free() -> Iterator[None]:
+def released_slot() -> Iterator[None]:
     """Free the place of the call inside which this code runs, if there is one, while it waits for another call."""
-    call = _running.get()
+    call = _current_call.get()
     pool = None if call is None else call.pool
     if call is None or pool is None:
         yield
         return
-    freed = pool.free_place(call)
+    released = pool.release_slot(call)
     try:
         yield
     finally:
-        if freed:
-            pool.take_place(call)
+        if released:
+            pool.reacquire_slot(call)
 
 
 class AcquirerPool:
@@ -137,17 +137,17 @@ class AcquirerPool:
         check_count("threads", threads)
         check_count("max_abandoned", max_abandoned, 0)
         self._settings = (threads, max_abandoned)
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Begin without threads and calls: they belong to their process."""
-        self._most, self._max_abandoned = self._settings
-        self._work = threading.Condition()
+        self._max_threads, self._max_abandoned = self._settings
+        self._condition = threading.Condition()
         self._waiting: deque[PoolCall] = deque()
-        self._threads = self._idle = self._aside = 0
+        self._threads = self._idle = self._blocked = 0
         self._abandoned = self._abandoned_ever = 0
-        self._closed_times = 0
+        self._close_count = 0
 
     def __getstate__(self) -> tuple[int, int]:
         """Return the settings: threads belong to their process."""
@@ -156,13 +156,13 @@ class AcquirerPool:
     def __setstate__(self, settings: tuple[int, int]) -> None:
         """Begin without threads."""
         self._settings = settings
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
     @property
     def counts(self) -> PoolCounts:
         """Return what the pool is doing."""
-        with self._work:
+        with self._condition:
             return PoolCounts(self._threads, len(self._waiting), self._abandoned, self._abandoned_ever)
 
     def close(self) -> None:
@@ -170,9 +170,9 @@ class AcquirerPool:
 
         Calls under way and calls that wait are still made. The pool can be used again, and then starts new threads.
         """
-        with self._work:
-            self._closed_times += 1
-            self._work.notify_all()
+        with self._condition:
+            self._close_count += 1
+            self._condition.notify_all()
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
         """Hand in a call.
@@ -183,16 +183,16 @@ class AcquirerPool:
             If too many abandoned calls still run, or no thread can be started.
         """
         call = PoolCall(function, item, self)
-        with self._work:
+        with self._condition:
             if self._abandoned and self._abandoned >= self._max_abandoned:
                 raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
-            if call.is_inside(self):
+            if call.is_nested_in(self):
                 # First, or those before it might all begin, and wait for calls behind them.
                 self._waiting.appendleft(call)
             else:
                 self._waiting.append(call)
             try:
-                self._staff()
+                self._wake_or_start_thread()
             except RuntimeError as error:
                 # The system gives no more threads. Those that are there will do; without any, nobody would come.
                 if not self._threads:
@@ -202,85 +202,85 @@ class AcquirerPool:
 
     def abandon(self, call: PoolCall) -> None:
         """Give up a call: one that has not begun is taken back, one that runs is left to itself."""
-        with self._work:
+        with self._condition:
             if call.done() or call.abandoned:
                 return
             if call.cancel():
                 # Taken out at once: where all threads are busy for long, what was given up would pile up.
                 self._waiting.remove(call)
                 return
-            if call.waits:
-                self._aside -= 1
+            if call.nested_waits:
+                self._blocked -= 1
             call.abandoned = True
             self._abandoned += 1
             self._abandoned_ever += 1
             # Its place is free for what waits; where the system gives no thread for it, those that are there will do.
             with contextlib.suppress(RuntimeError):
-                self._staff()
+                self._wake_or_start_thread()
 
-    def free_place(self, call: PoolCall) -> bool:
+    def release_slot(self, call: PoolCall) -> bool:
         """Note that a call waits for another one: its place is free meanwhile; False if it has ended and has no place."""
-        with self._work:
+        with self._condition:
             if call.done():
                 return False
-            call.waits += 1
-            if call.waits == 1 and not call.abandoned:
-                self._aside += 1
+            call.nested_waits += 1
+            if call.nested_waits == 1 and not call.abandoned:
+                self._blocked += 1
                 # Where the system gives no thread, those that are there will do.
                 with contextlib.suppress(RuntimeError):
-                    self._staff()
+                    self._wake_or_start_thread()
             return True
 
-    def take_place(self, call: PoolCall) -> None:
+    def reacquire_slot(self, call: PoolCall) -> None:
         """Note that a call has ended one of its waits."""
-        with self._work:
-            call.waits -= 1
-            if call.waits == 0 and not call.abandoned:
-                self._aside -= 1
+        with self._condition:
+            call.nested_waits -= 1
+            if call.nested_waits == 0 and not call.abandoned:
+                self._blocked -= 1
 
     @property
-    def _busy(self) -> int:
+    def _active(self) -> int:
         """Threads that count: those of abandoned calls, and of calls that wait for others, do not."""
-        return self._threads - self._abandoned - self._aside
+        return self._threads - self._abandoned - self._blocked
 
-    def _staff(self) -> None:
+    def _wake_or_start_thread(self) -> None:
         """Wake a thread for what waits, or start one; the caller holds the lock."""
         if self._idle:
-            self._work.notify()
+            self._condition.notify()
         # A thread that was woken counts as idle until it has taken its call: so compare the numbers.
-        if len(self._waiting) > self._idle and self._busy < self._most:
-            threading.Thread(target=self._serve, name="emsco-acquirer", daemon=True).start()
+        if len(self._waiting) > self._idle and self._active < self._max_threads:
+            threading.Thread(target=self._run_thread, name="emsco-acquirer", daemon=True).start()
             self._threads += 1
 
-    def _serve(self) -> None:
-        closed_times = self._closed_times
-        while self._serve_one(closed_times):
+    def _run_thread(self) -> None:
+        close_count = self._close_count
+        while self._run_next_call(close_count):
             pass
 
-    def _serve_one(self, closed_times: int) -> bool:
+    def _run_next_call(self, close_count: int) -> bool:
         """Make one call; a function of its own, so that an idle thread keeps no item or result alive."""
-        call = self._next(closed_times)
+        call = self._next_call(close_count)
         if call is None:
             return False
         call.run()
-        with self._work:
+        with self._condition:
             # Asked under the lock: a call may be abandoned at the moment in which it ends.
             if call.abandoned:
                 self._abandoned -= 1
         return True
 
-    def _next(self, closed_times: int) -> PoolCall | None:
+    def _next_call(self, close_count: int) -> PoolCall | None:
         """Return the next call, or None for a thread that is one too many, was idle for long, or is from before a `close`."""
-        with self._work:
-            while self._busy <= self._most:
+        with self._condition:
+            while self._active <= self._max_threads:
                 while self._waiting:
                     call = self._waiting.popleft()
                     if call.set_running_or_notify_cancel():
                         return call
-                if self._closed_times != closed_times:
+                if self._close_count != close_count:
                     break
                 self._idle += 1
-                woken = self._work.wait(_IDLE_S)
+                woken = self._condition.wait(_IDLE_S)
                 self._idle -= 1
                 if not woken and not self._waiting:
                     break

@@ -29,9 +29,9 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 from emsco_runtime._arguments import check_seconds
 from emsco_runtime._columns import ColumnDecisions
 from emsco_runtime._hearing import Listener
-from emsco_runtime._process import forks
+from emsco_runtime._process import fork_hooks
 from emsco_runtime.acquirers import Acquirers, OnFailure
-from emsco_runtime.bundle import MANIFEST, read_bundle, read_manifest
+from emsco_runtime.bundle import MANIFEST_FILE, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Decision
 from emsco_runtime.errors import ClosedError, InputError
@@ -87,7 +87,7 @@ class _Settings(NamedTuple):
     on_reload: OnReload | None
 
 
-class _Copied(NamedTuple):
+class _PickledState(NamedTuple):
     """What a copy in another process starts from: the settings, and the bundle that the observers follow."""
 
     settings: _Settings
@@ -127,9 +127,9 @@ class ReloadingCascade:
     ...     item = {"size": 3.0}
     ...     first = cascade.decide(item)
     ...     _ = write_bundle(folder, new.manifest, new.models, force=True)
-    ...     told = cascade.refresh()
+    ...     result = cascade.refresh()
     ...     second = cascade.decide(item)
-    >>> told.outcome, first.bundle == old.manifest.id, second.bundle == new.manifest.id
+    >>> result.outcome, first.bundle == old.manifest.id, second.bundle == new.manifest.id
     ('changed', True, True)
     """
 
@@ -150,15 +150,15 @@ class ReloadingCascade:
             check_seconds("period_s", period_s)
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: something that can be called is due, got {on_reload!r}")
-        self._open(
+        self._set_up(
             _Settings(os.fspath(path), acquirers, on_failure, pool, concurrency, tuple(observers), listener, period_s, on_reload),
             None,
         )
 
-    def _open(self, settings: _Settings, copied: _Copied | None) -> None:
+    def _set_up(self, settings: _Settings, pickled: _PickledState | None) -> None:
         self._settings = settings
         # Asked before the bundle is read: a change in between is seen at the next look.
-        self._seen = _mark(settings.path)
+        self._last_stamp = _file_stamp(settings.path)
         self._current = Cascade.load(
             settings.path,
             settings.acquirers,
@@ -168,37 +168,39 @@ class ReloadingCascade:
             observers=settings.observers,
             listener=settings.listener,
         )
-        if copied is not None:
-            self._current._accept_known(copied.known_names)  # noqa: SLF001 - our own class
-            self._tell_if_changed(copied.manifest)
+        if pickled is not None:
+            self._current._allow_known_names(pickled.known_names)  # noqa: SLF001 - our own class
+            self._notify_if_changed(pickled.manifest)
         self._last: Reload | None = None
         self._closed = False
         self._reported_at: float | None = None
         self._logged_at: float | None = None
-        self.begin_anew()
-        forks.watch(self)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Make a lock and, if there is a period, a watching thread of this process's own."""
         # Observers are told under it, in the order of the changes; one of them may look at the folder itself.
-        self._refreshing = threading.RLock()
+        self._refresh_lock = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         period_s = self._settings.period_s
         if period_s is not None and not self._closed:
             # The thread keeps nobody alive: it ends when the cascade is forgotten.
-            me = weakref.ref(self, _Stopper(self._stop))
-            self._thread = threading.Thread(target=_watch, args=(me, self._stop, period_s), name="emsco-reload", daemon=True)
+            reference = weakref.ref(self, _StopWatching(self._stop))
+            self._thread = threading.Thread(
+                target=_watch_folder, args=(reference, self._stop, period_s), name="emsco-reload", daemon=True
+            )
             self._thread.start()
 
-    def __getstate__(self) -> _Copied:
+    def __getstate__(self) -> _PickledState:
         """Return what another process needs; it reads the folder for itself."""
         current = self._current
-        return _Copied(self._settings, current.manifest, current._known_names)  # noqa: SLF001 - our own class
+        return _PickledState(self._settings, current.manifest, current._known_names)  # noqa: SLF001 - our own class
 
-    def __setstate__(self, copied: _Copied) -> None:
+    def __setstate__(self, pickled: _PickledState) -> None:
         """Load the bundle that is in the folder now; observers are told if it is another one."""
-        self._open(copied.settings, copied)
+        self._set_up(pickled.settings, pickled)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -244,7 +246,7 @@ class ReloadingCascade:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         # Whoever is refreshing puts nothing in service after this.
-        with self._refreshing:
+        with self._refresh_lock:
             self._current.close()
 
     async def aclose(self) -> None:
@@ -261,74 +263,74 @@ class ReloadingCascade:
         ClosedError
             If it was closed.
         """
-        told = self._look()
-        self._report(told)
-        return told
+        result = self._refresh()
+        self._report(result)
+        return result
 
-    def _look(self) -> Reload:
-        with self._refreshing:
+    def _refresh(self) -> Reload:
+        with self._refresh_lock:
             if self._closed:
                 raise ClosedError(f"{self!r} is closed and takes up no bundle. Make another one, or close it later")
             manifest = self._current.manifest
             before = manifest.id
             try:
-                changed = self._take_up()
+                changed = self._load_if_changed()
             except Exception as error:  # noqa: BLE001 - whatever it is, the old bundle stays in service
                 # Looked at again next time, even if the manifest stays: its models may be on their way.
-                self._seen = None
-                told = Reload("failed", before, before, datetime.now(UTC), error)
-                self._current._observers.tell_reload_failure(error, before)  # noqa: SLF001 - our own class
+                self._last_stamp = None
+                result = Reload("failed", before, before, datetime.now(UTC), error)
+                self._current._observers.notify_reload_failure(error, before)  # noqa: SLF001 - our own class
             else:
                 after = self._current.manifest.id
-                told = Reload("changed" if changed else "unchanged", before, after, datetime.now(UTC))
-                self._tell_if_changed(manifest)
-            self._last = told
-            return told
+                result = Reload("changed" if changed else "unchanged", before, after, datetime.now(UTC))
+                self._notify_if_changed(manifest)
+            self._last = result
+            return result
 
-    def _tell_if_changed(self, before: Manifest) -> None:
+    def _notify_if_changed(self, before: Manifest) -> None:
         after = self._current.manifest
         if after.id != before.id:
-            self._current._observers.tell_reload(before, after)  # noqa: SLF001 - our own class
+            self._current._observers.notify_reload(before, after)  # noqa: SLF001 - our own class
 
-    def _take_up(self) -> bool:
+    def _load_if_changed(self) -> bool:
         """Put a new bundle in service, if there is one: first the file's marks are looked at, then its id, then all of it."""
         path = self._settings.path
-        mark = _mark(path)
-        if mark is not None and mark == self._seen:
+        stamp = _file_stamp(path)
+        if stamp is not None and stamp == self._last_stamp:
             return False
         current = self._current
         changed = read_manifest(path).id != current.manifest.id
         if changed:
             self._current = current.with_bundle(read_bundle(path), self._settings.acquirers)
-        self._seen = mark
+        self._last_stamp = stamp
         return changed
 
-    def _watch_once(self) -> None:
+    def _poll_once(self) -> None:
         """Look once, from the watching thread: the same trouble is not told at every look."""
         try:
-            told = self._look()
+            result = self._refresh()
         except ClosedError:
             return
         now = time.monotonic()
-        if told.outcome == "failed":
-            if not _is_due(self._reported_at, now):
+        if result.outcome == "failed":
+            if not _should_report(self._reported_at, now):
                 return
             self._reported_at = now
-        self._report(told)
+        self._report(result)
 
-    def _report(self, told: Reload) -> None:
-        if told.outcome == "unchanged":
+    def _report(self, result: Reload) -> None:
+        if result.outcome == "unchanged":
             return
         now = time.monotonic()
-        if told.outcome == "changed":
-            _log.info("%s: bundle %s is in service, after %s", self._settings.path, told.after[:12], told.before[:12])
-        elif _is_due(self._logged_at, now):
+        if result.outcome == "changed":
+            _log.info("%s: bundle %s is in service, after %s", self._settings.path, result.after[:12], result.before[:12])
+        elif _should_report(self._logged_at, now):
             self._logged_at = now
-            _log.error("%s: not reloaded, bundle %s stays: %s", self._settings.path, told.before[:12], told.error)
+            _log.error("%s: not reloaded, bundle %s stays: %s", self._settings.path, result.before[:12], result.error)
         if self._settings.on_reload is None:
             return
         try:
-            self._settings.on_reload(told)
+            self._settings.on_reload(result)
         except Exception:  # noqa: BLE001 - the new bundle is in service, or the old one; either way it decides
             _log.exception("on_reload raised")
 
@@ -388,7 +390,7 @@ class ReloadingCascade:
         return self._current.decide_columns(columns, budget=budget)
 
 
-class _Stopper:
+class _StopWatching:
     """Ends the watching thread of a cascade that nobody has any more."""
 
     def __init__(self, stop: threading.Event) -> None:
@@ -398,23 +400,23 @@ class _Stopper:
         self._stop.set()
 
 
-def _watch(me: weakref.ref[ReloadingCascade], stop: threading.Event, period_s: float) -> None:
+def _watch_folder(reference: weakref.ref[ReloadingCascade], stop: threading.Event, period_s: float) -> None:
     while not stop.wait(min(period_s, threading.TIMEOUT_MAX)):
-        cascade = me()
+        cascade = reference()
         if cascade is not None:
-            cascade._watch_once()  # noqa: SLF001 - the thread's own part
+            cascade._poll_once()  # noqa: SLF001 - the thread's own part
         # Not held while it waits.
         del cascade
 
 
-def _mark(path: str) -> tuple[int, ...] | None:
+def _file_stamp(path: str) -> tuple[int, ...] | None:
     """Return what the file system says of the manifest: a new file has another mark; None when there is none to be seen."""
     try:
-        found = (Path(path) / MANIFEST).stat()
+        found = (Path(path) / MANIFEST_FILE).stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _is_due(last: float | None, now: float) -> bool:
+def _should_report(last: float | None, now: float) -> bool:
     return last is None or now - last >= _REPORT_EVERY_S

@@ -19,14 +19,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from emsco_runtime._golden import replay
-from emsco_runtime._guard import Cached
-from emsco_runtime._hearing import Heard
-from emsco_runtime._plan import Acquire, Call, KeyReader, bind
-from emsco_runtime._pooled import Limits, call_within
-from emsco_runtime._process import forks
+from emsco_runtime._golden import replay_golden_items
+from emsco_runtime._guard import CachedOutcome
+from emsco_runtime._hearing import RecordedItem
+from emsco_runtime._plan import AcquireRequest, Call, ItemKeyReader, bind
+from emsco_runtime._pooled import Limits, call_with_limits
+from emsco_runtime._process import fork_hooks
 from emsco_runtime._scorer import Scorer
-from emsco_runtime._walk import keep, walk
+from emsco_runtime._walk import record_outcomes, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle, read_bundle
 from emsco_runtime.decision import Decision
@@ -38,9 +38,9 @@ __all__ = ["Shadow", "ShadowSummary"]
 _log = logging.getLogger("emsco_runtime.shadow")
 _LOG_EVERY_S = 60.0
 # Comparisons that may wait; more than that are dropped, and counted.
-_MOST_WAITING = 1000
+_MAX_WAITING = 1000
 
-_Verdict: TypeAlias = Literal["agreed", "other_status", "other_label", "not_comparable", "errors", "dropped"]
+_Comparison: TypeAlias = Literal["agreed", "other_status", "other_label", "not_comparable", "errors", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,42 +154,42 @@ class Shadow:
             raise InputError("share: without acquirers nothing can be acquired. Give acquirers, or leave share out")
         if not isinstance(acquirers, Acquirers | None):
             raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
-        audited = bundle if isinstance(bundle, Bundle) else read_bundle(bundle)
+        checked = bundle if isinstance(bundle, Bundle) else read_bundle(bundle)
         entries = None if acquirers is None else acquirers.entries
-        self._open(_Settings(audited, entries, float(share), seed, on_failure, background))
+        self._set_up(_Settings(checked, entries, float(share), seed, on_failure, background))
 
-    def _open(self, settings: _Settings) -> None:
+    def _set_up(self, settings: _Settings) -> None:
         self._settings = settings
         manifest, entries = settings.bundle.manifest, settings.entries
         policies: dict[str, OnFailure | None] = {}
         self._calls: dict[str, Call] = {}
         if entries is not None:
-            own = [dataclasses.replace(entry, breaker=None, cache=None) for entry in entries]
-            plan = bind(manifest, own, settings.on_failure)
+            unguarded = [dataclasses.replace(entry, breaker=None, cache=None) for entry in entries]
+            plan = bind(manifest, unguarded, settings.on_failure)
             self._calls = {name: call for name, call in plan.calls.items() if not call.is_async}
             policies = {name: call.policy for name, call in plan.calls.items()}
         names = [name for stage in manifest.stages for name in stage.acquire]
         # Feature by feature: values are heard by name, whoever acquired them.
-        readers = [Acquirer(KeyReader(name), (name,), "feature", policies.get(name)) for name in names]
+        readers = [Acquirer(ItemKeyReader(name), (name,), "feature", policies.get(name)) for name in names]
         self._plan = bind(manifest, readers, settings.on_failure)
         self._features = frozenset(feature.name for feature in manifest.features)
-        self._scorer = Scorer.of(settings.bundle)
-        replay(settings.bundle, self._scorer)
+        self._scorer = Scorer.from_bundle(settings.bundle)
+        replay_golden_items(settings.bundle, self._scorer)
         self._background = AcquirerPool(1)
-        self._limits = Limits(math.inf, AcquirerPool(), side_by_side=False)
-        self.begin_anew()
-        forks.watch(self)
+        self._limits = Limits(math.inf, AcquirerPool(), parallel=False)
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Begin without counts, and with a draw of this process's own."""
         self._lock = threading.Lock()
         # Not for secrets. Forked children draw alike: each of them compares the same share.
-        self._draw = random.Random(self._settings.seed)  # noqa: S311
-        self._counts: Counter[_Verdict] = Counter()
+        self._random = random.Random(self._settings.seed)  # noqa: S311
+        self._counts: Counter[_Comparison] = Counter()
         self._acquired = 0
         self._cost = self._shadow_cost = 0.0
         self._logged_at: float | None = None
-        self._latest: PoolCall | None = None
+        self._last_call: PoolCall | None = None
 
     def __getstate__(self) -> _Settings:
         """Return what another process needs; counts stay here."""
@@ -197,7 +197,7 @@ class Shadow:
 
     def __setstate__(self, settings: _Settings) -> None:
         """Begin without counts."""
-        self._open(settings)
+        self._set_up(settings)
 
     @property
     def summary(self) -> ShadowSummary:
@@ -219,49 +219,49 @@ class Shadow:
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Wait until what was heard so far has been compared; return whether that was within the time."""
-        latest = self._latest
-        if latest is None:
+        last_call = self._last_call
+        if last_call is None:
             return True
         try:
             # One thread, first come, first served: the latest ends last.
-            latest.exception(timeout_s)
+            last_call.exception(timeout_s)
         except TimeoutError:
             return False
         return True
 
-    def __call__(self, heard: Heard) -> None:
+    def __call__(self, recorded: RecordedItem) -> None:
         """Take in one decision of the cascade; it raises nothing."""
         if not self._settings.background:
-            self._compare(heard)
+            self._compare(recorded)
             return
         try:
-            if self._background.counts.waiting < _MOST_WAITING:
-                self._latest = self._background.submit(self._compare, heard)
+            if self._background.counts.waiting < _MAX_WAITING:
+                self._last_call = self._background.submit(self._compare, recorded)
                 return
         except PoolFull as error:
-            self._complain(error, heard.decision.key)
+            self._log_error(error, recorded.decision.key)
         self._count("dropped")
 
-    def _compare(self, heard: Heard) -> None:
+    def _compare(self, recorded: RecordedItem) -> None:
         try:
-            if heard.decision.reason == "deadline":
+            if recorded.decision.reason == "deadline":
                 raise _NotComparable  # noqa: TRY301 - one way out for all that cannot be compared
-            decision = self._decide(heard)
+            decision = self._decide(recorded)
         except _NotComparable:
             self._count("not_comparable")
         except Exception as error:  # noqa: BLE001 - a shadow harms nobody
             self._count("errors")
-            self._complain(error, heard.decision.key)
+            self._log_error(error, recorded.decision.key)
         else:
-            self._count(_verdict(heard.decision, decision), heard.decision.cost, decision.cost)
+            self._count(_compare_decisions(recorded.decision, decision), recorded.decision.cost, decision.cost)
 
-    def _count(self, verdict: _Verdict, cost: float = 0.0, shadow_cost: float = 0.0) -> None:
+    def _count(self, outcome: _Comparison, cost: float = 0.0, shadow_cost: float = 0.0) -> None:
         with self._lock:
-            self._counts[verdict] += 1
+            self._counts[outcome] += 1
             self._cost += cost
             self._shadow_cost += shadow_cost
 
-    def _complain(self, error: Exception, key: str | None) -> None:
+    def _log_error(self, error: Exception, key: str | None) -> None:
         with self._lock:
             now = time.monotonic()
             if self._logged_at is not None and now - self._logged_at < _LOG_EVERY_S:
@@ -269,44 +269,44 @@ class Shadow:
             self._logged_at = now
         _log.error("the shadow, bundle %s, failed at an item (key %r)", self._plan.bundle[:12], key, exc_info=error)
 
-    def _decide(self, heard: Heard) -> Decision:
-        known = {name: value for name, value in heard.known.items() if name in self._features}
-        values = dict(heard.values)
-        may_acquire = self._is_drawn()
-        steps = walk(self._plan, known, heard.budget, key=heard.decision.key)
+    def _decide(self, recorded: RecordedItem) -> Decision:
+        known = {name: value for name, value in recorded.known.items() if name in self._features}
+        values = dict(recorded.values)
+        may_acquire = self._is_sampled()
+        steps = walk(self._plan, known, recorded.budget, key=recorded.decision.key)
         reply: Any = None
         try:
             while True:
                 request = steps.send(reply)
-                if isinstance(request, Acquire):
-                    reply = [self._outcome(call.names[0], heard, values, may_acquire=may_acquire) for call in request.calls]
+                if isinstance(request, AcquireRequest):
+                    reply = [self._outcome(call.names[0], recorded, values, may_acquire=may_acquire) for call in request.calls]
                 else:
                     reply = self._scorer.score(request.stage, request.values)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
-    def _is_drawn(self) -> bool:
+    def _is_sampled(self) -> bool:
         if not self._settings.share:
             return False
         with self._lock:
-            return self._draw.random() < self._settings.share
+            return self._random.random() < self._settings.share
 
-    def _outcome(self, name: str, heard: Heard, values: dict[str, Any], *, may_acquire: bool) -> Any:
+    def _outcome(self, name: str, recorded: RecordedItem, values: dict[str, Any], *, may_acquire: bool) -> Any:
         if name not in values:
             call = self._calls.get(name)
             if call is None or not may_acquire:
                 raise _NotComparable
             with self._lock:
                 self._acquired += 1
-            keep([call], [call_within(call, heard.item, self._limits)], values)
-        return Cached(values[name], free=True) if name in heard.free else values[name]
+            record_outcomes([call], [call_with_limits(call, recorded.item, self._limits)], values)
+        return CachedOutcome(values[name], free=True) if name in recorded.free else values[name]
 
 
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _verdict(one: Decision, other: Decision) -> _Verdict:
+def _compare_decisions(one: Decision, other: Decision) -> _Comparison:
     if one.status != other.status:
         return "other_status"
     return "agreed" if one.label == other.label else "other_label"

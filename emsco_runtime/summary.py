@@ -10,7 +10,7 @@ import numpy as np
 
 from emsco_runtime.manifest import CostSummary
 
-__all__ = ["counted", "mean_cost", "percent", "percent_at_least", "percent_at_most", "summarise_costs"]
+__all__ = ["mean_cost", "percent", "percent_at_least", "percent_at_most", "pluralize", "summarise_costs"]
 
 _DIGITS = 3
 
@@ -41,7 +41,7 @@ def mean_cost(costs: Sequence[float]) -> float:
     return min(max(math.fsum(costs) / len(costs), min(costs)), max(costs))
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun, in the plural unless it is one.
 
     Parameters
@@ -53,7 +53,7 @@ def counted(count: int, noun: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "design"), counted(2000, "feature set"), counted(0, "row")
+    >>> pluralize(1, "design"), pluralize(2000, "feature set"), pluralize(0, "row")
     ('1 design', '2,000 feature sets', '0 rows')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
@@ -80,7 +80,7 @@ def percent_at_most(bound: float) -> str:
     >>> percent_at_most(0.03), percent_at_most(0.021301), percent_at_most(0.0000123456)
     ('3 %', '2.14 %', '0.00124 %')
     """
-    return _rounded(bound, ROUND_CEILING)
+    return _format_rounded(bound, ROUND_CEILING)
 
 
 def percent_at_least(bound: float) -> str:
@@ -91,10 +91,10 @@ def percent_at_least(bound: float) -> str:
     >>> percent_at_least(0.95), percent_at_least(0.78999), percent_at_least(0.0)
     ('95 %', '78.9 %', '0 %')
     """
-    return _rounded(bound, ROUND_FLOOR)
+    return _format_rounded(bound, ROUND_FLOOR)
 
 
-def _rounded(share: float, rounding: str) -> str:
+def _format_rounded(share: float, rounding: str) -> str:
     # In decimal figures, as the number is written: in binary ones, 0.07 * 100 is above 7 and would be rounded up to 7.01.
     shown = Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(repr(share)) * 100)
     return f"{shown.normalize():f} %"

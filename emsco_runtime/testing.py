@@ -25,7 +25,7 @@ import numpy as np
 
 from emsco_runtime._drivers import drive_one
 from emsco_runtime._plan import bind
-from emsco_runtime._rule import NEAR, accept
+from emsco_runtime._rule import RESCORE_MARGIN, accept
 from emsco_runtime._scorer import Scorer, ScorerModel
 from emsco_runtime.acquirers import Acquirers, OnFailure
 from emsco_runtime.bundle import Bundle
@@ -44,12 +44,12 @@ from emsco_runtime.manifest import (
     Stage,
     StageExits,
 )
-from emsco_runtime.publish import seal
+from emsco_runtime.publish import build_bundle
 
 __all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]
 
 _INPUT, _OUTPUT = "features", "probabilities"
-_DRAWS = 1000
+_MAX_DRAWS = 1000
 
 
 class RecordingAcquirers(Acquirers):
@@ -189,11 +189,11 @@ def make_bundle(
             )
             for index, stage in enumerate(stages)
         ),
-        expected=_no_expectation(len(stages)),
-        golden=(_blank_golden(listed, len(stages), len(labels)),),
+        expected=_empty_expected(len(stages)),
+        golden=(_empty_golden(listed, len(stages), len(labels)),),
         provenance=Provenance(settings={}, seed=seed, versions={}, data=None),
     )
-    return seal(draft.model_copy(update={"golden": (_golden(draft, models, rng),)}), models)
+    return build_bundle(draft.model_copy(update={"golden": (_draw_golden(draft, models, rng),)}), models)
 
 
 def _plain_features(
@@ -205,18 +205,18 @@ def _plain_features(
     )
 
 
-def _no_expectation(stages: int) -> Expected:
+def _empty_expected(stages: int) -> Expected:
     """Return the figures of a bundle that was never measured: one row, rejected."""
     cost = CostSummary(mean=0.0, p50=0.0, p95=0.0, max=0.0)
     return Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),) * stages, cost=cost)
 
 
-def _blank_golden(names: Sequence[str], stages: int, labels: int) -> Golden:
+def _empty_golden(names: Sequence[str], stages: int, labels: int) -> Golden:
     decision = GoldenDecision(status="rejected", reason="inconclusive", label=None, stages=stages, cost=0.0)
     return Golden(values=dict.fromkeys(names), probabilities=((0.0,) * labels,) * stages, decision=decision)
 
 
-def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
+def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
     """Draw an item until no stage's score is near a threshold or a tie."""
     labels = len(draft.labels)
     scorer = Scorer(
@@ -227,22 +227,22 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
     )
     plan = bind(draft, None, "raise")
     kinds = {feature.name: feature for feature in draft.features}
-    for _ in range(_DRAWS):
-        values = {name: _drawn(kinds[name], rng) for stage in draft.stages for name in stage.acquire}
-        rows, clear = [], True
+    for _ in range(_MAX_DRAWS):
+        values = {name: _draw_value(kinds[name], rng) for stage in draft.stages for name in stage.acquire}
+        rows, is_clear = [], True
         encoded: list[float] = []
         for stage in plan.stages:
             encoded += [feature.encode(values[feature.name]) for feature in stage.features]
             row = scorer.score(stage.number - 1, encoded)
             position, _ = accept(row, stage.thresholds)
             top, second = sorted(row, reverse=True)[:2]
-            clear = clear and min(abs(top - stage.thresholds[position]), top - second) > 2 * NEAR
+            is_clear = is_clear and min(abs(top - stage.thresholds[position]), top - second) > 2 * RESCORE_MARGIN
             rows.append(tuple(row))
-        if clear:
+        if is_clear:
             break
     else:
-        told = f"none of {_DRAWS} items drawn is clear of thresholds and ties at every stage"
-        raise ValueError(f"no golden item can be made: {told}. Choose other weights or thresholds")
+        message = f"none of {_MAX_DRAWS} items drawn is clear of thresholds and ties at every stage"
+        raise ValueError(f"no golden item can be made: {message}. Choose other weights or thresholds")
     made = drive_one(plan, scorer, values, {}, float("inf"))
     decision = GoldenDecision(
         status=made.status,
@@ -254,7 +254,7 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
     return Golden(values=values, probabilities=tuple(rows), decision=decision)
 
 
-def _drawn(feature: Feature, rng: np.random.Generator) -> RawValue:
+def _draw_value(feature: Feature, rng: np.random.Generator) -> RawValue:
     if feature.kind == "categorical":
         return str(rng.choice(feature.categories))
     if feature.kind == "boolean":
@@ -276,57 +276,66 @@ def logistic_model(weights: Any, bias: Any, *, imputed: Sequence[float] | None =
     """
     matrix = np.ascontiguousarray(np.asarray(weights, dtype=np.float64).T)
     inputs, labels = matrix.shape
-    filled, filling = _INPUT, b""
+    filled_name, imputation = _INPUT, b""
     if imputed is not None:
-        filled = "filled"
-        filling = (
-            _part(1, _node("IsNaN", [_INPUT], "gap"))
-            + _part(1, _node("Where", ["gap", "imputed", _INPUT], filled))
-            + _part(5, _tensor("imputed", np.asarray(imputed, dtype=np.float64).reshape(1, inputs)))
+        filled_name = "filled_name"
+        imputation = (
+            _bytes_field(1, _node_proto("IsNaN", [_INPUT], "gap"))
+            + _bytes_field(1, _node_proto("Where", ["gap", "imputed", _INPUT], filled_name))
+            + _bytes_field(5, _tensor_proto("imputed", np.asarray(imputed, dtype=np.float64).reshape(1, inputs)))
         )
     graph = b"".join(
         [
-            filling,
-            _part(1, _node("Gemm", [filled, "weights", "bias"], "logits")),
-            _part(1, _node("Softmax", ["logits"], _OUTPUT)),
-            _part(2, b"logistic"),
-            _part(5, _tensor("weights", matrix)),
-            _part(5, _tensor("bias", np.asarray(bias, dtype=np.float64))),
-            _part(11, _port(_INPUT, inputs)),
-            _part(12, _port(_OUTPUT, labels)),
+            imputation,
+            _bytes_field(1, _node_proto("Gemm", [filled_name, "weights", "bias"], "logits")),
+            _bytes_field(1, _node_proto("Softmax", ["logits"], _OUTPUT)),
+            _bytes_field(2, b"logistic"),
+            _bytes_field(5, _tensor_proto("weights", matrix)),
+            _bytes_field(5, _tensor_proto("bias", np.asarray(bias, dtype=np.float64))),
+            _bytes_field(11, _value_info(_INPUT, inputs)),
+            _bytes_field(12, _value_info(_OUTPUT, labels)),
         ]
     )
-    opset = _part(1, b"") + _number(2, 17)
-    return _number(1, 8) + _part(7, graph) + _part(8, opset)
+    opset = _bytes_field(1, b"") + _int_field(2, 17)
+    return _int_field(1, 8) + _bytes_field(7, graph) + _bytes_field(8, opset)
 
 
 # A protobuf message is a row of fields; a field is its number and kind, then a number or a length and bytes.
 
 
-def _varint(value: int) -> bytes:
+def _read_varint(value: int) -> bytes:
     groups = [value & 0x7F]
     while value := value >> 7:
         groups.append(value & 0x7F)
     return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
 
 
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+def _int_field(field: int, value: int) -> bytes:
+    return _read_varint(field << 3) + _read_varint(value)
 
 
-def _part(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
+def _bytes_field(field: int, content: bytes) -> bytes:
+    return _read_varint(field << 3 | 2) + _read_varint(len(content)) + content
 
 
-def _node(operator: str, inputs: Sequence[str], output: str) -> bytes:
-    return b"".join(_part(1, name.encode()) for name in inputs) + _part(2, output.encode()) + _part(4, operator.encode())
+def _node_proto(operator: str, inputs: Sequence[str], output: str) -> bytes:
+    return (
+        b"".join(_bytes_field(1, name.encode()) for name in inputs)
+        + _bytes_field(2, output.encode())
+        + _bytes_field(4, operator.encode())
+    )
 
 
-def _tensor(name: str, array: Any) -> bytes:
-    sizes = b"".join(_number(1, size) for size in array.shape)
-    return sizes + _number(2, 11) + _part(8, name.encode()) + _part(9, struct.pack(f"<{array.size}d", *array.ravel()))
+def _tensor_proto(name: str, array: Any) -> bytes:
+    sizes = b"".join(_int_field(1, size) for size in array.shape)
+    return (
+        sizes
+        + _int_field(2, 11)
+        + _bytes_field(8, name.encode())
+        + _bytes_field(9, struct.pack(f"<{array.size}d", *array.ravel()))
+    )
 
 
-def _port(name: str, width: int) -> bytes:
-    shape = _part(1, _part(2, b"rows")) + _part(1, _number(1, width))
-    return _part(1, name.encode()) + _part(2, _part(1, _number(1, 11) + _part(2, shape)))
+def _value_info(name: str, width: int) -> bytes:
+    shape = _bytes_field(1, _bytes_field(2, b"rows")) + _bytes_field(1, _int_field(1, width))
+    return _bytes_field(1, name.encode()) + _bytes_field(2, _bytes_field(1, _int_field(1, 11) + _bytes_field(2, shape)))

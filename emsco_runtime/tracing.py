@@ -36,15 +36,15 @@ except ModuleNotFoundError as _error:
 __all__ = ["DecisionTracer"]
 
 
-class _Open(NamedTuple):
+class _OpenSpan(NamedTuple):
     """A span under way, and whether it is that of one decision."""
 
     span: Span
-    alone: bool
+    is_single: bool
 
 
 # Tracer -> what it sees decided here; there may be several tracers, and decisions within decisions.
-_DECIDING: ContextVar[Mapping[DecisionTracer, _Open]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
+_OPEN_SPANS: ContextVar[Mapping[DecisionTracer, _OpenSpan]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
 
 
 class DecisionTracer:
@@ -73,9 +73,9 @@ class DecisionTracer:
     ) -> None:
         self._settings = (name, messages)
         self._provider = tracer_provider
-        self._open()
+        self._set_up()
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self._name, self._messages = self._settings
         self._tracer = trace.get_tracer("emsco_runtime", tracer_provider=self._provider)
 
@@ -90,18 +90,18 @@ class DecisionTracer:
         """Use the global provider of this process."""
         self._settings = settings
         self._provider = None
-        self._open()
+        self._set_up()
 
     def on_start(self, bundle: str, items: int) -> Callable[[BaseException | None], None]:
         """Start a span and make it the current one; return what ends it."""
-        alone = items == 1
-        span = self._tracer.start_span(self._name if alone else f"{self._name}_many", attributes={"emsco.bundle": bundle})
-        marked = _DECIDING.set({**_DECIDING.get(), self: _Open(span, alone)})
-        attached = context.attach(trace.set_span_in_context(span))
+        is_single = items == 1
+        span = self._tracer.start_span(self._name if is_single else f"{self._name}_many", attributes={"emsco.bundle": bundle})
+        token = _OPEN_SPANS.set({**_OPEN_SPANS.get(), self: _OpenSpan(span, is_single)})
+        context_token = context.attach(trace.set_span_in_context(span))
 
         def end(error: BaseException | None) -> None:
-            context.detach(attached)
-            _DECIDING.reset(marked)
+            context.detach(context_token)
+            _OPEN_SPANS.reset(token)
             # An AcquisitionError was noted when it was told; its message may quote values.
             if error is not None and not isinstance(error, AcquisitionError):
                 span.set_status(Status(StatusCode.ERROR, type(error).__name__))
@@ -111,23 +111,23 @@ class DecisionTracer:
 
     def __call__(self, decision: Decision) -> None:
         """Describe the decision in its span; one of `decide_many` gets a span now, as long as the decision took."""
-        deciding = _DECIDING.get().get(self)
+        open_span = _OPEN_SPANS.get().get(self)
         ended = time.time_ns()
-        if deciding is not None and deciding.alone:
-            self._describe(deciding.span, decision, ended)
+        if open_span is not None and open_span.is_single:
+            self._set_attributes(open_span.span, decision, ended)
             return
         started = ended - round(decision.elapsed_s * 1e9)
         span = self._tracer.start_span(self._name, attributes={"emsco.bundle": decision.bundle}, start_time=started)
-        self._describe(span, decision, ended)
+        self._set_attributes(span, decision, ended)
         span.end(end_time=ended)
 
     def on_error(self, error: AcquisitionError, _: str) -> None:
         """Describe the failure in the span of its item; in `decide_many`, in that of the whole call."""
-        deciding = _DECIDING.get().get(self)
-        if deciding is None:
+        open_span = _OPEN_SPANS.get().get(self)
+        if open_span is None:
             return
-        deciding.span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
-        deciding.span.set_attributes(
+        open_span.span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
+        open_span.span.set_attributes(
             {
                 "emsco.feature": error.feature,
                 "emsco.stage": error.stage,
@@ -136,14 +136,14 @@ class DecisionTracer:
             }
         )
 
-    def _describe(self, span: Span, decision: Decision, when: int) -> None:
+    def _set_attributes(self, span: Span, decision: Decision, when: int) -> None:
         if not span.is_recording():
             return
-        span.set_attributes(_attributes(decision))
+        span.set_attributes(_decision_attributes(decision))
         for failure in decision.errors:
-            span.add_event("emsco.failure", self._event(failure), timestamp=when)
+            span.add_event("emsco.failure", self._failure_attributes(failure), timestamp=when)
 
-    def _event(self, failure: Failure) -> dict[str, AttributeValue]:
+    def _failure_attributes(self, failure: Failure) -> dict[str, AttributeValue]:
         told: dict[str, AttributeValue] = {
             "emsco.feature": failure.feature,
             "emsco.stage": failure.stage,
@@ -152,7 +152,7 @@ class DecisionTracer:
         return {**told, "emsco.message": failure.message} if self._messages else told
 
 
-def _attributes(decision: Decision) -> dict[str, AttributeValue]:
+def _decision_attributes(decision: Decision) -> dict[str, AttributeValue]:
     told: dict[str, AttributeValue] = {
         "emsco.status": decision.status,
         "emsco.reason": decision.reason,

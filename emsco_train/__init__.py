@@ -109,7 +109,7 @@ __all__ = [
 ]
 
 _ERRORS = "emsco_train.errors"
-_HOMES = {
+_MODULES = {
     "CascadeModel": "emsco_train.stages.cascade_model",
     "CertificationError": _ERRORS,
     "CheckpointError": "emsco_train.genetic.checkpoint",
@@ -158,18 +158,18 @@ _HOMES = {
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]
 if _missing:
-    _told = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
+    _message = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
     if Path(sys.argv[0]).name.startswith("emsco-"):
         # One of our commands is importing itself: its user wants the line, not a traceback.
-        sys.stderr.write(f"{Path(sys.argv[0]).name}: {_told}\n")
+        sys.stderr.write(f"{Path(sys.argv[0]).name}: {_message}\n")
         sys.exit(2)
-    raise ImportError(_told)
+    raise ImportError(_message)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'emsco_train' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

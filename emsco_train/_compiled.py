@@ -20,14 +20,14 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-__all__ = ["collection_paused", "entry_point", "inner", "is_kept", "source_key"]
+__all__ = ["is_cached", "jit_entry", "jit_inner", "pause_gc", "source_key"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Enough of a key for the name of a file.
-_DIGITS = 16
+_KEY_DIGITS = 16
 
 
-def inner(*fastmath: str, key: str = "", counted: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
+def jit_inner(*fastmath: str, key: str = "", pluralize: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
     """Return a decorator for functions that only compiled code calls.
 
     Parameters
@@ -36,14 +36,14 @@ def inner(*fastmath: str, key: str = "", counted: bool = True, inlined: bool = F
         What LLVM may do to floating-point arithmetic: its own names, such as "contract".
     key
         Keep the compiled function on disk under this key, as `source_key` gives it; "": do not.
-    counted
+    pluralize
         Whether numba counts who uses an array; a function that makes none needs no counting, and is faster without.
     inlined
         Whether it becomes a part of its one caller before anything is compiled.
 
     Examples
     --------
-    >>> @inner("contract")
+    >>> @jit_inner("contract")
     ... def multiply_add(a: float, b: float, c: float) -> float:
     ...     return a * b + c
     >>> entry = njit(lambda a: multiply_add(a, a, a))
@@ -52,12 +52,12 @@ def inner(*fastmath: str, key: str = "", counted: bool = True, inlined: bool = F
     """
     if inlined:
         return cast("Callable[[_Function], _Function]", njit(inline="always"))
-    return _decorator(fastmath, key, counted=counted, inner=True)
+    return _decorator(fastmath, key, pluralize=pluralize, jit_inner=True)
 
 
-def entry_point(key: str, *, counted: bool = True) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions that Python calls; they are kept on disk. For the parameters see `inner`."""
-    return _decorator((), key, counted=counted, inner=False)
+def jit_entry(key: str, *, pluralize: bool = True) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions that Python calls; they are kept on disk. For the parameters see `jit_inner`."""
+    return _decorator((), key, pluralize=pluralize, jit_inner=False)
 
 
 def source_key(package: str) -> str:
@@ -68,20 +68,20 @@ def source_key(package: str) -> str:
     >>> source_key("emsco_train.exact") == source_key("emsco_train.exact") != source_key("emsco_train.logistic")
     True
     """
-    whole = hashlib.sha256(Path(__file__).read_bytes())
+    content_hash = hashlib.sha256(Path(__file__).read_bytes())
     for file in sorted((file for file in files(package).iterdir() if file.name.endswith(".py")), key=lambda file: file.name):
-        whole.update(file.read_bytes())
-    return whole.hexdigest()
+        content_hash.update(file.read_bytes())
+    return content_hash.hexdigest()
 
 
-def is_kept(function: Any, key: str) -> bool:
+def is_cached(function: Any, key: str) -> bool:
     """Return whether a compiled form of a function is on disk under this key."""
     folder = Path(function.stats.cache_path)
-    return any(folder.glob(f"*.{function.py_func.__name__}-{key[:_DIGITS]}*.nbi"))
+    return any(folder.glob(f"*.{function.py_func.__name__}-{key[:_KEY_DIGITS]}*.nbi"))
 
 
 @contextmanager
-def collection_paused() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Pause the garbage collector: compiling makes millions of objects that it would look through for a sixth of the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -92,19 +92,19 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _decorator(fastmath: tuple[str, ...], key: str, *, counted: bool, inner: bool) -> Callable[[_Function], _Function]:
+def _decorator(fastmath: tuple[str, ...], key: str, *, pluralize: bool, jit_inner: bool) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         if key:
             # numba names its files by this: another key, other files.
-            function.__qualname__ = f"{function.__name__}-{key[:_DIGITS]}"
+            function.__qualname__ = f"{function.__name__}-{key[:_KEY_DIGITS]}"
         decorator = njit(
             cache=bool(key),
             nogil=True,
             error_model="numpy",
             fastmath=set(fastmath),
-            no_cpython_wrapper=inner,
-            no_cfunc_wrapper=inner,
-            _nrt=counted,
+            no_cpython_wrapper=jit_inner,
+            no_cfunc_wrapper=jit_inner,
+            _nrt=pluralize,
         )
         return cast("_Function", decorator(function))
 

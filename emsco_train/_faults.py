@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-__all__ = ["FirstFault", "first_fault"]
+__all__ = ["FirstError", "first_error"]
 
 
-class FirstFault(NamedTuple):
+class FirstError(NamedTuple):
     """Where a document is wrong, what pydantic says of it, and the value that it got."""
 
     place: str
-    said: str
-    got: object
+    message: str
+    value: object
 
 
-def first_fault(error: ValidationError, whole: str = "the text") -> FirstFault:
+def first_error(error: ValidationError, whole: str = "the text") -> FirstError:
     """Return the first fault of a document; one that has no place concerns the `whole`.
 
     Examples
@@ -26,8 +26,8 @@ def first_fault(error: ValidationError, whole: str = "the text") -> FirstFault:
     >>> try:
     ...     TypeAdapter(dict[str, int]).validate_json('{"rows": "many"}')
     ... except ValidationError as error:
-    ...     first_fault(error)[::2]
+    ...     first_error(error)[::2]
     ('rows', 'many')
     """
     first = error.errors()[0]
-    return FirstFault(".".join(map(str, first["loc"])) or whole, first["msg"], first["input"])
+    return FirstError(".".join(map(str, first["loc"])) or whole, first["msg"], first["input"])

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["interrupts_held"]
+__all__ = ["defer_interrupts"]
 
-_RAISES = signal.default_int_handler
+_DEFAULT_HANDLER = signal.default_int_handler
 
 
 @contextmanager
-def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
+def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
     """Keep Ctrl-C back until the block has ended, and raise it then.
 
     Parameters
@@ -45,7 +45,7 @@ def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
     >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     >>> stop = np.zeros(1, dtype=np.int64)
     >>> try:
-    ...     with interrupts_held(stop):
+    ...     with defer_interrupts(stop):
     ...         signal.raise_signal(signal.SIGINT)
     ...         print("the block ends first, and may know:", stop[0])
     ... except KeyboardInterrupt:
@@ -54,21 +54,21 @@ def interrupts_held(stop: NDArray[np.int64]) -> Iterator[None]:
     interrupted
     >>> _ = signal.signal(signal.SIGINT, before)
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _RAISES:
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _DEFAULT_HANDLER:
         yield
         return
-    came = False
+    interrupted = False
 
-    def note(_signum: int, _frame: object) -> None:
-        nonlocal came
-        came = True
+    def handle_interrupt(_signum: int, _frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
         stop[0] = 1
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, handle_interrupt)
     try:
         yield
     finally:
         # One that has come by now is noted first: `signal.signal` looks.
-        signal.signal(signal.SIGINT, _RAISES)
-    if came:
+        signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
+    if interrupted:
         raise KeyboardInterrupt

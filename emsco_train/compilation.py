@@ -17,18 +17,18 @@ from typing import Any
 
 from numba import boolean, float32, float64, int32, int64, types, uint64
 
-from emsco_train._compiled import collection_paused, is_kept
-from emsco_train.exact.bits import Landscape
-from emsco_train.exact.kernel import walk
-from emsco_train.exact.state import Finds, Limits, Stack
-from emsco_train.exact.table import lower_limits, not_dominated
-from emsco_train.logistic.chosen import Chosen
+from emsco_train._compiled import is_cached, pause_gc
+from emsco_train.exact.bits import SetLayout
+from emsco_train.exact.kernel import walk_designs
+from emsco_train.exact.state import CostLimits, FindBuffer, Stack
+from emsco_train.exact.table import lower_limits, undominated_mask
+from emsco_train.logistic.chosen import ColumnSet
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.newton import Anchor, Work, arrive, build, step, turn
-from emsco_train.logistic.passes import Rows, evaluate, loss_rise, slope_along
-from emsco_train.logistic.runs import Runs
-from emsco_train.logistic.sets import begin_set, expand, finish_set, fit_sets, score_sets
-from emsco_train.logistic.stiff import relieve
+from emsco_train.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
+from emsco_train.logistic.passes import TrainingRows, evaluate_loss, loss_change, slope_along
+from emsco_train.logistic.runs import RowRuns
+from emsco_train.logistic.sets import begin_set, expand_loss, finish_set, fit_sets, score_sets
+from emsco_train.logistic.stiff import correct_step
 from emsco_train.scoring.kernel import count_exits
 
 __all__ = ["SIGNATURES", "compile_search"]
@@ -38,57 +38,67 @@ _LOGGER = logging.getLogger("emsco_train")
 _VECTOR, _MATRIX, _CUBE = float64[::1], float64[:, ::1], float64[:, :, ::1]
 _INDICES, _INDEX_TABLE, _SET_MASKS = int64[::1], int64[:, ::1], boolean[:, ::1]
 _WORDS, _WORD_TABLE, _WORD_CUBE = uint64[::1], uint64[:, ::1], uint64[:, :, ::1]
-_RUNS = types.NamedTuple([_INDICES, _WORDS, _WORDS, _INDICES, _INDEX_TABLE, int64], Runs)
-_ROWS = types.NamedTuple([_RUNS, _CUBE, float32[:, :, ::1], _CUBE, _MATRIX, float64, float64], Rows)
-_CHOSEN = types.NamedTuple([_INDICES, _INDICES, int64], Chosen)
+_RUNS = types.NamedTuple([_INDICES, _WORDS, _WORDS, _INDICES, _INDEX_TABLE, int64], RowRuns)
+_ROWS = types.NamedTuple([_RUNS, _CUBE, float32[:, :, ::1], _CUBE, _MATRIX, float64, float64], TrainingRows)
+_COLUMN_SET = types.NamedTuple([_INDICES, _INDICES, int64], ColumnSet)
 _ANCHOR = types.NamedTuple([_VECTOR, _VECTOR, _MATRIX, _VECTOR], Anchor)
-_WORK = types.NamedTuple(
+_FIT_STATE = types.NamedTuple(
     [_VECTOR] * 5 + [_CUBE] * 3 + [_MATRIX] * 4 + [_CUBE, float32[:, ::1], _MATRIX],
-    Work,
+    FitState,
 )
-_LANDSCAPE = types.NamedTuple(
+_SET_LAYOUT = types.NamedTuple(
     [_WORDS, _WORD_CUBE] + [_INDICES] * 4 + [types.UniTuple(int64, 3), _WORDS, int64, int64, boolean] + [int64] * 3,
-    Landscape,
+    SetLayout,
 )
-_LIMITS = types.NamedTuple([_INDICES, int64, int64], Limits)
+_COST_LIMITS = types.NamedTuple([_INDICES, int64, int64], CostLimits)
 _STACK = types.NamedTuple([_INDICES] * 8 + [_WORD_TABLE], Stack)
-_FINDS = types.NamedTuple([int32[::1], _INDICES, _INDICES, _INDICES, _INDEX_TABLE, _INDICES], Finds)
+_FIND_BUFFER = types.NamedTuple([int32[::1], _INDICES, _INDICES, _INDICES, _INDEX_TABLE, _INDICES], FindBuffer)
 
 # The types of the arguments of every compiled function that is kept on disk; there are no others.
 SIGNATURES: dict[Any, tuple[Any, ...]] = {
-    evaluate: (_ROWS, _CHOSEN, _VECTOR, _CUBE, _CUBE, _CUBE, _VECTOR),
-    loss_rise: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE),
+    evaluate_loss: (_ROWS, _COLUMN_SET, _VECTOR, _CUBE, _CUBE, _CUBE, _VECTOR),
+    loss_change: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE),
     slope_along: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE, float64),
-    relieve: (_ROWS, _CHOSEN, _MATRIX, _VECTOR, _CUBE, _CUBE, _VECTOR),
-    build: (_ROWS, _CHOSEN, _WORK, int64),
+    correct_step: (_ROWS, _COLUMN_SET, _MATRIX, _VECTOR, _CUBE, _CUBE, _VECTOR),
+    build_hessian: (_ROWS, _COLUMN_SET, _FIT_STATE, int64),
     begin_set: (_ROWS, _ANCHOR, boolean[::1], boolean, _MATRIX),
-    finish_set: (_WORK, _INDICES, _MATRIX),
-    arrive: (_WORK, int64),
-    turn: (_WORK, int64),
-    step: (_ROWS, _CHOSEN, _WORK, float64, boolean),
-    expand: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
+    finish_set: (_FIT_STATE, _INDICES, _MATRIX),
+    accept_step: (_FIT_STATE, int64),
+    newton_direction: (_FIT_STATE, int64),
+    take_step: (_ROWS, _COLUMN_SET, _FIT_STATE, float64, boolean),
+    expand_loss: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
     fit_sets: (_ROWS, _ANCHOR, _SET_MASKS, boolean, float64, _CUBE, _INDICES),
     score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
     count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDEX_TABLE, _INDEX_TABLE),
-    walk: (_LANDSCAPE, _LIMITS, _STACK, _FINDS, _INDICES, _INDEX_TABLE, int64, types.UniTuple(boolean, 2), _INDICES),
-    not_dominated: (_INDEX_TABLE, _INDEX_TABLE),
+    walk_designs: (
+        _SET_LAYOUT,
+        _COST_LIMITS,
+        _STACK,
+        _FIND_BUFFER,
+        _INDICES,
+        _INDEX_TABLE,
+        int64,
+        types.UniTuple(boolean, 2),
+        _INDICES,
+    ),
+    undominated_mask: (_INDEX_TABLE, _INDEX_TABLE),
     lower_limits: (_INDICES, _INDEX_TABLE, int64, int64),
 }
 # What the second process compiles. The order is such that neither waits long for the other.
-_SECOND: tuple[Any, ...] = (
-    *(build, begin_set, arrive, finish_set),  # what `fit_sets` is made of, beside `step`
-    *(expand, score_sets, count_exits),  # what every search needs
-    *(walk, not_dominated, lower_limits),  # what exact searches need: nobody waits for these
+_SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
+    *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
+    *(expand_loss, score_sets, count_exits),  # what every search needs
+    *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nobody waits for these
 )
 
 
 def compile_search() -> None:
     """Compile what a search needs, unless that was done before on this machine."""
-    if is_kept(fit_sets, KEY):
+    if is_cached(fit_sets, KEY):
         return
     _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
-    with collection_paused(), _second_process() as wait_for:
-        _compile(evaluate, slope_along, loss_rise, relieve, step, turn)
+    with pause_gc(), _second_process() as wait_for:
+        _compile(evaluate_loss, slope_along, loss_change, correct_step, take_step, newton_direction)
         wait_for(finish_set)
         _compile(fit_sets)
         wait_for(count_exits)
@@ -96,8 +106,8 @@ def compile_search() -> None:
 
 def main() -> None:
     """Compile the second process's part; print the name of each function as soon as it is on disk."""
-    with collection_paused():
-        for function in _SECOND:
+    with pause_gc():
+        for function in _SECOND_PROCESS_FUNCTIONS:
             _compile(function)
             print(function.py_func.__name__, flush=True)  # noqa: T201 - the first process waits for it
 
@@ -113,22 +123,22 @@ def _second_process() -> Iterator[Callable[[Any], None]]:
 
     It goes on by itself where all went well, and ends with the block otherwise.
     """
-    process = _start()
+    process = _start_process()
     if process is None:
         yield lambda _: None
         return
     # Reads to the end, so that nothing is left of it.
-    rest = threading.Thread(target=process.communicate, daemon=True)
+    drain = threading.Thread(target=process.communicate, daemon=True)
     try:
-        yield lambda function: _wait(process, function.py_func.__name__)
+        yield lambda function: _wait_for_line(process, function.py_func.__name__)
     except BaseException:
         process.kill()
         raise
     finally:
-        rest.start()
+        drain.start()
 
 
-def _start() -> subprocess.Popen[str] | None:
+def _start_process() -> subprocess.Popen[str] | None:
     """Return the second process; None where none can be started."""
     command = [sys.executable or "python3", "-m", "emsco_train.compilation"]
     try:
@@ -140,7 +150,7 @@ def _start() -> subprocess.Popen[str] | None:
         return None
 
 
-def _wait(process: subprocess.Popen[str], name: str) -> None:
+def _wait_for_line(process: subprocess.Popen[str], name: str) -> None:
     # Not `for line in stdout`, which may read ahead.
     while process.stdout is not None and (line := process.stdout.readline()):
         if line.strip() == name:

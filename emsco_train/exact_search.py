@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.exact.bits import SetBits
-from emsco_train.exact.count import MOST_ROWS
-from emsco_train.exact.plan import Work, estimate
-from emsco_train.genetic.pace import OnStep, Pace, Step, TimeLimit
+from emsco_train.exact.count import MAX_ENUMERATED_ROWS
+from emsco_train.exact.plan import Workload, estimate_workload
+from emsco_train.genetic.pace import AdaptiveBatches, OnStep, Step, TimeLimit
 from emsco_train.genetic.pareto import violations
 from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Settings
 from emsco_train.workbench import Workbench
 
 if TYPE_CHECKING:
-    from emsco_train.exact.front import ExactFront, Progress
+    from emsco_train.exact.front import EnumerationProgress, ExactFront
 
-__all__ = ["MOST_SECONDS", "Bounds", "ExactDesigns", "is_affordable", "search_exactly"]
+__all__ = ["MAX_SECONDS", "ExactLimits", "ExactResult", "is_affordable", "search_exactly"]
 
 # "auto" searches exactly what is estimated to take no longer than this on one core, and has no more features.
 _AFFORDABLE_S = 60.0
 _AFFORDABLE_FEATURES = 14
 # Without a limit of the user's, an exact search is estimated to take at most this.
-MOST_SECONDS = 3600.0
+MAX_SECONDS = 3600.0
 # Memory of bits and tables.
-_MOST_BYTES = 2**30
+_MAX_BYTES = 2**30
 # What a fit takes on one core of a small server: at least, and for each train row and column; with more than two labels, as
 # many times more as a third of their number squared.
 _PER_FIT_S, _PER_CELL_S = 5e-5, 2.5e-8
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ExactLimits:
     """How an exact search is bounded.
 
     Parameters
@@ -57,12 +57,12 @@ class Bounds:
 
     ties: Literal["count", "all"] = "count"
     max_designs: int = 100_000
-    seconds: float = MOST_SECONDS
+    seconds: float = MAX_SECONDS
     jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactDesigns:
+class ExactResult:
     """The designs of an exact front.
 
     Parameters
@@ -81,8 +81,8 @@ class ExactDesigns:
 
 
 def search_exactly(
-    bench: Workbench, settings: Settings, threshold: int, bounds: Bounds, *, limit: TimeLimit, on_progress: OnStep | None
-) -> ExactDesigns:
+    bench: Workbench, settings: Settings, threshold: int, limits: ExactLimits, *, limit: TimeLimit, on_progress: OnStep | None
+) -> ExactResult:
     """Search every design of a workbench's problem; refuse what is too large before 2**n fits are made.
 
     Parameters
@@ -91,7 +91,7 @@ def search_exactly(
         The workbench, and at which of its thresholds.
     settings
         Of which stages, exclusion, pins and constraints count.
-    bounds
+    limits
         See there.
     limit
         What takes longer ends with an error.
@@ -105,35 +105,35 @@ def search_exactly(
     """
     n = len(bench.problem.names)
     chosen = settings.resolved(n)
-    jobs = _jobs_that_fit(bench.problem, chosen, bounds.jobs)
-    work = _work(bench.problem, chosen, max(jobs, 1))
+    jobs = _affordable_jobs(bench.problem, chosen, limits.jobs)
+    work = _estimate_work(bench.problem, chosen, max(jobs, 1))
     if jobs == 0:
-        rows = counted(len(bench.problem.validation), "validation row")
-        told = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MOST_BYTES / 2**20:,.0f} MiB are allowed"
-        remedy = f"Search on a sample of fewer than {MOST_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
-        raise DesignError(f"the exact search is too large: {told}. {remedy}")
-    if work.seconds_estimate > bounds.seconds:
-        designs = counted(work.designs, "design")
-        told = f"{designs} would take about {work.seconds_estimate:,.3g} s, {bounds.seconds:,.3g} s are allowed"
+        rows = pluralize(len(bench.problem.validation), "validation row")
+        detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
+        remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
+        raise DesignError(f"the exact search is too large: {detail}. {remedy}")
+    if work.seconds_estimate > limits.seconds:
+        designs = pluralize(work.designs, "design")
+        detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {limits.seconds:,.3g} s are allowed"
         longer = "max_seconds" if limit.seconds is None else "time_limit"
-        raise DesignError(f"the exact search is too large: {told}. Lower max_stages, raise {longer}, or use `search='evolve'`")
+        raise DesignError(f"the exact search is too large: {detail}. Lower max_stages, raise {longer}, or use `search='evolve'`")
     from emsco_train.exact.front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
 
     exact = enumerate_front(
-        _set_bits(bench, n, threshold, limit, on_progress),
+        _collect_set_bits(bench, n, threshold, limit, on_progress),
         n,
-        max_stages=_stages(chosen),
+        max_stages=_max_stages(chosen),
         allow_exclusion=chosen.allow_exclusion,
         pinned=sum(1 << position for position in chosen.pinned),
         jobs=jobs,
-        ties=bounds.ties,
-        max_designs=bounds.max_designs,
-        max_seconds=bounds.seconds,
-        max_bytes=_MOST_BYTES,
-        on_progress=_teller(limit, on_progress),
+        ties=limits.ties,
+        max_designs=limits.max_designs,
+        max_seconds=limits.seconds,
+        max_bytes=_MAX_BYTES,
+        on_progress=_progress_callback(limit, on_progress),
     )
-    population, ties = _listed(exact, chosen, bench, threshold)
-    return ExactDesigns(population, ties, exact.designs)
+    population, ties = _feasible_designs(exact, chosen, bench, threshold)
+    return ExactResult(population, ties, exact.designs)
 
 
 def is_affordable(problem: Problem, settings: Settings, time_limit: float | None = None) -> bool:
@@ -154,22 +154,22 @@ def is_affordable(problem: Problem, settings: Settings, time_limit: float | None
         return False
     chosen = settings.resolved(n)
     # For one core whatever the jobs, so that these do not change which search is made, and so the front.
-    if _jobs_that_fit(problem, chosen, 1) == 0:
+    if _affordable_jobs(problem, chosen, 1) == 0:
         return False
     allowed = _AFFORDABLE_S if time_limit is None else min(_AFFORDABLE_S, time_limit)
-    return _work(problem, chosen, 1).seconds_estimate + _fit_seconds(problem) <= allowed
+    return _estimate_work(problem, chosen, 1).seconds_estimate + _fit_seconds(problem) <= allowed
 
 
-def _work(problem: Problem, settings: Settings, jobs: int) -> Work:
+def _estimate_work(problem: Problem, settings: Settings, jobs: int) -> Workload:
     rows = len(problem.validation)
-    return estimate(len(problem.names), _stages(settings), rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+    return estimate_workload(len(problem.names), _max_stages(settings), rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
 
 
-def _jobs_that_fit(problem: Problem, settings: Settings, jobs: int) -> int:
+def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
     """Return how many of so many threads fit into the memory allowed, each with its table of limits; 0 if not even one does."""
-    if len(problem.validation) >= MOST_ROWS:
+    if len(problem.validation) >= MAX_ENUMERATED_ROWS:
         return 0
-    fitting = (count for count in range(jobs, 0, -1) if _work(problem, settings, count).bytes <= _MOST_BYTES)
+    fitting = (count for count in range(jobs, 0, -1) if _estimate_work(problem, settings, count).bytes <= _MAX_BYTES)
     return next(fitting, 0)
 
 
@@ -181,26 +181,26 @@ def _fit_seconds(problem: Problem) -> float:
     return float(2 ** len(problem.names) * per_fit)
 
 
-def _stages(settings: Settings) -> int:
+def _max_stages(settings: Settings) -> int:
     return settings.max_stages or 1
 
 
-def _require(limit: TimeLimit, done: str) -> None:
+def _check_time(limit: TimeLimit, done: str) -> None:
     """Raise when time is over, and say what was done until then."""
-    if limit.left() == 0.0:
-        told = f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {done}"
-        raise DesignError(f"{told}. Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far")
+    if limit.remaining() == 0.0:
+        detail = f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {done}"
+        raise DesignError(f"{detail}. Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far")
 
 
-def _set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_progress: OnStep | None) -> SetBits:
+def _collect_set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_progress: OnStep | None) -> SetBits:
     """Fit every feature set and lay the bits out by mask."""
     masks = np.arange(1, 2**n)
     sets = ((masks[:, None] >> np.arange(n)) & 1).astype(np.bool_)
-    for part, _ in Pace().each(len(sets), lambda part: bench.bits.rows(sets[part])):
+    for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(sets[part])):
         if on_progress is not None:
             on_progress(Step("fits", part.stop, len(sets)))
-        _require(limit, f"{part.stop:,} of {counted(len(sets), 'feature set')} were fitted")
-    rows = bench.bits.rows(sets)
+        _check_time(limit, f"{part.stop:,} of {pluralize(len(sets), 'feature set')} were fitted")
+    rows = bench.bits.locate(sets)
     empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
     confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
     right = np.concatenate([empty, bench.bits.right(threshold)[rows]])
@@ -208,19 +208,21 @@ def _set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_pro
     return SetBits(confident, right, cost, rows=bench.bits.items)
 
 
-def _teller(limit: TimeLimit, on_progress: OnStep | None) -> Callable[[Progress], None]:
+def _progress_callback(limit: TimeLimit, on_progress: OnStep | None) -> Callable[[EnumerationProgress], None]:
     """Return what the enumeration calls several times a second: what this raises ends it."""
 
-    def tell(progress: Progress) -> None:
+    def report(progress: EnumerationProgress) -> None:
         if on_progress is not None:
             on_progress(Step("designs", progress.done, progress.designs, progress.vectors))
         if progress.done < progress.designs:
-            _require(limit, f"{progress.done:,} of {counted(progress.designs, 'design')} were visited")
+            _check_time(limit, f"{progress.done:,} of {pluralize(progress.designs, 'design')} were visited")
 
-    return tell
+    return report
 
 
-def _listed(exact: ExactFront, settings: Settings, bench: Workbench, threshold: int) -> tuple[NDArray[np.int8], list[int]]:
+def _feasible_designs(
+    exact: ExactFront, settings: Settings, bench: Workbench, threshold: int
+) -> tuple[NDArray[np.int8], list[int]]:
     """Return the designs of the exact front that satisfy the constraints, with their ties."""
     offset = bench.evaluator(threshold).offset
     objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)

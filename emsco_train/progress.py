@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.genetic.evolution import Generation
 from emsco_train.searches import Outcome, Step
 
@@ -29,7 +29,7 @@ _PHASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _News:
+class _Update:
     """One thing to tell: how much of which phase is done, and the words for it."""
 
     phase: str
@@ -39,7 +39,7 @@ class _News:
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class _PhaseStart:
     """When a phase was first heard of, and how much of it was done by then."""
 
     at: float
@@ -84,16 +84,16 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._what = f"{what}: " if what else ""
+        self._prefix = f"{what}: " if what else ""
         self._clock = clock
         self._bar: Any = None
         self._terminal = self._stream.isatty()
         self._every_s = _REDRAW_S if self._terminal else every_s
-        self._begun = self._shown_at = clock()
-        self._deadline = None if time_limit is None else self._begun + time_limit
-        self._start = _Start(self._begun, 0)
-        self._latest: _News | None = None
-        self._shown: _News | None = None
+        self._started = self._shown_at = clock()
+        self._deadline = None if time_limit is None else self._started + time_limit
+        self._start = _PhaseStart(self._started, 0)
+        self._latest: _Update | None = None
+        self._shown: _Update | None = None
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -111,8 +111,8 @@ class Progress:
         generation
             As `run_search` gives it. The fitness shown is E, which can be compared between generations of similar cost.
         """
-        told = f"generation {generation.number} of {generation.most}, {_front(generation.front)}"
-        self._tell("generations", generation.number, generation.most, f"{told}, best fitness {generation.performance:.4f}")
+        summary = f"generation {generation.number} of {generation.most}, {_front_text(generation.front)}"
+        self._update("generations", generation.number, generation.most, f"{summary}, best fitness {generation.performance:.4f}")
 
     def on_progress(self, step: Step) -> None:
         """Tell of a step: fits and designs of the exact search, designs of the first generation and of the polish.
@@ -124,8 +124,8 @@ class Progress:
         """
         name, things = _PHASES[step.phase]
         share = 100 * step.done // max(step.total, 1)
-        front = "" if step.front is None else f", {_front(step.front)}"
-        self._tell(step.phase, step.done, step.total, f"{name}, {share} % of {step.total:,} {things}{front}")
+        front = "" if step.front is None else f", {_front_text(step.front)}"
+        self._update(step.phase, step.done, step.total, f"{name}, {share} % of {step.total:,} {things}{front}")
 
     def ended(self, outcome: Outcome) -> None:
         """Write one line about how the search ended, and what it found.
@@ -136,10 +136,10 @@ class Progress:
             What `run_search` returned.
         """
         self.close()
-        seconds = _duration(self._clock() - self._begun)
-        fits = counted(outcome.fits, "feature set")
-        found = f"{_front(len(outcome.front))}, {outcome.designs:,} evaluated, {fits} fitted, {seconds}"
-        self._write(f"{_ending(outcome)}: {found}")
+        seconds = _duration(self._clock() - self._started)
+        fits = pluralize(outcome.fits, "feature set")
+        found = f"{_front_text(len(outcome.front))}, {outcome.designs:,} evaluated, {fits} fitted, {seconds}"
+        self._write(f"{_describe_end(outcome)}: {found}")
 
     def close(self) -> None:
         """Show the last state if it is not shown yet; a bar stays on the screen as it is."""
@@ -148,11 +148,11 @@ class Progress:
         self._latest = None
         self._close_bar()
 
-    def _tell(self, phase: str, done: int, total: int, text: str) -> None:
+    def _update(self, phase: str, done: int, total: int, text: str) -> None:
         now = self._clock()
         if self._latest is None or phase != self._latest.phase:
             self._change_phase(now, done)
-        self._latest = _News(phase, done, total, text + self._time_left(now, done, total))
+        self._latest = _Update(phase, done, total, text + self._time_left(now, done, total))
         if now - self._shown_at >= self._every_s:
             self._show(self._latest)
 
@@ -162,30 +162,34 @@ class Progress:
         if last is not None and self._shown is not None and self._shown.phase == last.phase and self._shown is not last:
             self._show(last)
         self._close_bar()
-        self._start = _Start(now, done)
+        self._start = _PhaseStart(now, done)
 
     def _time_left(self, now: float, done: int, total: int) -> str:
         """Return the words for the time left; none before there is a rate to tell it by, and none at the end."""
         if done >= total:
             return ""
-        guesses = [] if self._deadline is None else [max(0.0, self._deadline - now)]
-        gone, more = now - self._start.at, done - self._start.done
-        if gone > 0 and more > 0:
-            guesses.append(gone / more * (total - done))
-        return f", about {_duration(min(guesses))} left" if guesses else ""
+        estimates = [] if self._deadline is None else [max(0.0, self._deadline - now)]
+        elapsed, more = now - self._start.at, done - self._start.done
+        if elapsed > 0 and more > 0:
+            estimates.append(elapsed / more * (total - done))
+        return f", about {_duration(min(estimates))} left" if estimates else ""
 
-    def _show(self, news: _News) -> None:
-        self._shown, self._shown_at = news, self._clock()
+    def _show(self, update: _Update) -> None:
+        self._shown, self._shown_at = update, self._clock()
         if not self._terminal:
-            self._write(news.text)
+            self._write(update.text)
             return
         if self._bar is None:
-            self._bar = _bar(self._stream, self._what, news)
-        self._bar.n, self._bar.total, self._bar.ncols = min(news.done, news.total), news.total, _width(self._stream)
-        self._bar.set_description_str(news.text, refresh=True)
+            self._bar = _bar(self._stream, self._prefix, update)
+        self._bar.n, self._bar.total, self._bar.ncols = (
+            min(update.done, update.total),
+            update.total,
+            _terminal_width(self._stream),
+        )
+        self._bar.set_description_str(update.text, refresh=True)
 
     def _write(self, text: str) -> None:
-        self._stream.write(f"{self._what}{text}\n")
+        self._stream.write(f"{self._prefix}{text}\n")
         self._stream.flush()
 
     def _close_bar(self) -> None:
@@ -194,7 +198,7 @@ class Progress:
             self._bar = None
 
 
-def _bar(stream: TextIO, what: str, news: _News) -> Any:
+def _bar(stream: TextIO, what: str, update: _Update) -> Any:
     """Return a new bar; the words are ours, the drawing is tqdm's."""
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
@@ -203,15 +207,15 @@ def _bar(stream: TextIO, what: str, news: _News) -> Any:
         monitor_interval = 0
 
     return Bar(
-        total=news.total,
+        total=update.total,
         file=stream,
-        ncols=_width(stream),
+        ncols=_terminal_width(stream),
         nrows=_ROWS,
         bar_format=f"{what.replace('{', '{{').replace('}', '}}')}{{percentage:3.0f}}%|{{bar:20}}| {{desc}}",
     )
 
 
-def _width(stream: TextIO) -> int:
+def _terminal_width(stream: TextIO) -> int:
     """Return how many columns a terminal has; some tell 0, or nothing."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
@@ -219,8 +223,8 @@ def _width(stream: TextIO) -> int:
         return _COLUMNS
 
 
-def _front(count: int) -> str:
-    return f"{counted(count, 'design')} on the front"
+def _front_text(count: int) -> str:
+    return f"{pluralize(count, 'design')} on the front"
 
 
 def _duration(seconds: float) -> str:
@@ -240,7 +244,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _ending(outcome: Outcome) -> str:
+def _describe_end(outcome: Outcome) -> str:
     """Return why a search ended, and what of it is missing, in words."""
     if outcome.polished in ("interrupted", "time") and outcome.stopped in ("interrupted", "time"):
         where = " during the polish"

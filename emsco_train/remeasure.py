@@ -11,10 +11,10 @@ from emsco_train.searches import Outcome
 from emsco_train.settings import Settings
 from emsco_train.workbench import Workbench
 
-__all__ = ["measured_on_all"]
+__all__ = ["remeasure_front"]
 
 
-def measured_on_all(outcome: Outcome, bench: Workbench, settings: Settings, threshold: int = 0) -> Outcome:
+def remeasure_front(outcome: Outcome, bench: Workbench, settings: Settings, threshold: int = 0) -> Outcome:
     """Fit and measure the designs of a front on all rows; keep those that are feasible and that no other dominates.
 
     Parameters
@@ -37,6 +37,6 @@ def measured_on_all(outcome: Outcome, bench: Workbench, settings: Settings, thre
     kept = np.flatnonzero(violations(objectives, settings.constraints) == 0)
     kept = kept[non_dominated(objectives.take(kept))] if len(kept) else kept
     # How many designs of the whole search are tied on all rows is not known; among these, it is.
-    stand, ties = representatives(population, objectives, kept) if len(kept) else (kept, kept)
-    front = bench.front(bench.designs(population[stand], ties.tolist(), threshold))
+    kept_rows, ties = representatives(population, objectives, kept) if len(kept) else (kept, kept)
+    front = bench.front(bench.designs(population[kept_rows], ties.tolist(), threshold))
     return replace(outcome, front=front, fits=outcome.fits + bench.bits.fits - before)

@@ -13,12 +13,12 @@ from typing import Literal
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.exact_search import MOST_SECONDS, Bounds, is_affordable, search_exactly
+from emsco_train.exact_search import MAX_SECONDS, ExactLimits, is_affordable, search_exactly
 from emsco_train.genetic.checkpoint import Checkpoints
-from emsco_train.genetic.evolution import Evolution, OnGeneration, Stopped, evolve_population
+from emsco_train.genetic.evolution import Evolution, OnGeneration, StopReason, evolve_population
 from emsco_train.genetic.pace import OnStep, Step, TimeLimit
-from emsco_train.genetic.polish import Polish, PolishEnd, polish_population
-from emsco_train.settings import Constraints, Method, Settings, checked_seed, worker_count
+from emsco_train.genetic.polish import PolishResult, PolishStopReason, polish_population
+from emsco_train.settings import Constraints, Method, Settings, check_seed, worker_count
 from emsco_train.workbench import Workbench
 
 __all__ = [
@@ -55,16 +55,16 @@ class Outcome:
     fits
         Feature sets fitted.
     polished
-        How the polish ended, as in `Polish`; "skipped" if it was asked for but the generations were cut short before it; None if
+        How the polish ended, as in `PolishResult`; "skipped" if it was asked for but the generations were cut short before it; None if
         it was not asked for.
     """
 
     front: Front
     method: Method
-    stopped: Stopped | Literal["complete"]
+    stopped: StopReason | Literal["complete"]
     designs: int
     fits: int
-    polished: PolishEnd | Literal["skipped"] | None = None
+    polished: PolishStopReason | Literal["skipped"] | None = None
 
 
 def evolve(
@@ -197,12 +197,12 @@ def run_evolve(
         seed=seed,
         on_generation=on_generation,
         on_step=on_progress,
-        checkpoints=None if checkpoints is None else _addressed(checkpoints, problem, bench, threshold),
-        time_limit=limit.left(),
+        checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold),
+        time_limit=limit.remaining(),
     )
     if not chosen.polish:
-        return _evolved(found, None, bench, threshold)
-    return _polished(found, chosen, bench, threshold, seed=seed, limit=limit, on_progress=on_progress)
+        return _evolution_outcome(found, None, bench, threshold)
+    return _run_polish(found, chosen, bench, threshold, seed=seed, limit=limit, on_progress=on_progress)
 
 
 def run_exhaustive(
@@ -211,7 +211,7 @@ def run_exhaustive(
     *,
     ties: Literal["count", "all"] = "count",
     max_designs: int = 100_000,
-    max_seconds: float = MOST_SECONDS,
+    max_seconds: float = MAX_SECONDS,
     time_limit: float | None = None,
     jobs: int | None = None,
     on_progress: OnStep | None = None,
@@ -253,8 +253,8 @@ def run_exhaustive(
     workers = worker_count(jobs)
     bench = workbench or Workbench(problem, jobs=workers)
     allowed = max_seconds if limit.seconds is None else limit.seconds
-    bounds = Bounds(ties, max_designs, allowed, workers)
-    return _exact(bench, settings or Settings(), threshold, bounds, limit=limit, on_progress=on_progress)
+    limits = ExactLimits(ties, max_designs, allowed, workers)
+    return _run_exact(bench, settings or Settings(), threshold, limits, limit=limit, on_progress=on_progress)
 
 
 def run_search(
@@ -308,13 +308,13 @@ def run_search(
     if method not in ("auto", "evolve", "exhaustive"):
         raise DesignError(f"search is {method!r}: 'auto', 'evolve' or 'exhaustive' is due")
     limit = TimeLimit.of(time_limit)
-    chosen, whole = settings or Settings(), checked_seed(seed)
+    chosen, whole = settings or Settings(), check_seed(seed)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
     if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, limit.seconds)):
         if checkpoints is not None:
-            _addressed(checkpoints, problem, bench, threshold).load(chosen.resolved(len(problem.names)).digest(), whole)
-        bounds = Bounds(seconds=MOST_SECONDS if limit.seconds is None else limit.seconds, jobs=worker_count(jobs))
-        return _exact(bench, chosen, threshold, bounds, limit=limit, on_progress=on_progress)
+            _bind_to_problem(checkpoints, problem, bench, threshold).load(chosen.resolved(len(problem.names)).digest(), whole)
+        limits = ExactLimits(seconds=MAX_SECONDS if limit.seconds is None else limit.seconds, jobs=worker_count(jobs))
+        return _run_exact(bench, chosen, threshold, limits, limit=limit, on_progress=on_progress)
     return run_evolve(
         problem,
         chosen,
@@ -323,35 +323,37 @@ def run_search(
         on_generation=on_generation,
         on_progress=on_progress,
         checkpoints=checkpoints,
-        time_limit=limit.left(),
+        time_limit=limit.remaining(),
         workbench=bench,
         threshold=threshold,
     )
 
 
-def _exact(
-    bench: Workbench, settings: Settings, threshold: int, bounds: Bounds, *, limit: TimeLimit, on_progress: OnStep | None
+def _run_exact(
+    bench: Workbench, settings: Settings, threshold: int, limits: ExactLimits, *, limit: TimeLimit, on_progress: OnStep | None
 ) -> Outcome:
-    found = search_exactly(bench, settings, threshold, bounds, limit=limit, on_progress=on_progress)
+    found = search_exactly(bench, settings, threshold, limits, limit=limit, on_progress=on_progress)
     front = bench.front(bench.designs(found.population, found.ties, threshold))
     return Outcome(front, "exhaustive", "complete", found.designs, bench.bits.fits)
 
 
-def _addressed(checkpoints: Checkpoints, problem: Problem, bench: Workbench, threshold: int) -> Checkpoints:
+def _bind_to_problem(checkpoints: Checkpoints, problem: Problem, bench: Workbench, threshold: int) -> Checkpoints:
     """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
     if checkpoints.problem:
         return checkpoints
     return replace(checkpoints, problem=replace(problem, thresholds=bench.thresholds[threshold]).digest())
 
 
-def _evolved(found: Evolution, polished: Literal["skipped", "interrupted"] | None, bench: Workbench, threshold: int) -> Outcome:
+def _evolution_outcome(
+    found: Evolution, polished: Literal["skipped", "interrupted"] | None, bench: Workbench, threshold: int
+) -> Outcome:
     """Return the outcome of the generations alone."""
     front = bench.front(bench.designs(found.chromosomes, found.ties.tolist(), threshold))
-    stopped: Stopped = "interrupted" if polished == "interrupted" else found.stopped
+    stopped: StopReason = "interrupted" if polished == "interrupted" else found.stopped
     return Outcome(front, "evolve", stopped, found.evaluations, bench.bits.fits, polished)
 
 
-def _polished(
+def _run_polish(
     found: Evolution,
     settings: Settings,
     bench: Workbench,
@@ -363,21 +365,21 @@ def _polished(
 ) -> Outcome:
     """Return the outcome of generations and polish; what the generations found is never lost, whatever stops the polish."""
     if found.stopped in ("interrupted", "time"):
-        return _evolved(found, "skipped", bench, threshold)
-    left = limit.left()
+        return _evolution_outcome(found, "skipped", bench, threshold)
+    remaining = limit.remaining()
     evaluator = bench.evaluator(threshold)
     try:
-        done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=left, on_step=on_progress)
+        done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=remaining, on_step=on_progress)
     except KeyboardInterrupt:
-        return _evolved(found, "interrupted", bench, threshold)
+        return _evolution_outcome(found, "interrupted", bench, threshold)
     front = bench.front(bench.designs(done.chromosomes, done.ties.tolist(), threshold))
     evaluations = found.evaluations + done.evaluations
-    return Outcome(front, "evolve", _ended(found, done, settings, left), evaluations, bench.bits.fits, done.stopped)
+    return Outcome(front, "evolve", _stop_reason(found, done, settings, remaining), evaluations, bench.bits.fits, done.stopped)
 
 
-def _ended(found: Evolution, done: Polish, settings: Settings, left: float | None) -> Stopped:
+def _stop_reason(found: Evolution, done: PolishResult, settings: Settings, remaining: float | None) -> StopReason:
     """Return why the whole search ended; seconds that the polish has of its own are no time limit."""
     own = settings.polish_seconds
-    if done.stopped == "interrupted" or (done.stopped == "time" and left is not None and (own is None or left < own)):
+    if done.stopped == "interrupted" or (done.stopped == "time" and remaining is not None and (own is None or remaining < own)):
         return done.stopped
     return found.stopped

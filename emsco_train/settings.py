@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
 from typing import Literal, TypeAlias, TypeGuard
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
@@ -20,8 +20,8 @@ __all__ = [
     "Constraints",
     "Method",
     "Settings",
-    "checked_seed",
-    "checked_time_limit",
+    "check_seed",
+    "check_time_limit",
     "is_integer",
     "pinned_positions",
     "round_half_up",
@@ -51,12 +51,12 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def checked_seed(seed: object) -> int:
+def check_seed(seed: object) -> int:
     """Return a seed as a plain integer, or raise: the one check of seeds.
 
     Examples
     --------
-    >>> checked_seed("7")
+    >>> check_seed("7")
     Traceback (most recent call last):
     emsco_train.errors.DesignError: seed is '7': a whole number, 0 or more, is due
     """
@@ -65,12 +65,12 @@ def checked_seed(seed: object) -> int:
     return int(seed)
 
 
-def checked_time_limit(time_limit: object) -> float | None:
+def check_time_limit(time_limit: object) -> float | None:
     """Return a time limit in seconds, or None for no limit; raise for what is neither.
 
     Examples
     --------
-    >>> checked_time_limit(60), checked_time_limit(None)
+    >>> check_time_limit(60), check_time_limit(None)
     (60.0, None)
     """
     if time_limit is None:
@@ -135,12 +135,12 @@ class Constraints:
         """Check every number, and make them plain floats."""
         floors = (("min_coverage", self.min_coverage), ("min_accuracy", self.min_accuracy))
         faults = [
-            _fault(name, value, "a number in [0, 1], or None")
+            _describe_fault(name, value, "a number in [0, 1], or None")
             for name, value in floors
-            if value is not None and not _within(value, 0, 1, above=False)
+            if value is not None and not _in_interval(value, 0, 1, exclusive=False)
         ]
-        if self.max_cost is not None and not _within(self.max_cost, 0, math.inf, above=True):
-            faults.append(_fault("max_cost", self.max_cost, "a finite number above 0, or None"))
+        if self.max_cost is not None and not _in_interval(self.max_cost, 0, math.inf, exclusive=True):
+            faults.append(_describe_fault("max_cost", self.max_cost, "a finite number above 0, or None"))
         if faults:
             raise DesignError("constraints: " + "; ".join(faults))
         for field in fields(self):
@@ -232,10 +232,10 @@ class Settings:
         faults = [*_count_faults(self), *_number_faults(self), *_choice_faults(self)]
         if faults:
             raise DesignError("settings: " + "; ".join(faults))
-        for name in (*_LEAST, *_INTERVALS):
+        for name in (*_MINIMUMS, *_INTERVALS):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, int(value) if name in _LEAST else float(value))
+                object.__setattr__(self, name, int(value) if name in _MINIMUMS else float(value))
         object.__setattr__(self, "pinned", tuple(sorted(int(position) for position in self.pinned)))
 
     def resolved(self, n: int) -> Settings:
@@ -254,12 +254,12 @@ class Settings:
         stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
             raise DesignError(
-                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {counted(n, 'feature')}"
+                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {pluralize(n, 'feature')}"
             )
         beyond = [position for position in self.pinned if position >= n]
         if beyond:
             raise DesignError(
-                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {counted(n, 'feature')}"
+                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {pluralize(n, 'feature')}"
             )
         return replace(
             self,
@@ -281,7 +281,7 @@ class Settings:
 
 
 # Integers, with the least that each may be.
-_LEAST = {"max_stages": 1, "population": 2, "generations": 1, "patience": 1, "growth": 0, "polish_evaluations": 1}
+_MINIMUMS = {"max_stages": 1, "population": 2, "generations": 1, "patience": 1, "growth": 0, "polish_evaluations": 1}
 # Numbers, with their intervals: from, to, and whether the lower end is left out.
 _INTERVALS = {
     "mutation": (0.0, 1.0, True),
@@ -295,49 +295,49 @@ _OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish
 
 
 def _count_faults(settings: Settings) -> Iterator[str]:
-    for name, least in _LEAST.items():
+    for name, least in _MINIMUMS.items():
         value = getattr(settings, name)
         most = MAX_STAGES if name == "max_stages" else math.inf
         if value is None and name in _OPTIONAL:
             continue
         if not is_integer(value) or not least <= value <= most:
-            due = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer, {least} or more,"
-            yield _fault(name, value, due)
+            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer, {least} or more,"
+            yield _describe_fault(name, value, expected)
 
 
 def _number_faults(settings: Settings) -> Iterator[str]:
-    for name, (low, high, above) in _INTERVALS.items():
+    for name, (low, high, exclusive) in _INTERVALS.items():
         value = getattr(settings, name)
         if value is None and name in _OPTIONAL:
             continue
-        if not _within(value, low, high, above=above):
+        if not _in_interval(value, low, high, exclusive=exclusive):
             closing = f"{high:g}]" if high < math.inf else "infinity)"
-            yield _fault(name, value, f"a number in {'(' if above else '['}{low:g}, {closing}")
+            yield _describe_fault(name, value, f"a number in {'(' if exclusive else '['}{low:g}, {closing}")
 
 
 def _choice_faults(settings: Settings) -> Iterator[str]:
     if settings.distinct not in {"objectives", "chromosomes"}:
-        yield _fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
+        yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
     for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
         if not isinstance(getattr(settings, name), bool):
-            yield _fault(name, getattr(settings, name), "True or False")
+            yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":
-        yield _fault("share_ties", settings.share_ties, "False with distinct='chromosomes', which knows no ties,")
+        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', which knows no ties,")
     if not isinstance(settings.constraints, Constraints):
-        yield _fault("constraints", settings.constraints, "a Constraints record")
+        yield _describe_fault("constraints", settings.constraints, "a Constraints record")
     pinned: object = settings.pinned
     if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
-        yield _fault("pinned", pinned, "a tuple of feature positions, 0 or more,")
+        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more,")
     elif len(set(pinned)) < len(pinned):
-        yield _fault("pinned", pinned, "a tuple without repeats")
+        yield _describe_fault("pinned", pinned, "a tuple without repeats")
 
 
-def _within(value: object, low: float, high: float, *, above: bool) -> bool:
-    return is_number(value) and (low < value if above else low <= value) and value <= high
+def _in_interval(value: object, low: float, high: float, *, exclusive: bool) -> bool:
+    return is_number(value) and (low < value if exclusive else low <= value) and value <= high
 
 
-def _fault(name: str, value: object, due: str) -> str:
-    return f"{name} is {value!r}: {due} is due"
+def _describe_fault(name: str, value: object, expected: str) -> str:
+    return f"{name} is {value!r}: {expected} is due"
 
 
 def worker_count(jobs: object) -> int:

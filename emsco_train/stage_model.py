@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DesignError, FitError
 from emsco_train.logistic.fits import LogisticBatch, LogisticModel, LogisticProblem
-from emsco_train.stage_settings import StageSettings, scikit_learn
+from emsco_train.stage_settings import StageSettings, import_sklearn
 
 __all__ = ["ClassifierModel", "StageFitter", "StageModel"]
 
@@ -103,8 +103,8 @@ class StageFitter:
 
 
 def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
-    sklearn = scikit_learn()
-    estimator = _seeded(sklearn.base.clone(settings.classifier), settings.seed)
+    sklearn = import_sklearn()
+    estimator = _set_seed(sklearn.base.clone(settings.classifier), settings.seed)
     name = type(estimator).__name__
     if weights is not None and not sklearn.utils.validation.has_fit_parameter(estimator, "sample_weight"):
         raise DesignError(
@@ -117,7 +117,7 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
             estimator.fit(encoded, target, sample_weight=weights)
     except (ArithmeticError, ValueError) as error:
         raise FitError(
-            f"{name} failed to fit {counted(encoded.shape[0], 'row')} x {counted(encoded.shape[1], 'column')}: {error}"
+            f"{name} failed to fit {pluralize(encoded.shape[0], 'row')} x {pluralize(encoded.shape[1], 'column')}: {error}"
         ) from error
     # Some classifiers, such as stacks, know only now whether they can.
     if not hasattr(estimator, "predict_proba"):
@@ -125,7 +125,7 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
     return ClassifierModel(estimator)
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def _set_seed(estimator: Any, seed: int) -> Any:
     open_seeds = [
         name
         for name, value in estimator.get_params(deep=True).items()

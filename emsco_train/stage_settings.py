@@ -10,11 +10,11 @@ import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._numbers import is_number
 from emsco_train.errors import DataError, DesignError
 
-__all__ = ["ClassWeight", "StageSettings", "row_weights", "scikit_learn"]
+__all__ = ["ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 
@@ -39,17 +39,17 @@ class StageSettings:
 
     def __post_init__(self) -> None:
         """Refuse a penalty or a classifier that cannot work."""
-        if not _is_weight(self.C):
+        if not _is_positive(self.C):
             raise DesignError(f"C is {self.C!r}: a finite number above 0 is due")
         if self.classifier is None:
             return
         # scikit-learn's own question raises for anything that is no estimator at all.
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
-        if not estimator or not scikit_learn().base.is_classifier(self.classifier):
+        if not estimator or not import_sklearn().base.is_classifier(self.classifier):
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
 
 
-def scikit_learn() -> Any:
+def import_sklearn() -> Any:
     """Import scikit-learn, which takes a second: logistic stages never need it."""
     import sklearn.base  # noqa: PLC0415
     import sklearn.utils.validation  # noqa: PLC0415
@@ -80,23 +80,23 @@ def row_weights(
     """
     if class_weight is None and sample_weight is None:
         return None
-    rows = np.ones(len(target)) if sample_weight is None else _checked_weights(sample_weight, target, labels)
+    rows = np.ones(len(target)) if sample_weight is None else _check_sample_weight(sample_weight, target, labels)
     if class_weight is None:
         return rows
     if class_weight == "balanced":
         per_label = rows.sum() / (len(labels) * np.bincount(target, weights=rows, minlength=len(labels)))
     else:
-        per_label = _per_label(class_weight, labels)
+        per_label = _label_weights(class_weight, labels)
     return np.asarray(rows * per_label[target])
 
 
-def _checked_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+def _check_sample_weight(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
     try:
         rows = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("sample_weight must hold one number per row") from None
     if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {counted(len(target), 'row')}: give one number per row")
+        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(len(target), 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is no weight; a finite number, 0 or more, is due")
@@ -106,16 +106,18 @@ def _checked_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]
     return rows
 
 
-def _per_label(class_weight: object, labels: tuple[Label, ...]) -> Floats:
+def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
     if not isinstance(class_weight, Mapping):
         raise DesignError(f'class_weight is {class_weight!r}: give a mapping label -> weight, "balanced" or None')
     given = {str(label): weight for label, weight in class_weight.items()}
     faults = [f"{name!r} is no label" for name in given if name not in map(str, labels)]
-    faults += [f"{weight!r} for label {name!r} is no number above 0" for name, weight in given.items() if not _is_weight(weight)]
+    faults += [
+        f"{weight!r} for label {name!r} is no number above 0" for name, weight in given.items() if not _is_positive(weight)
+    ]
     if faults:
         raise DesignError("class_weight: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
     return np.array([float(given.get(str(label), 1.0)) for label in labels])
 
 
-def _is_weight(weight: object) -> bool:
+def _is_positive(weight: object) -> bool:
     return is_number(weight) and weight > 0

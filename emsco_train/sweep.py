@@ -15,12 +15,12 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.searches import Method, OnGeneration, OnStep, Outcome, run_evolve, run_search, worker_count
-from emsco_train.settings import Settings, checked_time_limit
+from emsco_train.settings import Settings, check_time_limit
 from emsco_train.workbench import Workbench
 
 __all__ = ["ThresholdSweep", "Trial", "settings_score", "sweep_settings", "sweep_thresholds"]
 
-_SWEPT = ("population", "mutation", "crossover", "beta", "elite")
+_TUNABLE = ("population", "mutation", "crossover", "beta", "elite")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +97,7 @@ def sweep_thresholds(
     """
     if not thresholds:
         raise DesignError("thresholds: at least one is due, got none")
-    started, limit = time.monotonic(), checked_time_limit(time_limit)
+    started, limit = time.monotonic(), check_time_limit(time_limit)
     bench = Workbench(problem, thresholds, jobs=worker_count(jobs))
     outcomes: list[Outcome] = []
     interrupted = False
@@ -126,8 +126,8 @@ def sweep_thresholds(
         if interrupted:
             break
     front = bench.front(design for outcome in outcomes for design in outcome.front)
-    timed = any(outcome.stopped == "time" for outcome in outcomes)
-    stopped: Literal["complete", "time", "interrupted"] = "interrupted" if interrupted else "time" if timed else "complete"
+    timed_out = any(outcome.stopped == "time" for outcome in outcomes)
+    stopped: Literal["complete", "time", "interrupted"] = "interrupted" if interrupted else "time" if timed_out else "complete"
     return ThresholdSweep(front, tuple(outcomes), bench.bits.fits, stopped)
 
 
@@ -159,10 +159,10 @@ def sweep_settings(
     KeyboardInterrupt
         If Ctrl-C comes before the first combination is done. Later, those that are done are returned.
     """
-    strangers = [name for name in grid if name not in _SWEPT]
-    if strangers or not grid or not seeds:
-        told = f"got {strangers}" if strangers else "got none" if not grid else "no seeds"
-        raise DesignError(f"grid: values of {', '.join(_SWEPT)} are due, and at least one seed; {told}")
+    unknown = [name for name in grid if name not in _TUNABLE]
+    if unknown or not grid or not seeds:
+        detail = f"got {unknown}" if unknown else "got none" if not grid else "no seeds"
+        raise DesignError(f"grid: values of {', '.join(_TUNABLE)} are due, and at least one seed; {detail}")
     bench = Workbench(problem, jobs=worker_count(jobs))
     # Made before any is tried, so that a value that cannot be is told at once.
     combinations = [
@@ -172,7 +172,7 @@ def sweep_settings(
     try:
         for chosen in combinations:
             started = time.monotonic()
-            scores = tuple(_best(problem, bench, chosen, seed) for seed in seeds)
+            scores = tuple(_best_score(problem, bench, chosen, seed) for seed in seeds)
             trials.append(Trial(chosen, scores, math.fsum(scores) / len(scores), time.monotonic() - started))
     except KeyboardInterrupt:
         if not trials:
@@ -192,7 +192,7 @@ def settings_score(design: Design, full_cost: float) -> float:
     return math.hypot(design.coverage, design.accuracy, 1 - design.cost / full_cost)
 
 
-def _best(problem: Problem, bench: Workbench, settings: Settings, seed: int) -> float:
+def _best_score(problem: Problem, bench: Workbench, settings: Settings, seed: int) -> float:
     outcome = run_evolve(problem, settings, seed=seed, workbench=bench)
     if outcome.stopped == "interrupted":
         # Half a run is no figure to compare settings by.

@@ -16,7 +16,7 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.scoring.evaluator import CachedEvaluator, cumulative_sets
 from emsco_train.scoring.set_scorer import set_scorer
-from emsco_train.scoring.stage_bits import StageBits
+from emsco_train.scoring.stage_bits import BitCache
 
 __all__ = ["Workbench"]
 
@@ -49,7 +49,7 @@ class Workbench:
             else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
         )
         self.units = CostUnits.of(problem.meter, problem.names, len(problem.validation))
-        self.bits = StageBits(
+        self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
         )
 
@@ -64,14 +64,14 @@ class Workbench:
         exits = self.evaluator(threshold).exits(population)
         sets, valid = cumulative_sets(population)
         rows = self.bits.items
-        made = []
+        result = []
         for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
-            bills = [self._bill(chosen) for chosen in sets[index][valid[index]]]
-            left = exits.left[index, : len(bills)].tolist()
-            accepted, right = sum(left), int(exits.right[index].sum())
-            total = sum((count * Fraction(bill) for count, bill in zip(left, bills, strict=True)), Fraction(0))
-            cost = float(total + (rows - accepted) * Fraction(bills[-1])) / rows
-            made.append(
+            set_costs = [self._set_cost(chosen) for chosen in sets[index][valid[index]]]
+            leaving = exits.accepted[index, : len(set_costs)].tolist()
+            accepted, right = sum(leaving), int(exits.right[index].sum())
+            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
+            cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
+            result.append(
                 Design.of(
                     genes,
                     self.problem.names,
@@ -82,11 +82,11 @@ class Workbench:
                     ties=int(tied),
                 )
             )
-        return made
+        return result
 
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""
         return Front(designs, full_cost=self.problem.full_cost, offset=self.problem.offset, unit=self.problem.costs.unit)
 
-    def _bill(self, chosen: NDArray[np.bool_]) -> float:
+    def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
         return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])

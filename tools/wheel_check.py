@@ -28,7 +28,7 @@ markers =
 """
 TESTS = ("test_bundle", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing")
 # Modules that surely need an extra, and which.
-NEEDS = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
+EXTRA_OF_MODULE = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
 IMPORT_ALL = """
 import importlib, pkgutil
 import emsco_runtime
@@ -105,15 +105,15 @@ def check_packages(python: str) -> None:
 
 def check_imports(python: str) -> None:
     """Import every module of the runtime; those that need an extra say which, all others succeed."""
-    ended = subprocess.run([python, "-c", IMPORT_ALL], capture_output=True, text=True, check=False, cwd=BUILD)
-    said = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
+    completed = subprocess.run([python, "-c", IMPORT_ALL], capture_output=True, text=True, check=False, cwd=BUILD)
+    results = dict(line.split(" ", 1) for line in completed.stdout.splitlines())
     sources = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "emsco_runtime").rglob("*.py")}
     modules = {name.removesuffix(".__init__") for name in sources} - {"emsco_runtime"}
-    faults = [f"{name}: {text}" for name, text in said.items() if text != "imported" and "pip install 'emsco[" not in text]
-    faults += [f"{name} does not say {extra}" for name, extra in NEEDS.items() if extra not in said.get(name, "")]
-    faults += [f"{name} is not in the wheel" for name in sorted(modules - set(said))]
-    if ended.returncode or faults:
-        raise SystemExit("; ".join(faults) or ended.stderr)
+    faults = [f"{name}: {text}" for name, text in results.items() if text != "imported" and "pip install 'emsco[" not in text]
+    faults += [f"{name} does not say {extra}" for name, extra in EXTRA_OF_MODULE.items() if extra not in results.get(name, "")]
+    faults += [f"{name} is not in the wheel" for name in sorted(modules - set(results))]
+    if completed.returncode or faults:
+        raise SystemExit("; ".join(faults) or completed.stderr)
 
 
 def check_missing_extra(python: str) -> None:

@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-__all__ = ["CommandError", "Progress", "number", "run_command", "table"]
+__all__ = ["CommandError", "RowProgress", "number", "run_command", "table"]
 
 
 class CommandError(Exception):
     """The command cannot do what was asked; its text is the line the user reads."""
 
 
-def run_command(name: str, work: Callable[[], None]) -> int:
+def run_command(name: str, action: Callable[[], None]) -> int:
     """Run a command's work and return its exit status: 0 done, 1 it cannot be done.
 
     Parameters
     ----------
     name
         The command, for the message.
-    work
+    action
         Does everything after the arguments were parsed.
     """
     from emsco_runtime.errors import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
@@ -32,7 +32,7 @@ def run_command(name: str, work: Callable[[], None]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        work()
+        action()
         if sys.stdout is not None:
             sys.stdout.flush()
     except (EmscoError, CommandError) as error:
@@ -75,17 +75,20 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     two    12.5
     """
     widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
-    figures = [all(line[column][:1].isdigit() or line[column] in ("", "-") for line in rows) for column in range(len(header))]
+    right_aligned = [
+        all(line[column][:1].isdigit() or line[column] in ("", "-") for line in rows) for column in range(len(header))
+    ]
     lines = [header, ["-" * width for width in widths], *rows]
     return "\n".join(
         "  ".join(
-            text.rjust(width) if right else text.ljust(width) for text, width, right in zip(line, widths, figures, strict=True)
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, right_aligned, strict=True)
         ).rstrip()
         for line in lines
     )
 
 
-class Progress:
+class RowProgress:
     """Rows done so far: a line that renews itself on a terminal, a plain line now and then elsewhere.
 
     Parameters
@@ -102,13 +105,13 @@ class Progress:
         self._every_s = 0.1 if self._terminal else every_s
         self._started = self._last = time.monotonic()
 
-    def show(self, done: int) -> None:
+    def show(self, rows_done: int) -> None:
         """Tell how many rows are done, at most every so often."""
         now = time.monotonic()
         if now - self._last < self._every_s:
             return
         self._last = now
-        rate = f"{done:,} rows, {done / (now - self._started):,.0f} rows/s"
+        rate = f"{rows_done:,} rows, {rows_done / (now - self._started):,.0f} rows/s"
         if self._terminal:
             print(f"\r{rate} ", end="", file=self._stream, flush=True)
         else:

@@ -13,7 +13,7 @@ from emsco_runtime.cli._console import number, run_command, table
 if TYPE_CHECKING:
     from emsco_runtime.manifest import Certificate, Feature, Manifest, Stage, WrongShare
 
-__all__ = ["certificate_lines", "main"]
+__all__ = ["describe_certificate", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def _inspect(path: str, *, as_json: bool) -> None:
     from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     manifest = read_bundle(path).manifest
-    print(_json(manifest) if as_json else _text(manifest))
+    print(_to_json(manifest) if as_json else _format_manifest(manifest))
 
 
 def _costs(manifest: Manifest) -> tuple[list[float], list[float], float]:
@@ -45,21 +45,21 @@ def _costs(manifest: Manifest) -> tuple[list[float], list[float], float]:
     return added, [meter.cost(names) for names in before[1:]], meter.cost(meter.features)
 
 
-def _json(manifest: Manifest) -> str:
-    added, total, everything = _costs(manifest)
+def _to_json(manifest: Manifest) -> str:
+    added, total, all_features = _costs(manifest)
     document = manifest.model_dump(mode="json")
-    document["costs"] = {"stage": added, "cumulative": total, "all_features": everything}
+    document["costs"] = {"stage": added, "cumulative": total, "all_features": all_features}
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _text(manifest: Manifest) -> str:
-    added, total, everything = _costs(manifest)
+def _format_manifest(manifest: Manifest) -> str:
+    added, total, all_features = _costs(manifest)
     unit, expected = manifest.cost_unit, manifest.expected
-    head = [
+    header_lines = [
         f"{manifest.name}  version {manifest.version}  created {manifest.created}",
         f"id           {manifest.id}",
         f"labels       {', '.join(map(str, manifest.labels))}",
-        f"cost         {number(total[0])} to {number(total[-1])} {unit} an item; all features {number(everything)}",
+        f"cost         {number(total[0])} to {number(total[-1])} {unit} an item; all features {number(all_features)}",
     ]
     stages = [
         [
@@ -67,88 +67,91 @@ def _text(manifest: Manifest) -> str:
             str(len(stage.acquire)),
             number(added[index]),
             number(total[index]),
-            _thresholds(stage),
+            _format_thresholds(stage),
             str(expected.stages[index].accepted),
-            _share(expected.stages[index].right, expected.stages[index].accepted),
-            _listed(stage.acquire),
+            _percent(expected.stages[index].right, expected.stages[index].accepted),
+            _join_names(stage.acquire),
         ]
         for index, stage in enumerate(manifest.stages)
     ]
     return "\n\n".join(
         [
-            "\n".join(head),
+            "\n".join(header_lines),
             table(["stage", "features", "adds", "total", "threshold", "exits", "right", "acquires"], stages),
             table(
                 ["feature", "kind", "cost", "group", "stage", "if missing", "if unknown", "fallback"],
                 [_feature_row(manifest, feature) for feature in manifest.features],
             ),
-            "\n".join(_foot(manifest)),
-            *([] if manifest.certificate is None else [_certified_labels(manifest.certificate)]),
+            "\n".join(_format_footer(manifest)),
+            *([] if manifest.certificate is None else [_format_label_bounds(manifest.certificate)]),
         ]
     )
 
 
-def _foot(manifest: Manifest) -> list[str]:
-    from emsco_runtime.summary import counted  # noqa: PLC0415 - loads numpy; --help must answer at once
+def _format_footer(manifest: Manifest) -> list[str]:
+    from emsco_runtime.summary import pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     expected, unit = manifest.expected, manifest.cost_unit
     cost = expected.cost
-    figures = f"coverage {_share(expected.accepted, expected.rows)}, accuracy {_share(expected.right, expected.accepted)}"
+    figures = f"coverage {_percent(expected.accepted, expected.rows)}, accuracy {_percent(expected.right, expected.accepted)}"
     tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
     groups = [f"{group.name} ({number(group.cost)})" for group in manifest.groups]
     versions = [f"{name} {version}" for name, version in sorted(manifest.provenance.versions.items())]
     return [
         *([f"groups       {', '.join(groups)}"] if groups else []),
-        f"expected     {figures} on {counted(expected.rows, f'{expected.split} row')}",
+        f"expected     {figures} on {pluralize(expected.rows, f'{expected.split} row')}",
         f"             cost mean {number(cost.mean)} {unit}, {tail}",
-        *certificate_lines(manifest.certificate),
-        f"golden       {counted(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
+        *describe_certificate(manifest.certificate),
+        f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]
 
 
-def certificate_lines(certificate: Certificate | None) -> list[str]:
+def describe_certificate(certificate: Certificate | None) -> list[str]:
     """Return what a certificate says, as commands print it."""
     if certificate is None:
         return ["certificate  none"]
-    from emsco_runtime.summary import counted, percent_at_least, percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.summary import percent_at_least, percent_at_most, pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     given, choice, coverage = certificate, certificate.choice, certificate.coverage
-    tests = "" if choice is None else f", {counted(choice.tested, 'design')} tested of {choice.candidates}"
+    tests = "" if choice is None else f", {pluralize(choice.tested, 'design')} tested of {choice.candidates}"
     promise = f"error among accepted <= {percent_at_most(given.max_error)} at {percent_at_least(given.confidence)} confidence"
     bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
     return [
-        f"certificate  {promise} ({given.method}, {counted(given.accepted, 'accepted row')} of {given.rows:,}{tests})",
+        f"certificate  {promise} ({given.method}, {pluralize(given.accepted, 'accepted row')} of {given.rows:,}{tests})",
         f"             {bounds}; these and those per label hold each by itself"
         + (", for every candidate" if given.joint else ""),
         f"             scope: {given.scope}; {given.split} rows, which nothing before had seen",
     ]
 
 
-def _certified_labels(certificate: Certificate) -> str:
+def _format_label_bounds(certificate: Certificate) -> str:
     header = ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"]
-    return table(header, [[str(label.label), *_bound(label.accepted_as), *_bound(label.true)] for label in certificate.labels])
+    return table(
+        header,
+        [[str(label.label), *_format_bound(label.accepted_as), *_format_bound(label.true)] for label in certificate.labels],
+    )
 
 
-def _bound(share: WrongShare) -> list[str]:
+def _format_bound(share: WrongShare) -> list[str]:
     from emsco_runtime.summary import percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     return [str(share.rows), str(share.wrong), percent_at_most(share.upper)]
 
 
-def _share(part: int, whole: int) -> str:
+def _percent(part: int, whole: int) -> str:
     from emsco_runtime.summary import percent  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     return percent(part, whole)
 
 
-def _thresholds(stage: Stage) -> str:
+def _format_thresholds(stage: Stage) -> str:
     if len(set(stage.thresholds.values())) == 1:
         return number(next(iter(stage.thresholds.values())))
     return ", ".join(f"{label} {number(threshold)}" for label, threshold in stage.thresholds.items())
 
 
-def _listed(names: Sequence[str], most: int = 4) -> str:
+def _join_names(names: Sequence[str], most: int = 4) -> str:
     more = f", ... ({len(names) - most} more)" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from emsco_runtime.cli._console import CommandError, Progress, number, run_command
+from emsco_runtime.cli._console import CommandError, RowProgress, number, run_command
 
 if TYPE_CHECKING:
     from emsco_runtime.cascade import Cascade
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_BATCH = 4096
+_BATCH_ROWS = 4096
 _COLUMNS = ("row", "status", "reason", "label", "confidence", "stages", "cost", "degraded", "error")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = _parser()
+    parser = _build_parser()
     options = parser.parse_args(arguments)
     if (options.run is None) != (options.split is None):
         parser.error("--run and --split go together")
     return run_command("emsco-run", lambda: _run(options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="emsco-run",
         description="Decide every row of a CSV file with a bundle. A column is read only for rows that get as far as its stage. "
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("rows", metavar="ROWS.csv", help="the rows: a header, then one row per item; an empty field is a gap")
     parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
-    parser.add_argument("--budget", type=_budget, default=None, metavar="COST", help="most that a row may cost")
+    parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="most that a row may cost")
     parser.add_argument(
         "--on-failure",
         choices=("raise", "reject", "default"),
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _budget(text: str) -> float:
+def _parse_budget(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -70,7 +70,7 @@ def _budget(text: str) -> float:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _DecisionCounts:
     """Counts over the rows decided so far."""
 
     accepted: int = 0
@@ -97,77 +97,77 @@ class _Tally:
 def _run(options: argparse.Namespace) -> None:
     from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.cascade import Cascade  # noqa: PLC0415
-    from emsco_runtime.cli._rows import column_acquirers, csv_rows, read_splits  # noqa: PLC0415
+    from emsco_runtime.cli._rows import make_column_acquirers, open_csv, read_split_rows  # noqa: PLC0415
 
     bundle = read_bundle(options.bundle)
-    chosen = read_splits(options.run, options.split) if options.run else None
-    with csv_rows(options.rows) as rows, _written(options.out, options.rows) as file:
-        cascade = Cascade(bundle, column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
-        truth = _Truth.of(rows, options.label, bundle.manifest)
-        tally = _decide_all(cascade, rows, chosen, truth, options, file)
-    print(_summary(bundle.manifest, tally, options.out))
-    if tally.labelled and not truth.met:
-        told = f"no value of the column {truth.column!r} is a label of the bundle ({', '.join(sorted(truth.labels))})"
-        print(f"emsco-run: the accuracy means nothing: {told}", file=sys.stderr)
+    split_rows = read_split_rows(options.run, options.split) if options.run else None
+    with open_csv(options.rows) as rows, _replace_file(options.out, options.rows) as file:
+        cascade = Cascade(bundle, make_column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
+        truth = _LabelColumn.of(rows, options.label, bundle.manifest)
+        tally = _decide_rows(cascade, rows, split_rows, truth, options, file)
+    print(_format_summary(bundle.manifest, tally, options.out))
+    if tally.labelled and not truth.matched:
+        detail = f"no value of the column {truth.column!r} is a label of the bundle ({', '.join(sorted(truth.labels))})"
+        print(f"emsco-run: the accuracy means nothing: {detail}", file=sys.stderr)
 
 
 @dataclass(slots=True)
-class _Truth:
+class _LabelColumn:
     """The column of true labels, if there is one, and whether any of its values was a label of the bundle."""
 
     column: str | None
-    position: int
+    column_index: int
     labels: frozenset[str]
-    met: bool = False
+    matched: bool = False
 
     @classmethod
-    def of(cls, rows: CsvRows, asked: str | None, manifest: Manifest) -> _Truth:
+    def of(cls, rows: CsvRows, requested: str | None, manifest: Manifest) -> _LabelColumn:
         """Find the column: the one asked for, or "label" if it is there."""
-        if asked is not None and asked not in rows.header:
-            raise CommandError(f"{rows.path}: the label column {asked!r} is missing; the file has {', '.join(rows.header)}")
-        column = asked or ("label" if "label" in rows.header else None)
-        position = -1 if column is None else rows.position(column)
-        return cls(column, position, frozenset(map(str, manifest.labels)))
+        if requested is not None and requested not in rows.header:
+            raise CommandError(f"{rows.path}: the label column {requested!r} is missing; the file has {', '.join(rows.header)}")
+        column = requested or ("label" if "label" in rows.header else None)
+        column_index = -1 if column is None else rows.column_index(column)
+        return cls(column, column_index, frozenset(map(str, manifest.labels)))
 
-    def of_row(self, row: CsvRow) -> str | None:
+    def read_label(self, row: CsvRow) -> str | None:
         """Return the true label of a row as text; None where it is not told."""
-        if self.column is None or not row.fields[self.position].strip():
+        if self.column is None or not row.fields[self.column_index].strip():
             return None
-        text = row.fields[self.position]
-        from emsco_runtime.cli._rows import whole_number  # noqa: PLC0415 - as below
+        text = row.fields[self.column_index]
+        from emsco_runtime.cli._rows import strip_decimal_zeros  # noqa: PLC0415 - as below
 
-        label = text if text in self.labels else whole_number(text)
-        self.met = self.met or label in self.labels
+        label = text if text in self.labels else strip_decimal_zeros(text)
+        self.matched = self.matched or label in self.labels
         return label
 
 
-def _decide_all(
+def _decide_rows(
     cascade: Cascade,
     rows: CsvRows,
-    chosen: frozenset[int] | None,
-    truth: _Truth,
+    split_rows: frozenset[int] | None,
+    truth: _LabelColumn,
     options: argparse.Namespace,
     file: TextIO,
-) -> _Tally:
-    tally, progress = _Tally(), Progress()
+) -> _DecisionCounts:
+    tally, progress = _DecisionCounts(), RowProgress()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    taken = 0
-    wanted = (row for row in rows if chosen is None or row.number in chosen)
-    for batch in _batches(wanted):
+    rows_done = 0
+    selected = (row for row in rows if split_rows is None or row.number in split_rows)
+    for batch in _batches(selected):
         decisions = _decide_batch(cascade, batch, options)
         for row, decision in zip(batch, decisions, strict=True):
-            tally.add(decision, truth.of_row(row))
-            writer.writerow(_record(row.number, decision))
-        taken += len(batch)
-        progress.show(taken)
+            tally.add(decision, truth.read_label(row))
+            writer.writerow(_decision_row(row.number, decision))
+        rows_done += len(batch)
+        progress.show(rows_done)
     progress.close()
-    if chosen is not None and taken != len(chosen):
-        from emsco_runtime.summary import counted  # noqa: PLC0415 - as above
+    if split_rows is not None and rows_done != len(split_rows):
+        from emsco_runtime.summary import pluralize  # noqa: PLC0415 - as above
 
-        told = f"the split names {counted(len(chosen), 'row')}, the file has {taken} of them"
-        raise CommandError(f"{options.rows}: {told}. Give the table that the run was trained on")
-    if not taken:
+        detail = f"the split names {pluralize(len(split_rows), 'row')}, the file has {rows_done} of them"
+        raise CommandError(f"{options.rows}: {detail}. Give the table that the run was trained on")
+    if not rows_done:
         raise CommandError(f"{options.rows}: there are no rows below the header")
     return tally
 
@@ -184,11 +184,11 @@ def _decide_batch(cascade: Cascade, batch: Sequence[CsvRow], options: argparse.N
 
 
 def _batches(rows: Iterator[CsvRow]) -> Iterator[list[CsvRow]]:
-    while batch := list(itertools.islice(rows, _BATCH)):
+    while batch := list(itertools.islice(rows, _BATCH_ROWS)):
         yield batch
 
 
-def _record(index: int, decision: Decision) -> list[Any]:
+def _decision_row(index: int, decision: Decision) -> list[Any]:
     error = decision.errors[0] if decision.errors else None
     return [
         index,
@@ -204,7 +204,7 @@ def _record(index: int, decision: Decision) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _written(path: str, rows: str) -> Iterator[TextIO]:
+def _replace_file(path: str, rows: str) -> Iterator[TextIO]:
     """Write aside and move into place at the end: an error leaves no half-written file, and an older one as it was.
 
     What is there and is no plain file (a pipe, a terminal, a device) is written to directly: it cannot be replaced.
@@ -233,8 +233,8 @@ def _written(path: str, rows: str) -> Iterator[TextIO]:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _summary(manifest: Manifest, tally: _Tally, out: str) -> str:
-    from emsco_runtime.summary import counted, percent, summarise_costs  # noqa: PLC0415 - as above
+def _format_summary(manifest: Manifest, tally: _DecisionCounts, out: str) -> str:
+    from emsco_runtime.summary import percent, pluralize, summarise_costs  # noqa: PLC0415 - as above
 
     rows, unit = len(tally.costs), manifest.cost_unit
     cost = summarise_costs(tally.costs)
@@ -256,7 +256,7 @@ def _summary(manifest: Manifest, tally: _Tally, out: str) -> str:
     if rejected:
         lines.append(f"rejected   {', '.join(rejected)}")
     if tally.degraded:
-        lines.append(f"degraded   {counted(tally.degraded, 'row')} decided with a fallback value")
+        lines.append(f"degraded   {pluralize(tally.degraded, 'row')} decided with a fallback value")
     return "\n".join([*lines, f"written    {out}"])
 
 

@@ -6,32 +6,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emsco_runtime.manifest import Certificate
-from emsco_runtime.summary import counted
-from emsco_train.bundling.design_export import split_rows
+from emsco_runtime.summary import pluralize
+from emsco_train.bundling.design_export import select_split_rows
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.wish import Wish
+from emsco_train.designs.wish import Requirements
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.bounds import check_confidence, check_max_error
 from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.certification import certify
 from emsco_train.guarantee.fixed_sequence import choose_certified
-from emsco_train.guarantee.tally import Tally
+from emsco_train.guarantee.tally import DecisionCounts
 from emsco_train.stages.cascade_model import CascadeFitter
 from emsco_train.stages.evaluation import evaluate
 
-__all__ = ["Choice", "DesignWish", "certificate_of", "choose"]
+__all__ = ["Choice", "SelectionCriteria", "certify_design", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
-class DesignWish:
+class SelectionCriteria:
     """What is wanted of the design.
 
     Parameters
     ----------
-    wish
+    requirements
         Floors and caps on validation figures.
     design
         An id, or its beginning; in place of any other wish.
@@ -42,14 +42,14 @@ class DesignWish:
         Of the certificate.
     """
 
-    wish: Wish = field(default_factory=Wish)
+    requirements: Requirements = field(default_factory=Requirements)
     design: str | None = None
     max_error: float | None = None
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
         """Refuse an id together with other wishes, and a promise that no rows could ever show."""
-        if self.design is not None and (self.wish != Wish() or self.max_error is not None):
+        if self.design is not None and (self.requirements != Requirements() or self.max_error is not None):
             raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
         check_confidence(self.confidence)
         if self.max_error is not None:
@@ -64,7 +64,7 @@ class Choice:
     ----------
     design
         With its validation figures.
-    why
+    reason
         In words.
     certificate
         None where there are no certify rows.
@@ -73,12 +73,12 @@ class Choice:
     """
 
     design: Design
-    why: str
+    reason: str
     certificate: Certificate | None
     is_default: bool = False
 
 
-def choose(problem: Problem, front: Front, wanted: DesignWish) -> Choice:
+def choose(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
     """Choose a design, and certify it where there are certify rows.
 
     Parameters
@@ -87,7 +87,7 @@ def choose(problem: Problem, front: Front, wanted: DesignWish) -> Choice:
         Whose certify rows, if there are any, nothing has seen before.
     front
         Designs of the problem, at any thresholds.
-    wanted
+    criteria
         What is wanted.
 
     Raises
@@ -97,19 +97,19 @@ def choose(problem: Problem, front: Front, wanted: DesignWish) -> Choice:
     CertificationError
         If none can be promised to err as little as wished.
     """
-    if wanted.max_error is not None:
-        return _promised(problem, front, wanted, wanted.max_error)
-    wish = wanted.wish
-    if wanted.design is not None:
-        design, why = front.find(wanted.design), "it was named"
+    if criteria.max_error is not None:
+        return _choose_certified(problem, front, criteria, criteria.max_error)
+    requirements = criteria.requirements
+    if criteria.design is not None:
+        design, reason = front.find(criteria.design), "it was named"
     else:
-        design = wish.choose(tuple(front), front.full_cost)
-        why = _reason(wish)
-    certificate = certificate_of(problem, design, wanted.confidence)
-    return Choice(design, why, certificate, is_default=wanted.design is None and wish == Wish())
+        design = requirements.choose(tuple(front), front.full_cost)
+        reason = _describe_reason(requirements)
+    certificate = certify_design(problem, design, criteria.confidence)
+    return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 
-def certificate_of(problem: Problem, design: Design, confidence: float) -> Certificate | None:
+def certify_design(problem: Problem, design: Design, confidence: float) -> Certificate | None:
     """Certify a design that was chosen without the certify rows; None where there are none.
 
     Parameters
@@ -121,46 +121,50 @@ def certificate_of(problem: Problem, design: Design, confidence: float) -> Certi
     """
     if problem.certify is None:
         return None
-    return certify(_decided(problem, design, problem.certify, CascadeFitter.of(problem)), confidence)
+    return certify(_count_decisions(problem, design, problem.certify, CascadeFitter.of(problem)), confidence)
 
 
-def _promised(problem: Problem, front: Front, wanted: DesignWish, max_error: float) -> Choice:
+def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, max_error: float) -> Choice:
     rows = problem.certify
     if rows is None:
-        told = "there are no certify rows, which a promise needs"
-        raise DesignError(f"{told}: train with a share of certify rows, or with ready ones")
+        detail = "there are no certify rows, which a promise needs"
+        raise DesignError(f"{detail}: train with a share of certify rows, or with ready ones")
     fitter = CascadeFitter.of(problem)
-    candidates = [Candidate(design, len(problem.validation), _lazily(problem, design, rows, fitter)) for design in front]
+    candidates = [Candidate(design, len(problem.validation), _deferred_counts(problem, design, rows, fitter)) for design in front]
     certified = choose_certified(
         candidates,
         rows=len(rows),
         max_error=max_error,
-        confidence=wanted.confidence,
+        confidence=criteria.confidence,
         full_cost=front.full_cost,
-        wish=wanted.wish,
+        requirements=criteria.requirements,
     )
     choice = certified.certificate.choice
-    tested = "" if choice is None else f"{choice.passed} of {counted(choice.tested, 'design')} tested passed; "
-    aim = "cheapest" if wanted.wish.min_coverage is not None else "most covering"
-    why = f"{tested}this is the {aim} of them by validation"
-    return Choice(certified.design, why, certified.certificate)
+    tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
+    aim = "cheapest" if criteria.requirements.min_coverage is not None else "most covering"
+    reason = f"{tested}this is the {aim} of them by validation"
+    return Choice(certified.design, reason, certified.certificate)
 
 
-def _lazily(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Callable[[], Tally]:
-    return lambda: _decided(problem, design, rows, fitter)
+def _deferred_counts(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Callable[[], DecisionCounts]:
+    return lambda: _count_decisions(problem, design, rows, fitter)
 
 
-def _decided(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Tally:
+def _count_decisions(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> DecisionCounts:
     """Count the decisions of a design on rows that nothing has seen before."""
     model = fitter.fit(design.stages, design.thresholds)
-    part = split_rows(problem, model, rows)
-    return Tally.of(evaluate(model, part.codes).label, part.target, problem.labels)
+    part = select_split_rows(problem, model, rows)
+    return DecisionCounts.of(evaluate(model, part.codes).label, part.target, problem.labels)
 
 
-def _reason(wish: Wish) -> str:
-    if wish == Wish():
+def _describe_reason(requirements: Requirements) -> str:
+    if requirements == Requirements():
         return "the fittest of the front; no floor was given"
     words = {"cost": "the cheapest", "accuracy": "the most accurate", "coverage": "the most covering", "fitness": "the fittest"}
-    parts = {"accuracy >= ": wish.min_accuracy, "coverage >= ": wish.min_coverage, "cost <= ": wish.max_cost}
-    told = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
-    return f"{words[wish.decider]} with {told} on validation"
+    parts = {
+        "accuracy >= ": requirements.min_accuracy,
+        "coverage >= ": requirements.min_coverage,
+        "cost <= ": requirements.max_cost,
+    }
+    detail = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
+    return f"{words[requirements.objective]} with {detail} on validation"

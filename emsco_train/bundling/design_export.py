@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Certificate
-from emsco_runtime.publish import seal
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
+from emsco_runtime.publish import build_bundle
+from emsco_train.bundling.draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.bundling.publication import Export, publish
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -24,7 +24,7 @@ from emsco_train.stage_settings import row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.stages.evaluation import evaluate
 
-__all__ = ["check_design", "check_figures", "export_from", "fit_design", "in_memory", "split_rows"]
+__all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design", "select_split_rows"]
 
 # Costs are summed in two ways, each exact but for one rounding; counts must be equal.
 _COST_TOLERANCE = 1e-9
@@ -64,7 +64,7 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
     return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
 
 
-def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None:
+def check_counts(problem: Problem, design: Design, model: CascadeModel) -> None:
     """Raise unless a fitted design does with the validation rows what its figures say: the search counted the same rows.
 
     Parameters
@@ -74,7 +74,7 @@ def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None
     model
         The fitted design.
     """
-    rows = split_rows(problem, model, problem.validation)
+    rows = select_split_rows(problem, model, problem.validation)
     found = evaluate(model, rows.codes).expected(rows.target, rows.name)
     coverage = found.accepted / found.rows
     accuracy = found.right / found.accepted if found.accepted else 0.0
@@ -89,7 +89,7 @@ def check_figures(problem: Problem, design: Design, model: CascadeModel) -> None
     )
 
 
-def in_memory(problem: Problem, design: Design) -> Cascade:
+def build_cascade(problem: Problem, design: Design) -> Cascade:
     """Fit a design on the train rows and bind its cascade, without writing anything.
 
     Parameters
@@ -98,13 +98,13 @@ def in_memory(problem: Problem, design: Design) -> Cascade:
         As in `fit_design`.
     """
     model = fit_design(problem, design)
-    heading = Heading("cascade", "1", timestamp(), problem.settings.seed)
-    train, held = (split_rows(problem, model, split) for split in (problem.train, problem.held_out))
-    manifest = draft_manifest(heading, model, problem.costs, train, held, _choices(problem))
-    return Cascade(seal(manifest, [stage.graph for stage in model.stages]))
+    info = BundleInfo("cascade", "1", timestamp(), problem.settings.seed)
+    train, held = (select_split_rows(problem, model, split) for split in (problem.train, problem.held_out))
+    manifest = build_manifest(info, model, problem.costs, train, held, _training_settings(problem))
+    return Cascade(build_bundle(manifest, [stage.graph for stage in model.stages]))
 
 
-def export_from(
+def export_searched_design(
     path: str | os.PathLike[str],
     problem: Problem,
     design: Design,
@@ -113,7 +113,7 @@ def export_from(
     version: str = "1",
     split: str = "test",
     force: bool = False,
-    choices: Mapping[str, JsonValue] | None = None,
+    settings_record: Mapping[str, JsonValue] | None = None,
     certificate: Certificate | None = None,
 ) -> Export:
     """Fit a design on the train rows, verify every row of every split, and write its bundle.
@@ -129,7 +129,7 @@ def export_from(
     split
         Split of the expected figures: "test", "validation" or "certify"; without test rows, "test" means the
         validation rows.
-    choices
+    settings_record
         What the provenance records beside the choices of the problem.
     certificate
         What is promised about the design's errors; None: nothing.
@@ -141,24 +141,24 @@ def export_from(
         any row; nothing is written then.
     """
     model = fit_design(problem, design)
-    check_figures(problem, design, model)
-    heading = Heading(name, version, timestamp(), problem.settings.seed)
-    held = _held_out(problem, split)
-    rows = {part.name: split_rows(problem, model, part) for part in problem.splits()}
-    recorded = {**_choices(problem), **(choices or {})}
-    manifest = draft_manifest(heading, model, problem.costs, rows["train"], rows[held.name], recorded)
+    check_counts(problem, design, model)
+    info = BundleInfo(name, version, timestamp(), problem.settings.seed)
+    held = _find_split(problem, split)
+    rows = {part.name: select_split_rows(problem, model, part) for part in problem.splits()}
+    recorded = {**_training_settings(problem), **(settings_record or {})}
+    manifest = build_manifest(info, model, problem.costs, rows["train"], rows[held.name], recorded)
     certified = manifest.model_copy(update={"certificate": certificate})
     return publish(path, certified, model, tuple(rows.values()), force=force)
 
 
-def split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:
+def select_split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:
     """Return the rows of a split as a fitted design sees them."""
     names = [feature.name for feature in model.features]
     codes = split.codes[:, problem.encoder.positions(names)]
-    return ExportRows(split.name, split.table, codes, _truth(problem, split), split.target)
+    return ExportRows(split.name, split.table, codes, _true_labels(problem, split), split.target)
 
 
-def _held_out(problem: Problem, name: str) -> Split:
+def _find_split(problem: Problem, name: str) -> Split:
     """Return the split of this name; "test" means the held-out rows, whatever they are."""
     if name == "test":
         return problem.held_out
@@ -168,12 +168,12 @@ def _held_out(problem: Problem, name: str) -> Split:
     return known[name]
 
 
-def _choices(problem: Problem) -> dict[str, JsonValue]:
+def _training_settings(problem: Problem) -> dict[str, JsonValue]:
     # The weights of a problem hold both kinds: weighted is what class weights alone would not give.
     alone = row_weights(problem.train.target, problem.labels, class_weight=problem.class_weight, sample_weight=None)
     weighted = problem.weights is not None and (alone is None or not np.array_equal(problem.weights, alone))
-    return recorded_choices(problem.settings, problem.class_weight, weighted=weighted)
+    return describe_training_settings(problem.settings, problem.class_weight, weighted=weighted)
 
 
-def _truth(problem: Problem, split: Split) -> tuple[Label, ...]:
+def _true_labels(problem: Problem, split: Split) -> tuple[Label, ...]:
     return tuple(problem.labels[position] for position in split.target.tolist())

@@ -11,8 +11,8 @@ from pydantic import JsonValue, ValidationError
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature, Group, Manifest, Model, Stage
-from emsco_train._faults import first_fault
-from emsco_train.bundling.golden import make_golden
+from emsco_train._faults import first_error
+from emsco_train.bundling.golden import make_golden_items
 from emsco_train.costs.model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
 from emsco_train.data.table import Table
@@ -22,10 +22,10 @@ from emsco_train.stages.cascade_model import CascadeModel
 from emsco_train.stages.evaluation import evaluate
 from emsco_train.stages.graph import INPUT, OUTPUT
 
-__all__ = ["ExportRows", "Heading", "draft_manifest", "recorded_choices"]
+__all__ = ["BundleInfo", "ExportRows", "build_manifest", "describe_training_settings"]
 
-_UNSEALED = "0" * 64  # replaced by the manifest's own hash when it is sealed
-_MAX_GOLDEN = 100
+_PLACEHOLDER_ID = "0" * 64  # replaced by the manifest's own hash when it is sealed
+_MAX_GOLDEN_ITEMS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class ExportRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class BundleInfo:
     """What the caller calls things, and what the golden items are drawn by.
 
     Parameters
@@ -76,57 +76,57 @@ class Heading:
     def __post_init__(self) -> None:
         """Refuse a number of golden items that is none."""
         golden: object = self.golden
-        if not isinstance(golden, int) or not 1 <= golden <= _MAX_GOLDEN:
-            raise DesignError(f"golden is {self.golden!r}: a whole number from 1 to {_MAX_GOLDEN} is due")
+        if not isinstance(golden, int) or not 1 <= golden <= _MAX_GOLDEN_ITEMS:
+            raise DesignError(f"golden is {self.golden!r}: a whole number from 1 to {_MAX_GOLDEN_ITEMS} is due")
 
 
-def draft_manifest(
-    heading: Heading,
+def build_manifest(
+    info: BundleInfo,
     model: CascadeModel,
-    prices: CostModel,
+    cost_model: CostModel,
     train: ExportRows,
-    fresh: ExportRows,
-    choices: Mapping[str, JsonValue],
+    held_out_rows: ExportRows,
+    settings_record: Mapping[str, JsonValue],
 ) -> Manifest:
     """Return the manifest of a fitted design, not yet sealed.
 
     Parameters
     ----------
-    heading
+    info
         Names, and the golden items wanted.
     model
         The fitted design.
-    prices
+    cost_model
         What its features cost.
     train
         Rows that it was fitted on.
-    fresh
+    held_out_rows
         Rows that the expected figures are counted on.
-    choices
+    settings_record
         What the provenance records.
     """
     try:
         return Manifest(
-            id=_UNSEALED,
-            name=heading.name,
-            version=heading.version,
-            created=heading.created,
+            id=_PLACEHOLDER_ID,
+            name=info.name,
+            version=info.version,
+            created=info.created,
             labels=model.labels,
-            cost_unit=prices.unit,
+            cost_unit=cost_model.unit,
             features=model.features,
-            groups=_groups(prices, model.features),
+            groups=_groups(cost_model, model.features),
             stages=_stages(model),
-            expected=evaluate(model, fresh.codes).expected(fresh.target, fresh.name),
-            golden=make_golden(model, train.codes, count=heading.golden, rng=np.random.default_rng(heading.seed)),
-            provenance=provenance(choices, heading.seed, fingerprint(model.features, train.codes, train.truth)),
+            expected=evaluate(model, held_out_rows.codes).expected(held_out_rows.target, held_out_rows.name),
+            golden=make_golden_items(model, train.codes, count=info.golden, rng=np.random.default_rng(info.seed)),
+            provenance=provenance(settings_record, info.seed, fingerprint(model.features, train.codes, train.truth)),
         )
     except ValidationError as error:
         # Names are the user's words; what the format cannot hold is told in one line.
-        fault = first_fault(error)
-        raise DesignError(f"{fault.place} is {fault.got!r}, which a bundle cannot hold: {fault.said}. Change it") from None
+        fault = first_error(error)
+        raise DesignError(f"{fault.place} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it") from None
 
 
-def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
+def describe_training_settings(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
     """Return the choices that a manifest's provenance records."""
     weights: JsonValue = class_weight if isinstance(class_weight, str) else None
     if isinstance(class_weight, Mapping):
@@ -139,9 +139,9 @@ def recorded_choices(settings: StageSettings, class_weight: ClassWeight, *, weig
     }
 
 
-def _groups(prices: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:
+def _groups(cost_model: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:
     touched = {feature.group for feature in features}
-    return tuple(Group(name=group.name, cost=float(group.cost)) for group in prices.groups if group.name in touched)
+    return tuple(Group(name=group.name, cost=float(group.cost)) for group in cost_model.groups if group.name in touched)
 
 
 def _stages(model: CascadeModel) -> tuple[Stage, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
-from emsco_train.bundling.draft import ExportRows, Heading, draft_manifest, recorded_choices
+from emsco_train.bundling.draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.bundling.publication import Export, publish
 from emsco_train.compilation import compile_search
 from emsco_train.costs.model import CostModel, Costs
@@ -19,7 +19,7 @@ from emsco_train.data.provenance import timestamp
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError
-from emsco_train.settings import checked_seed
+from emsco_train.settings import check_seed
 from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.stages.cascade_model import CascadeFitter, check_stages
 from emsco_train.stages.fitted_set import SetFitter
@@ -93,37 +93,39 @@ def export_design(
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """
-    settings = StageSettings(classifier, C, checked_seed(seed))
-    heading = Heading(name, version, timestamp(created), settings.seed, golden)
+    settings = StageSettings(classifier, C, check_seed(seed))
+    info = BundleInfo(name, version, timestamp(created), settings.seed, golden)
     table = Table.of(X)
     design = check_stages(stages, table.names)
     names = [feature for stage in design for feature in stage]
-    prices = CostModel.of(costs, table.names)
-    prices.check(table.names, names)
+    cost_model = CostModel.of(costs, table.names)
+    cost_model.check(table.names, names)
     truth = plain_labels(y, rows=table.rows, where="y")
     labels = unique_labels(truth, "y")
     thresholds = resolve_thresholds(threshold, labels)
     warn_low_thresholds(thresholds, labels, stacklevel=2)
-    described = infer_features(table, names, prices, features)
-    train = _rows("training", table, truth, described, labels)
-    fresh = _held_out(held_out, split, described, labels)
+    described = infer_features(table, names, cost_model, features)
+    train = _encode_rows("training", table, truth, described, labels)
+    held_out_rows = _read_held_out(held_out, split, described, labels)
     weights = row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight)
     if classifier is None:
         compile_search()
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
-    model = CascadeFitter(described, sets, labels=labels, meter=prices.meter()).fit(design, thresholds)
-    choices = recorded_choices(settings, class_weight, weighted=sample_weight is not None)
-    manifest = draft_manifest(heading, model, prices, train, fresh, choices)
-    return publish(path, manifest, model, (train, fresh), force=force)
+    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
+    settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
+    manifest = build_manifest(info, model, cost_model, train, held_out_rows, settings_record)
+    return publish(path, manifest, model, (train, held_out_rows), force=force)
 
 
-def _rows(name: str, table: Table, truth: Sequence[Label], features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
+def _encode_rows(
+    name: str, table: Table, truth: Sequence[Label], features: Sequence[Feature], labels: Sequence[Label]
+) -> ExportRows:
     return ExportRows(name, table, encode_table(features, table, name), tuple(truth), label_positions(truth, labels))
 
 
-def _held_out(held_out: object, name: str, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
+def _read_held_out(held_out: object, name: str, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
     if not isinstance(held_out, tuple | list) or len(held_out) != 2:
         got = type(held_out).__name__
         raise DesignError(f"held_out is a pair (rows, labels) that training did not see, got {got}: give one")
     table = Table.of(held_out[0])
-    return _rows(name, table, plain_labels(held_out[1], rows=table.rows, where=f"{name} y"), features, labels)
+    return _encode_rows(name, table, plain_labels(held_out[1], rows=table.rows, where=f"{name} y"), features, labels)

@@ -13,24 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from emsco_runtime._arrays import Floats
-from emsco_runtime._encoding import encoder
+from emsco_runtime._encoding import make_encoder
 from emsco_runtime._rule import accept
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.manifest import Feature, Golden, GoldenDecision, RawValue
 from emsco_train.errors import ExportError
 from emsco_train.stages.cascade_model import CascadeModel
 
-__all__ = ["make_golden"]
+__all__ = ["make_golden_items"]
 
 # Tried in this order: wide margins where the models allow, the narrow one where all probabilities crowd at a threshold.
-_MARGINS = (1e-4, 1e-5)
-_DRAWS = 400
-_RARE = 0.2
+_THRESHOLD_MARGINS = (1e-4, 1e-5)
+_MAX_DRAWS = 400
+_RARE_SHARE = 0.2
 _UNKNOWN = "never seen in training"
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class _ValueRange:
     """Where the values of a numeric feature lie, and how many decimals (negative: powers of ten) to keep."""
 
     low: float
@@ -38,7 +38,7 @@ class _Range:
     digits: int
 
 
-def make_golden(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
+def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
     """Draw golden items, of as many different outcomes as a bounded number of draws finds.
 
     Parameters
@@ -57,22 +57,24 @@ def make_golden(model: CascadeModel, codes: Floats, *, count: int, rng: np.rando
     ExportError
         If no draw keeps its distance from every threshold.
     """
-    ranges = [_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)]
+    ranges = [
+        _value_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)
+    ]
     scorer = model.scorer()
-    for margin in _MARGINS:
-        found = _draw(model, scorer, ranges, rng, count=count, margin=margin)
+    for margin in _THRESHOLD_MARGINS:
+        found = _draw_items(model, scorer, ranges, rng, count=count, margin=margin)
         if found:
-            return tuple(_varied(found, count))
+            return tuple(_select_varied(found, count))
     raise ExportError(
-        f"no golden item could be made: in {_DRAWS} draws, every one had a probability within {_MARGINS[-1]:g} of a threshold "
+        f"no golden item could be made: in {_MAX_DRAWS} draws, every one had a probability within {_THRESHOLD_MARGINS[-1]:g} of a threshold "
         f"or of a tie. Change the threshold a little (thresholds: {model.thresholds})"
     )
 
 
-def _draw(
+def _draw_items(
     model: CascadeModel,
     scorer: Scorer,
-    ranges: Sequence[_Range | None],
+    ranges: Sequence[_ValueRange | None],
     rng: np.random.Generator,
     *,
     count: int,
@@ -80,45 +82,45 @@ def _draw(
 ) -> list[Golden]:
     outcomes = len(model.stages) + 1  # each stage may accept, the last may also reject
     found: list[Golden] = []
-    for _ in range(_DRAWS):
-        values = {feature.name: _value(feature, where, rng) for feature, where in zip(model.features, ranges, strict=True)}
-        golden = _golden(model, scorer, values)
-        if _margin(model, golden) >= margin:
+    for _ in range(_MAX_DRAWS):
+        values = {feature.name: _draw_value(feature, where, rng) for feature, where in zip(model.features, ranges, strict=True)}
+        golden = _make_item(model, scorer, values)
+        if _threshold_margin(model, golden) >= margin:
             found.append(golden)
-        if len(found) >= count and len({_outcome(item) for item in found}) == outcomes:
+        if len(found) >= count and len({_item_outcome(item) for item in found}) == outcomes:
             break
     return found
 
 
-def _varied(found: Sequence[Golden], count: int) -> list[Golden]:
+def _select_varied(found: Sequence[Golden], count: int) -> list[Golden]:
     """Return `count` items (or as many as there are), the first of each outcome before any second."""
-    firsts = {_outcome(item): item for item in reversed(found)}
-    chosen = sorted(firsts.values(), key=_outcome)
+    firsts = {_item_outcome(item): item for item in reversed(found)}
+    chosen = sorted(firsts.values(), key=_item_outcome)
     others = [item for item in found if not any(item is first for first in chosen)]
     return [*chosen, *others][:count]
 
 
-def _outcome(item: Golden) -> tuple[int, str]:
+def _item_outcome(item: Golden) -> tuple[int, str]:
     return item.decision.stages, item.decision.status
 
 
-def _range(column: Floats) -> _Range:
+def _value_range(column: Floats) -> _ValueRange:
     low, high = (float(bound) for bound in np.nanquantile(column, [0.05, 0.95]))
     span = high - low or abs(low) or 1.0
     present = column[~np.isnan(column)]
     whole = bool((present == np.round(present)).all())
     # Three digits of the span; whole numbers stay whole.
     digits = 2 - math.floor(math.log10(span))
-    return _Range(low, high, min(digits, 0) if whole else digits)
+    return _ValueRange(low, high, min(digits, 0) if whole else digits)
 
 
-def _value(feature: Feature, where: _Range | None, rng: np.random.Generator) -> RawValue:
+def _draw_value(feature: Feature, where: _ValueRange | None, rng: np.random.Generator) -> RawValue:
     # All are drawn for every feature, so that one option of a feature does not change what the others get.
     rare, position = float(rng.random()), float(rng.random())
-    if feature.missing == "impute" and rare < _RARE:
+    if feature.missing == "impute" and rare < _RARE_SHARE:
         return None
-    if feature.unknown == "ignore" and rare > 1 - _RARE:
-        return _stranger(feature.categories)
+    if feature.unknown == "ignore" and rare > 1 - _RARE_SHARE:
+        return _unused_category(feature.categories)
     if where is not None:
         return round(where.low + position * (where.high - where.low), where.digits)
     if feature.kind == "boolean":
@@ -126,15 +128,15 @@ def _value(feature: Feature, where: _Range | None, rng: np.random.Generator) -> 
     return feature.categories[int(position * len(feature.categories))]
 
 
-def _stranger(categories: Sequence[str]) -> str:
+def _unused_category(categories: Sequence[str]) -> str:
     name = _UNKNOWN
     while name in categories:
         name += "?"
     return name
 
 
-def _golden(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) -> Golden:
-    codes = [encoder(feature)(values[feature.name]) for feature in model.features]
+def _make_item(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) -> Golden:
+    codes = [make_encoder(feature)(values[feature.name]) for feature in model.features]
     places = enumerate(model.input_positions())
     scores = [scorer.score(index, [codes[position] for position in positions]) for index, positions in places]
     verdicts = [accept(row, model.thresholds) for row in scores]
@@ -150,7 +152,7 @@ def _golden(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) ->
     return Golden(values=values, probabilities=tuple(tuple(row) for row in scores), decision=decision)
 
 
-def _margin(model: CascadeModel, golden: Golden) -> float:
+def _threshold_margin(model: CascadeModel, golden: Golden) -> float:
     """Return the smallest distance of any stage's top probability to its threshold and to the second one."""
     distances = []
     for row in golden.probabilities:

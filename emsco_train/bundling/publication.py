@@ -10,7 +10,7 @@ from emsco_runtime import write_bundle
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.manifest import Expected, Manifest
-from emsco_runtime.publish import seal
+from emsco_runtime.publish import build_bundle
 from emsco_train.bundling.draft import ExportRows
 from emsco_train.bundling.verification import Verification, verify
 from emsco_train.stages.cascade_model import CascadeModel
@@ -68,7 +68,7 @@ def publish(
     path
         Folder of the bundle.
     manifest
-        As `draft_manifest` gives it.
+        As `build_manifest` gives it.
     model
         The fitted design.
     splits
@@ -77,6 +77,6 @@ def publish(
         Replace a bundle that is already there.
     """
     graphs = [stage.graph for stage in model.stages]
-    cascade = Cascade(seal(manifest, graphs, os.fspath(path)))
+    cascade = Cascade(build_bundle(manifest, graphs, os.fspath(path)))
     verified = tuple(VerifiedSplit(split.name, verify(cascade, model, split.table).require(split.name)) for split in splits)
     return Export(write_bundle(path, manifest, graphs, force=force), model, manifest.expected, verified)

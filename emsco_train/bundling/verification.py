@@ -16,7 +16,7 @@ from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
 __all__ = ["Difference", "Verification", "verify"]
 
 _TOLERANCE = 1e-9
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def verify(target: Bundle | Cascade, model: CascadeModel, table: Table) -> Verif
         largest = max(largest, difference.probability)
         for what in difference.what:
             counts[what] += 1
-        if difference.what and len(shown) < _SHOWN:
+        if difference.what and len(shown) < _MAX_SHOWN:
             shown.append(difference)
     return Verification(
         chosen.rows, counts["label"], counts["stage"], counts["cost"], counts["probabilities"], largest, tuple(shown)

@@ -10,25 +10,25 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["rare_collections"]
+__all__ = ["infrequent_collections"]
 
 # New objects before the collector looks for garbage; Python's own number is 700.
-_OBJECTS = 100_000
+_COLLECTION_THRESHOLD = 100_000
 
 
 @contextmanager
-def rare_collections(*, wanted: bool) -> Iterator[None]:
+def infrequent_collections(*, enabled: bool) -> Iterator[None]:
     """Collect garbage rarely, and not at all as the process ends.
 
     Parameters
     ----------
-    wanted
+    enabled
         Whether this process runs one command and ends; where it goes on, as in a test, nothing changes.
     """
-    if wanted:
-        gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    if enabled:
+        gc.set_threshold(_COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     try:
         yield
     finally:
-        if wanted:
+        if enabled:
             gc.freeze()

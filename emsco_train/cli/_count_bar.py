@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-__all__ = ["CountBar"]
+__all__ = ["ProgressBar"]
 
 
-class CountBar:
+class ProgressBar:
     """Shows how many things are done; unlike `emsco_train.progress`, it knows nothing of searches and loads nothing of them.
 
     Parameters
@@ -27,7 +27,7 @@ class CountBar:
 
     Examples
     --------
-    >>> with CountBar("items", sys.stdout, every_s=0.0, clock=lambda: 0.0) as bar:
+    >>> with ProgressBar("items", sys.stdout, every_s=0.0, clock=lambda: 0.0) as bar:
     ...     bar.show(50, 200)
     25 % of 200 items
     """
@@ -44,8 +44,8 @@ class CountBar:
         self._stream = sys.stderr if stream is None else stream
         self._every_s = every_s
         self._clock = clock
-        self._told = clock()
-        self._bar: Any = None
+        self._last_shown_s = clock()
+        self._progress_bar: Any = None
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -53,22 +53,22 @@ class CountBar:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Leave the bar on the screen as it is."""
-        if self._bar is not None:
-            self._bar.close()
+        if self._progress_bar is not None:
+            self._progress_bar.close()
 
     def show(self, done: int, total: int) -> None:
         """Tell how many things of how many are done."""
         if self._stream.isatty():
-            self._bar = self._bar or _bar(self._what, total, self._stream)
-            self._bar.update(done - self._bar.n)
+            self._progress_bar = self._progress_bar or _progress_bar(self._what, total, self._stream)
+            self._progress_bar.update(done - self._progress_bar.n)
             return
         now = self._clock()
-        if now - self._told >= self._every_s:
-            self._told = now
+        if now - self._last_shown_s >= self._every_s:
+            self._last_shown_s = now
             print(f"{100 * done // total} % of {total:,} {self._what}", file=self._stream, flush=True)
 
 
-def _bar(what: str, total: int, stream: TextIO) -> Any:
+def _progress_bar(what: str, total: int, stream: TextIO) -> Any:
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
     class Bar(tqdm):  # type: ignore[misc,type-arg,unused-ignore] # has no types

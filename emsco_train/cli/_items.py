@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from emsco_train.cli._targets import load_target
+from emsco_train.cli._targets import load_object
 from emsco_train.errors import DataError
 
 __all__ = ["load_items"]
 
-_ENDINGS = (".jsonl", ".ndjson", ".json")
+_JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
 def load_items(source: str) -> list[Any]:
@@ -24,16 +24,16 @@ def load_items(source: str) -> list[Any]:
         A file with one JSON value per line (.jsonl, .ndjson, .json), or MODULE:NAME of an iterable, or of a function without
         arguments that returns one.
     """
-    if source.lower().endswith(_ENDINGS) or Path(source).is_file():
-        return _lines(Path(source))
-    found = load_target(source)
+    if source.lower().endswith(_JSON_SUFFIXES) or Path(source).is_file():
+        return _read_json_lines(Path(source))
+    found = load_object(source)
     items = found() if callable(found) else found
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
         raise DataError(f"{source} is {type(items).__name__}: a list of items is due, or a function that returns one")
     return list(items)
 
 
-def _lines(path: Path) -> list[Any]:
+def _read_json_lines(path: Path) -> list[Any]:
     items = []
     # Bytes: a line that is no UTF-8 is then told like any other that cannot be read.
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):

@@ -9,12 +9,12 @@ from typing import Any
 
 from emsco_train.errors import DesignError
 
-__all__ = ["load_target"]
+__all__ = ["load_object"]
 
-_SHOWN = 20
+_MAX_SHOWN = 20
 
 
-def load_target(target: str) -> Any:
+def load_object(target: str) -> Any:
     """Import a module and return what it calls by that name.
 
     Parameters
@@ -25,7 +25,7 @@ def load_target(target: str) -> Any:
 
     Examples
     --------
-    >>> load_target("math:tau")
+    >>> load_object("math:tau")
     6.283185307179586
     """
     module, colon, name = target.partition(":")
@@ -42,7 +42,9 @@ def load_target(target: str) -> Any:
         raise DesignError(f"{target}: module {module} cannot be imported: {told}. Correct its name, or mend it") from error
     for part in name.split("."):
         if not hasattr(found, part):
-            names = [known for known in vars(found) if not known.startswith("_")][:_SHOWN] if hasattr(found, "__dict__") else []
+            names = (
+                [known for known in vars(found) if not known.startswith("_")][:_MAX_SHOWN] if hasattr(found, "__dict__") else []
+            )
             raise DesignError(f"{target}: there is no {part!r}. There is: {', '.join(names) or 'nothing'}")
         found = getattr(found, part)
     return found

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from emsco_train.cli._options import Options
+from emsco_train.cli._options import OptionNames
 
-__all__ = ["warnings_as_lines"]
+__all__ = ["print_warnings"]
 
 
 @contextmanager
-def warnings_as_lines(command: str, options: Options) -> Iterator[None]:
+def print_warnings(command: str, options: OptionNames) -> Iterator[None]:
     """Write each warning once, as one line that begins with the command's name.
 
     Parameters
@@ -42,7 +42,7 @@ def warnings_as_lines(command: str, options: Options) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # What Python, too, keeps from users: these are for the authors of the libraries below us.
-        for quiet in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-            warnings.simplefilter("ignore", quiet)
+        for ignored in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", ignored)
         warnings.showwarning = show
         yield

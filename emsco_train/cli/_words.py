@@ -9,63 +9,63 @@ from emsco_train.data.splits import Shares
 from emsco_train.errors import DesignError
 from emsco_train.stage_settings import ClassWeight
 
-__all__ = ["read_class_weight", "read_pairs", "read_shares", "read_unknown"]
+__all__ = ["parse_class_weight", "parse_pairs", "parse_shares", "parse_unknown"]
 
-_Word = TypeVar("_Word", bound=str)
+_Choice = TypeVar("_Choice", bound=str)
 
 
-def read_pairs(given: Sequence[str], option: str, known: Sequence[_Word]) -> dict[str, _Word]:
+def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -> dict[str, _Choice]:
     """Read options of the form NAME=WORD.
 
     Examples
     --------
-    >>> read_pairs(["size=numeric"], "--kind", ["numeric", "categorical"])
+    >>> parse_pairs(["size=numeric"], "--kind", ["numeric", "categorical"])
     {'size': 'numeric'}
     """
-    found: dict[str, _Word] = {}
+    found: dict[str, _Choice] = {}
     for text in given:
         name, equals, word = text.rpartition("=")
-        match = next((one for one in known if one == word), None)
+        match = next((one for one in allowed if one == word), None)
         if not equals or match is None:
-            due = f"COLUMN=WORD is due, with one of the words {', '.join(known)}"
-            raise DesignError(f"{option} {text.removeprefix('=')!r}: {due}")
+            expected = f"COLUMN=WORD is due, with one of the words {', '.join(allowed)}"
+            raise DesignError(f"{option} {text.removeprefix('=')!r}: {expected}")
         found[name] = match
     return found
 
 
-def read_unknown(given: Sequence[str]) -> dict[str, Any]:
+def parse_unknown(given: Sequence[str]) -> dict[str, Any]:
     """Read --unknown: a word for all columns, kept under "", or COLUMN=WORD.
 
     Examples
     --------
-    >>> read_unknown(["ignore", "flag=fail"])
+    >>> parse_unknown(["ignore", "flag=fail"])
     {'': 'ignore', 'flag': 'fail'}
     """
-    return read_pairs([text if "=" in text else f"={text}" for text in given], "--unknown", ("fail", "ignore"))
+    return parse_pairs([text if "=" in text else f"={text}" for text in given], "--unknown", ("fail", "ignore"))
 
 
-def read_shares(text: str | None) -> Shares | None:
+def parse_shares(text: str | None) -> Shares | None:
     """Read the shares of the four splits.
 
     Examples
     --------
-    >>> read_shares("0.5,0.25,0.25,0")
+    >>> parse_shares("0.5,0.25,0.25,0")
     Shares(train=0.5, validation=0.25, test=0.25, certify=0.0)
     """
     if text is None:
         return None
-    parts = [_number(part, "--shares", text) for part in text.split(",")]
+    parts = [_parse_number(part, "--shares", text) for part in text.split(",")]
     if len(parts) != 4:
         raise DesignError(f"--shares {text!r}: four numbers are due, for train, validation, test and certify")
     return Shares(*parts)
 
 
-def read_class_weight(text: str | None) -> ClassWeight:
+def parse_class_weight(text: str | None) -> ClassWeight:
     """Read class weights: balanced, or LABEL=NUMBER,LABEL=NUMBER.
 
     Examples
     --------
-    >>> read_class_weight("ham=1,spam=2"), read_class_weight("balanced")
+    >>> parse_class_weight("ham=1,spam=2"), parse_class_weight("balanced")
     ({'ham': 1.0, 'spam': 2.0}, 'balanced')
     """
     if text is None:
@@ -77,11 +77,11 @@ def read_class_weight(text: str | None) -> ClassWeight:
         label, equals, number = part.rpartition("=")
         if not equals:
             raise DesignError(f"--class-weight {text!r}: balanced, or LABEL=NUMBER,LABEL=NUMBER, is due")
-        weights[label.strip()] = _number(number, "--class-weight", text)
+        weights[label.strip()] = _parse_number(number, "--class-weight", text)
     return weights
 
 
-def _number(part: str, option: str, whole: str) -> float:
+def _parse_number(part: str, option: str, whole: str) -> float:
     try:
         return float(part)
     except ValueError:

@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(folder: Path) -> None:
-    from emsco_train.demo.tour import take_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.demo.tour import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    take_tour(folder)
+    run_tour(folder)
 
 
 if __name__ == "__main__":

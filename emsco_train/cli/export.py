@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_train.cli._collector import rare_collections
-from emsco_train.cli._options import Options
+from emsco_train.cli._collector import infrequent_collections
+from emsco_train.cli._options import OptionNames
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
-    from emsco_train.bundling.choice import DesignWish
+    from emsco_train.bundling.choice import SelectionCriteria
     from emsco_train.runs.exporting import RunExport
 
 __all__ = ["main"]
@@ -27,12 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    def work() -> None:
-        with Options(options).errors():
+    def run_export() -> None:
+        with OptionNames(options).errors():
             _export(parser, options)
 
-    with rare_collections(wanted=arguments is None):
-        return run_command("emsco-export", work)
+    with infrequent_collections(enabled=arguments is None):
+        return run_command("emsco-export", run_export)
 
 
 def _parser() -> OneLineParser:
@@ -44,11 +44,13 @@ def _parser() -> OneLineParser:
     )
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
-    wish = parser.add_argument_group("wish", "figures on the validation rows; the cheapest design that satisfies them is taken")
-    wish.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
-    wish.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
-    wish.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
-    wish.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
+    requirements = parser.add_argument_group(
+        "requirements", "figures on the validation rows; the cheapest design that satisfies them is taken"
+    )
+    requirements.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
+    requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
+    requirements.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
+    requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
     promise = parser.add_argument_group("certificate", "from the certify rows, which nothing has seen before")
     promise.add_argument(
         "--max-error", type=float, metavar="E", help="promise that at most this share of accepted items is wrong"
@@ -65,81 +67,83 @@ def _parser() -> OneLineParser:
 
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
-    from emsco_train.runs.exporting import export_opened  # noqa: PLC0415
+    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
+    from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
 
-    wanted = _wanted(parser, options)
+    enabled = _selection_criteria(parser, options)
     moved: dict[str | None, str | None] = {None: options.data}
     moved.update({split: getattr(options, split) for split in _SPLITS})
-    with warnings_as_lines("emsco-export", Options(options)):
+    with print_warnings("emsco-export", OptionNames(options)):
         opened = open_run(options.run, {split: path for split, path in moved.items() if path is not None})
-        made = export_opened(opened, options.out, wanted, name=options.name, version=options.bundle_version, force=options.force)
-    print("\n".join(_lines(made, options.out)))
+        exported = export_open_run(
+            opened, options.out, enabled, name=options.name, version=options.bundle_version, force=options.force
+        )
+    print("\n".join(_format_export(exported, options.out)))
 
 
-def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
-    from emsco_train.bundling.choice import DesignWish  # noqa: PLC0415
-    from emsco_train.designs.wish import Wish  # noqa: PLC0415 - after the arguments
+def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> SelectionCriteria:
+    from emsco_train.bundling.choice import SelectionCriteria  # noqa: PLC0415
+    from emsco_train.designs.wish import Requirements  # noqa: PLC0415 - after the arguments
     from emsco_train.errors import DesignError  # noqa: PLC0415
 
     try:
-        wish = Wish(options.min_accuracy, options.min_coverage, options.max_cost)
-        return DesignWish(wish, options.design, options.max_error, options.confidence)
+        requirements = Requirements(options.min_accuracy, options.min_coverage, options.max_cost)
+        return SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
     except DesignError as error:
         # No run could satisfy these: wrong use.
-        parser.error(Options(options).text(str(error)))
+        parser.error(OptionNames(options).text(str(error)))
 
 
-def _lines(made: RunExport, out: str) -> list[str]:
+def _format_export(exported: RunExport, out: str) -> list[str]:
     from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415
-    from emsco_runtime.summary import counted, percent  # noqa: PLC0415
-    from emsco_train.cli._tables import calibration_warnings, figure_texts  # noqa: PLC0415
-    from emsco_train.designs.design import write_stages  # noqa: PLC0415
-    from emsco_train.runs.figures import Figures  # noqa: PLC0415
+    from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415
+    from emsco_runtime.summary import percent, pluralize  # noqa: PLC0415
+    from emsco_train.cli._tables import calibration_warnings, format_counts  # noqa: PLC0415
+    from emsco_train.designs.design import format_stages  # noqa: PLC0415
+    from emsco_train.runs.figures import Counts  # noqa: PLC0415
 
-    problem, design, expected = made.opened.problem, made.choice.design, made.export.expected
+    problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full = problem.costs.unit, problem.full_cost
-    own = Figures.of_design(design, len(problem.validation))
+    own = Counts.of_design(design, len(problem.validation))
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
     rejected = percent(expected.rows - expected.accepted, expected.rows)
-    cost, splits = expected.cost, ", ".join(split.name for split in made.export.verified)
+    cost, splits = expected.cost, ", ".join(split.name for split in exported.export.verified)
     tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
     lines = [
-        f"design       {design.id}: {made.choice.why}",
-        f"stages       {write_stages(design.stages)}",
+        f"design       {design.id}: {exported.choice.reason}",
+        f"stages       {format_stages(design.stages)}",
         f"threshold    {design.threshold_text}",
     ]
-    for name, figures in (("validation", own), (expected.split, Figures.of_expected(expected))):
-        coverage, accuracy, mean = figure_texts(figures)
+    for name, figures in (("validation", own), (expected.split, Counts.of_expected(expected))):
+        coverage, accuracy, mean = format_counts(figures)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
     lines += [
         f"bill         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
-        *certificate_lines(made.choice.certificate),
-        f"verified     {counted(made.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
-        f"             probabilities within {made.export.largest:.0e}",
+        *describe_certificate(exported.choice.certificate),
+        f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
+        f"             probabilities within {exported.export.largest:.0e}",
     ]
-    lines += [f"warning      {text}" for text in calibration_warnings(made.measured)]
-    lines += _suggestion(made)
+    lines += [f"warning      {text}" for text in calibration_warnings(exported.measured)]
+    lines += _suggest_floors(exported)
     quoted = shlex.quote(out)
     return [
         *lines,
-        f"written      {quoted} ({made.export.bundle.manifest.id[:12]})",
+        f"written      {quoted} ({exported.export.bundle.manifest.id[:12]})",
         f"next         emsco-run {quoted} ROWS.csv --out DECISIONS.csv",
     ]
 
 
-def _suggestion(made: RunExport) -> list[str]:
+def _suggest_floors(exported: RunExport) -> list[str]:
     """Return a word about floors where none was given: the fittest is often cheap and inaccurate."""
-    from emsco_train.cli._tables import floors, least_coverage  # noqa: PLC0415 - after the arguments
+    from emsco_train.cli._tables import accuracy_floors, minimum_coverage  # noqa: PLC0415 - after the arguments
 
-    if not made.choice.is_default:
+    if not exported.choice.is_default:
         return []
-    front = made.opened.front
-    told = ", ".join(f"{floor:g}" for floor in floors(front))
-    reach = f"--min-accuracy {told}, with --min-coverage {least_coverage(front):g}"
+    front = exported.opened.front
+    told = ", ".join(f"{floor:g}" for floor in accuracy_floors(front))
+    reach = f"--min-accuracy {told}, with --min-coverage {minimum_coverage(front):g}"
     return [f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}"]
 
 

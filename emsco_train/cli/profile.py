@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emsco_train.cli._options import Options
+from emsco_train.cli._options import OptionNames
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    groups = _groups(parser, options.group)
+    groups = _parse_groups(parser, options.group)
     if ":" not in options.acquirers:
         parser.error(f"{options.acquirers!r}: MODULE:NAME of the acquirers is due, such as mail.features:acquirers")
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     def work() -> None:
-        with Options(options).errors():
+        with OptionNames(options).errors():
             _profile(options, groups)
 
     return run_command("emsco-profile", work)
@@ -64,8 +64,8 @@ def _parser() -> OneLineParser:
         metavar="NAME=F1,F2",
         help="features of separate acquirers that share work on the item; repeat it for more groups",
     )
-    parser.add_argument("--repeats", type=_count, default=5, metavar="N", help="calls per acquirer and item (5)")
-    parser.add_argument("--limit", type=_count, default=200, metavar="N", help="items at most, drawn by the seed (200)")
+    parser.add_argument("--repeats", type=_parse_count, default=5, metavar="N", help="calls per acquirer and item (5)")
+    parser.add_argument("--limit", type=_parse_count, default=200, metavar="N", help="items at most, drawn by the seed (200)")
     parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu", help="CPU time (default), or wall time for what waits")
     parser.add_argument(
         "--statistic", choices=("median", "mean"), default="median", help="figure over the items (median); mean, for heavy tails"
@@ -75,13 +75,13 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: a whole number, 1 or more, is due")
     return int(text)
 
 
-def _groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:
+def _parse_groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for text in given:
         name, equals, members = text.partition("=")
@@ -101,10 +101,10 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
 
     import numpy as np  # noqa: PLC0415
 
-    from emsco_train.cli._count_bar import CountBar  # noqa: PLC0415
+    from emsco_train.cli._count_bar import ProgressBar  # noqa: PLC0415
     from emsco_train.cli._items import load_items  # noqa: PLC0415
-    from emsco_train.cli._targets import load_target  # noqa: PLC0415
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
+    from emsco_train.cli._targets import load_object  # noqa: PLC0415
+    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
     from emsco_train.errors import DesignError  # noqa: PLC0415
     from emsco_train.profiling import profile  # noqa: PLC0415
 
@@ -113,9 +113,9 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
         raise DesignError(f"{out} is there already: choose another name, or say --force to replace it")
     if not out.absolute().parent.is_dir():
         raise DesignError(f"{out}: there is no folder {out.parent}: make it first")
-    with warnings_as_lines("emsco-profile", Options(options)), CountBar("items") as bar:
-        acquirers = _registry(options.acquirers)
-        make = load_target(options.make) if options.make else copy.deepcopy
+    with print_warnings("emsco-profile", OptionNames(options)), ProgressBar("items") as bar:
+        acquirers = _load_acquirers(options.acquirers)
+        make = load_object(options.make) if options.make else copy.deepcopy
         items = load_items(options.items)
         rng = np.random.default_rng(options.seed)
         chosen = items
@@ -133,39 +133,39 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
             on_progress=bar.show,
         )
     measured.write(out, options.unit)
-    print("\n".join(_lines(measured, len(items), out, options.unit)))
+    print("\n".join(_format_profile(measured, len(items), out, options.unit)))
 
 
-def _registry(target: str) -> Acquirers:
+def _load_acquirers(target: str) -> Acquirers:
     from emsco_runtime.acquirers import Acquirers  # noqa: PLC0415 - after the arguments
-    from emsco_train.cli._targets import load_target  # noqa: PLC0415
+    from emsco_train.cli._targets import load_object  # noqa: PLC0415
     from emsco_train.errors import DesignError  # noqa: PLC0415
 
-    found = load_target(target)
+    found = load_object(target)
     made = found if isinstance(found, Acquirers) or not callable(found) else found()
     if not isinstance(made, Acquirers):
         raise DesignError(f"{target} is {type(made).__name__}: an Acquirers object is due, or a function that returns one")
     return made
 
 
-def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
+def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
     from emsco_runtime.cli._console import number, table  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.summary import counted  # noqa: PLC0415
-    from emsco_train.profiling.result import in_unit  # noqa: PLC0415
+    from emsco_runtime.summary import pluralize  # noqa: PLC0415
+    from emsco_train.profiling.result import convert_seconds  # noqa: PLC0415
 
     costs = measured.cost_model(unit)
     cells = [
         [
             name,
             call.group or "-",
-            *_figures(call.own, unit),
-            number(in_unit(call.first.value, unit)),
+            *_format_spread(call.own, unit),
+            number(convert_seconds(call.first.value, unit)),
             str(call.calls),
             str(call.failures),
         ]
         for name, call in measured.prices()
     ]
-    calls = f"{measured.items:,} of {counted(items, 'item')}, {counted(measured.repeats, 'repeat')}"
+    calls = f"{measured.items:,} of {pluralize(items, 'item')}, {pluralize(measured.repeats, 'repeat')}"
     lines = [
         f"measured  {calls}; prices in {costs.unit}",
         "",
@@ -173,21 +173,23 @@ def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str
         "",
     ]
     if measured.groups:
-        shared = [[group.name, *_figures(group.shared, unit), ", ".join(group.features)] for group in measured.groups]
+        shared = [[group.name, *_format_spread(group.shared, unit), ", ".join(group.features)] for group in measured.groups]
         lines += [table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
     everything = number(costs.meter().cost(costs.features))
-    together = "" if measured.together is None else f"; measured together: {number(in_unit(measured.together.value, unit))}"
+    together = (
+        "" if measured.together is None else f"; measured together: {number(convert_seconds(measured.together.value, unit))}"
+    )
     lines.append(f"total     all features: {everything} {costs.unit}{together}")
     lines += [f"caution   {text}" for text in measured.cautions]
     path = shlex.quote(str(out))
     return [*lines, f"written   {path}", f"next      emsco-train --data TABLE --label COL --costs {path} --threshold P --out RUN"]
 
 
-def _figures(spread: Spread, unit: TimeUnit) -> list[str]:
+def _format_spread(spread: Spread, unit: TimeUnit) -> list[str]:
     from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
-    from emsco_train.profiling.result import in_unit  # noqa: PLC0415
+    from emsco_train.profiling.result import convert_seconds  # noqa: PLC0415
 
-    return [number(in_unit(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
+    return [number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from emsco_runtime.cli._console import run_command
-from emsco_train.cli._options import Options
+from emsco_train.cli._options import OptionNames
 
 __all__ = ["main"]
 
@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 def _report(options: argparse.Namespace) -> None:
     from emsco_train.report.writing import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    with Options(options).errors():
+    with OptionNames(options).errors():
         path = write_report(options.run, options.out)
     print(f"written  {shlex.quote(str(path))}")
     print("next     open it in a browser; it shows the emsco-export command for the design that you choose")

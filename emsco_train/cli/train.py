@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from emsco_train.cli._collector import rare_collections
-from emsco_train.cli._options import Options
+from emsco_train.cli._collector import infrequent_collections
+from emsco_train.cli._options import OptionNames
 from emsco_train.cli._parser import OneLineParser
 
 if TYPE_CHECKING:
     from emsco_train.progress import Progress
     from emsco_train.runs.request import TrainRequest
-    from emsco_train.runs.training import Trained
+    from emsco_train.runs.training import TrainedRun
 
 __all__ = ["main"]
 
@@ -25,20 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    faults = _usage_faults(options)
-    if faults:
-        parser.error(faults[0])
+    usage_errors = _usage_errors(options)
+    if usage_errors:
+        parser.error(usage_errors[0])
     from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    ended: list[Trained] = []
+    finished: list[TrainedRun] = []
 
     def work() -> None:
-        with Options(options).errors():
-            ended.append(_train(parser, options))
+        with OptionNames(options).errors():
+            finished.append(_train(parser, options))
 
-    with rare_collections(wanted=arguments is None):
+    with infrequent_collections(enabled=arguments is None):
         status = run_command("emsco-train", work)
-    return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
+    return _INTERRUPTED if status == 0 and finished and finished[0].interrupted else status
 
 
 def _parser() -> OneLineParser:
@@ -127,57 +127,57 @@ def _add_run(group: Any) -> None:
     group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
 
 
-def _usage_faults(options: argparse.Namespace) -> list[str]:
+def _usage_errors(options: argparse.Namespace) -> list[str]:
     """Return what no data could make right."""
     ready = [name for name in ("train", "validation", "test", "certify") if getattr(options, name) is not None]
-    faults = []
+    usage_errors = []
     if options.data is None and not {"train", "validation"} <= set(ready):
-        faults.append("give --data TABLE, or at least --train and --validation")
+        usage_errors.append("give --data TABLE, or at least --train and --validation")
     if options.data is not None and ready:
-        faults.append(f"--data and --{ready[0]} were both given: one table, or ready splits")
+        usage_errors.append(f"--data and --{ready[0]} were both given: one table, or ready splits")
     if not options.threshold:
-        faults.append("give --threshold, such as 0.9")
-    return faults
+        usage_errors.append("give --threshold, such as 0.9")
+    return usage_errors
 
 
-def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
+def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
     from emsco_train.errors import DesignError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     try:
-        request = _request(options)
+        request = _make_request(options)
     except DesignError as error:
         # No data could make these options right: wrong use.
-        parser.error(Options(options).text(str(error)))
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
+        parser.error(OptionNames(options).text(str(error)))
+    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 
-    with warnings_as_lines("emsco-train", Options(options)):
+    with print_warnings("emsco-train", OptionNames(options)):
         prepared = prepare(request)
         # The searches load compiled code: after the data, whose faults are told at once, too.
-        from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
+        from emsco_train.cli._tables import format_columns, format_data, format_front  # noqa: PLC0415
         from emsco_train.progress import Progress  # noqa: PLC0415
         from emsco_train.runs.training import train  # noqa: PLC0415
 
         def watch(what: str) -> Progress:
             return Progress(sys.stderr, what=what, time_limit=options.time_limit)
 
-        print("\n".join(data_lines(prepared)), flush=True)
-        print(f"\n{columns_table(prepared)}\n", flush=True)
+        print("\n".join(format_data(prepared)), flush=True)
+        print(f"\n{format_columns(prepared)}\n", flush=True)
         trained = train(prepared, options.out, resume=options.resume, force=options.force, watch=watch)
-    print("\n".join(["", *front_lines(trained)]))
+    print("\n".join(["", *format_front(trained)]))
     return trained
 
 
-def _request(options: argparse.Namespace) -> TrainRequest:
-    from emsco_train.cli._words import read_class_weight, read_pairs, read_shares, read_unknown  # noqa: PLC0415
+def _make_request(options: argparse.Namespace) -> TrainRequest:
+    from emsco_train.cli._words import parse_class_weight, parse_pairs, parse_shares, parse_unknown  # noqa: PLC0415
     from emsco_train.data.features import Kind  # noqa: PLC0415 - after the arguments: --help must answer at once
-    from emsco_train.runs.request import TrainRequest, read_threshold  # noqa: PLC0415
+    from emsco_train.runs.request import TrainRequest, parse_threshold  # noqa: PLC0415
     from emsco_train.runs.source import Columns  # noqa: PLC0415
     from emsco_train.settings import Constraints, Settings  # noqa: PLC0415
 
     splits: dict[str | None, str] = {None: options.data} if options.data is not None else {}
     splits |= {name: getattr(options, name) for name in ("train", "validation", "test", "certify") if getattr(options, name)}
-    kinds = read_pairs(options.kind, "--kind", get_args(Kind))
+    kinds = parse_pairs(options.kind, "--kind", get_args(Kind))
     columns = Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds)
     settings = Settings(
         max_stages=options.max_stages,
@@ -196,9 +196,9 @@ def _request(options: argparse.Namespace) -> TrainRequest:
     return TrainRequest(
         paths=splits,
         columns=columns,
-        thresholds=tuple(read_threshold(text) for text in options.threshold),
+        thresholds=tuple(parse_threshold(text) for text in options.threshold),
         costs=options.costs,
-        shares=read_shares(options.shares),
+        shares=parse_shares(options.shares),
         method=options.search,
         settings=settings,
         pinned=tuple(options.pin),
@@ -207,8 +207,8 @@ def _request(options: argparse.Namespace) -> TrainRequest:
         time_limit=options.time_limit,
         max_search_rows=options.max_search_rows,
         C=options.C,
-        class_weight=read_class_weight(options.class_weight),
-        unknown=read_unknown(options.unknown),
+        class_weight=parse_class_weight(options.class_weight),
+        unknown=parse_unknown(options.unknown),
     )
 
 

@@ -31,14 +31,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DesignError
 
-__all__ = ["CostComments", "CostDocument", "GroupEntry", "costs_toml", "read_costs"]
+__all__ = ["CostComments", "CostDocument", "GroupEntry", "format_costs", "read_costs"]
 
-Form: TypeAlias = Literal["TOML", "JSON", "line"]
+FileFormat: TypeAlias = Literal["TOML", "JSON", "line"]
 
-_FORMS: dict[str, Form] = {".toml": "TOML", ".json": "JSON", ".csv": "line"}
+_FORMAT_BY_SUFFIX: dict[str, FileFormat] = {".toml": "TOML", ".json": "JSON", ".csv": "line"}
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -105,35 +105,42 @@ def read_costs(path: str | os.PathLike[str], names: Sequence[str] | None = None)
         Every feature of the data, in column order; used for one line of numbers only.
     """
     where = f"costs file {os.fspath(path)}"
-    text = _text(Path(path), where)
-    form = _FORMS.get(Path(path).suffix.lower()) or _form_of(text)
-    if form == "line":
+    text = _read_text(Path(path), where)
+    file_format = _FORMAT_BY_SUFFIX.get(Path(path).suffix.lower()) or _detect_format(text)
+    if file_format == "line":
         return _read_line(text, names, where)
-    return _document(_parsed(text, form, where), where)
+    return _build_document(_parse(text, file_format, where), where)
 
 
-def costs_toml(document: CostDocument, comments: CostComments | None = None) -> str:
+def format_costs(document: CostDocument, comments: CostComments | None = None) -> str:
     """Return a costs document as the text of a TOML file, with comments if there are any."""
-    told = comments or CostComments()
-    lines = [f"# {_one_line(line)}" for line in told.head] + [f"unit = {_quoted(document.unit)}", "", "[features]"]
-    lines += [f"{_key(name)} = {_written(cost)}{_behind(told.features, name)}" for name, cost in document.features.items()]
+    notes = comments or CostComments()
+    lines = [f"# {_without_control_characters(line)}" for line in notes.head] + [
+        f"unit = {_toml_string(document.unit)}",
+        "",
+        "[features]",
+    ]
+    lines += [
+        f"{_toml_key(name)} = {_toml_number(cost)}{_comment_for(notes.features, name)}"
+        for name, cost in document.features.items()
+    ]
     for group in document.groups:
-        members = ", ".join(_quoted(name) for name in group.features)
-        cost = f"cost = {_written(group.cost)}{_behind(told.groups, group.name)}"
-        lines += ["", f"[groups.{_key(group.name)}]", cost, f"features = [{members}]"]
+        members = ", ".join(_toml_string(name) for name in group.features)
+        cost = f"cost = {_toml_number(group.cost)}{_comment_for(notes.groups, group.name)}"
+        lines += ["", f"[groups.{_toml_key(group.name)}]", cost, f"features = [{members}]"]
     return "\n".join(lines) + "\n"
 
 
-def _behind(comments: Mapping[str, str], name: str) -> str:
-    return f"  # {_one_line(comments[name])}" if name in comments else ""
+def _comment_for(comments: Mapping[str, str], name: str) -> str:
+    return f"  # {_without_control_characters(comments[name])}" if name in comments else ""
 
 
-def _one_line(comment: str) -> str:
+def _without_control_characters(comment: str) -> str:
     # No line break may end a comment early, and TOML allows no control character in one.
     return _CONTROL.sub(" ", comment)
 
 
-def _text(path: Path, where: str) -> str:
+def _read_text(path: Path, where: str) -> str:
     try:
         # Editors on some systems put a byte order mark in front.
         return path.read_text(encoding="utf-8-sig")
@@ -145,76 +152,76 @@ def _text(path: Path, where: str) -> str:
         raise DesignError(f"{where}, byte {error.start}: no UTF-8 text. Save it as UTF-8") from None
 
 
-def _form_of(text: str) -> Form:
+def _detect_format(text: str) -> FileFormat:
     if text.lstrip().startswith("{"):
         return "JSON"
     return "TOML" if "=" in text or "[" in text else "line"
 
 
-def _parsed(text: str, form: Form, where: str) -> Mapping[str, Any]:
+def _parse(text: str, file_format: FileFormat, where: str) -> Mapping[str, Any]:
     try:
-        parsed = tomllib.loads(text) if form == "TOML" else json.loads(text, object_pairs_hook=_unique)
+        parsed = tomllib.loads(text) if file_format == "TOML" else json.loads(text, object_pairs_hook=_reject_duplicate_keys)
     except RecursionError:
         raise DesignError(f"{where} is nested too deeply. Give unit, features and groups only") from None
     except ValueError as error:
         # Both parsers' own errors are ValueErrors that name line and column.
-        raise DesignError(f"{where} is not {form}: {error}. Mend it there") from None
+        raise DesignError(f"{where} is not {file_format}: {error}. Mend it there") from None
     if not isinstance(parsed, Mapping):
-        raise DesignError(f"{where} holds {_shown(parsed)}: an object with unit, features and groups is due")
+        raise DesignError(f"{where} holds {_shorten(parsed)}: an object with unit, features and groups is due")
     return parsed
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice in one object")
+        duplicates = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{duplicates!r} stands twice in one object")
     return found
 
 
-def _document(parsed: Mapping[str, Any], where: str) -> CostDocument:
+def _build_document(parsed: Mapping[str, Any], where: str) -> CostDocument:
     faults = _unknown_keys(parsed, ("unit", "features", "groups"), "")
     unit = parsed.get("unit", "units")
     if not isinstance(unit, str):
-        faults.append(f"unit is {_shown(unit)}: text is due, such as 'EUR'")
-    features = _table(parsed, "features", faults)
+        faults.append(f"unit is {_shorten(unit)}: text is due, such as 'EUR'")
+    features = _get_table(parsed, "features", faults)
     if not features and "features" not in parsed:
         faults.append("there are no [features]: give each feature its cost")
-    faults += [_nested_fault(name) for name, cost in features.items() if isinstance(cost, Mapping)]
-    groups = [_group(name, entry, faults) for name, entry in _table(parsed, "groups", faults).items()]
+    faults += [_nested_table_fault(name) for name, cost in features.items() if isinstance(cost, Mapping)]
+    groups = [_parse_group(name, entry, faults) for name, entry in _get_table(parsed, "groups", faults).items()]
     if faults:
         raise DesignError(f"{where}: " + "; ".join(faults))
-    return CostDocument({name: _number(cost) for name, cost in features.items()}, tuple(groups), unit)
+    return CostDocument({name: _clip_integer(cost) for name, cost in features.items()}, tuple(groups), unit)
 
 
-def _table(parsed: Mapping[str, Any], key: str, faults: list[str]) -> Mapping[str, Any]:
+def _get_table(parsed: Mapping[str, Any], key: str, faults: list[str]) -> Mapping[str, Any]:
     table = parsed.get(key, {})
     if isinstance(table, Mapping):
         return table
-    faults.append(f"{key} is {_shown(table)}: a table is due")
+    faults.append(f"{key} is {_shorten(table)}: a table is due")
     return {}
 
 
-def _nested_fault(name: str) -> str:
+def _nested_table_fault(name: str) -> str:
     return f'features.{name} is a table: a number is due. A name with a dot stands in quotes, such as "{name}.x" = 1'
 
 
-def _group(name: str, entry: object, faults: list[str]) -> GroupEntry:
+def _parse_group(name: str, entry: object, faults: list[str]) -> GroupEntry:
     place = f"groups.{name}"
     if not isinstance(entry, Mapping):
-        faults.append(f"{place} is {_shown(entry)}: a table with cost and features is due")
+        faults.append(f"{place} is {_shorten(entry)}: a table with cost and features is due")
         return GroupEntry(name, 0.0, ())
     faults += _unknown_keys(entry, ("cost", "features"), f"{place}.")
     if "cost" not in entry:
         faults.append(f"{place} has no cost: add it")
     members = entry.get("features")
     if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-        faults.append(f"{place}.features is {_shown(members)}: a list of feature names is due")
+        faults.append(f"{place}.features is {_shorten(members)}: a list of feature names is due")
         members = []
-    twice = sorted({member for member in members if members.count(member) > 1})
-    faults += [f"{place}.features names {member!r} twice: once is enough" for member in twice]
-    return GroupEntry(name, _number(entry.get("cost", 0.0)), tuple(members))
+    duplicates = sorted({member for member in members if members.count(member) > 1})
+    faults += [f"{place}.features names {member!r} twice: once is enough" for member in duplicates]
+    return GroupEntry(name, _clip_integer(entry.get("cost", 0.0)), tuple(members))
 
 
 def _unknown_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> list[str]:
@@ -230,10 +237,10 @@ def _read_line(text: str, names: Sequence[str] | None, where: str) -> CostDocume
         raise DesignError(f"{where} has {len(lines)} lines that are not empty: {advice}")
     cells = [cell.strip() for cell in lines[0].split(",")]
     if len(cells) != len(names):
-        told = f"{where} has {counted(len(cells), 'number')} for {counted(len(names), 'column')}"
-        raise DesignError(f"{told}: give one per column, in their order")
+        notes = f"{where} has {pluralize(len(cells), 'number')} for {pluralize(len(names), 'column')}"
+        raise DesignError(f"{notes}: give one per column, in their order")
     faults = [
-        f"number {place} ({name}) is {_shown(cell)}: a number is due"
+        f"number {place} ({name}) is {_shorten(cell)}: a number is due"
         for place, (cell, name) in enumerate(zip(cells, names, strict=True), start=1)
         if not _is_float(cell)
     ]
@@ -250,7 +257,7 @@ def _is_float(cell: str) -> bool:
     return True
 
 
-def _number(value: Any) -> float:
+def _clip_integer(value: Any) -> float:
     """Return a whole number too large for a float as infinity; leave all else as it is, for `CostModel` to judge."""
     if isinstance(value, int):
         try:
@@ -260,20 +267,20 @@ def _number(value: Any) -> float:
     return value  # type: ignore[no-any-return]  # checked by CostModel, with the feature's name
 
 
-def _shown(value: object, limit: int = 80) -> str:
+def _shorten(value: object, limit: int = 80) -> str:
     text = repr(value)
     return f"{text[:limit]}..." if len(text) > limit else text
 
 
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _quoted(name)
+def _toml_key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _toml_string(name)
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
 
 
-def _written(cost: float) -> str:
+def _toml_number(cost: float) -> str:
     # The shortest text that reads back as the same number; numpy's numbers would show their type.
     return repr(int(cost)) if isinstance(cost, int) else repr(float(cost))

@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 from emsco_runtime.meter import Meter
 from emsco_train._numbers import is_number
-from emsco_train.costs.files import CostComments, CostDocument, GroupEntry, costs_toml, read_costs
+from emsco_train.costs.files import CostComments, CostDocument, GroupEntry, format_costs, read_costs
 from emsco_train.errors import DesignError
 
 __all__ = ["CostGroup", "CostModel", "Costs"]
 
 _PREFIX = "costs: "
 # Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
-_LARGEST_SUM = 1e300
+_MAX_COST_SUM = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class CostModel:
         "blood test" = 2.5
         """
         groups = tuple(GroupEntry(group.name, group.cost, group.features) for group in self.groups)
-        return costs_toml(CostDocument(dict(self.features), groups, self.unit), comments)
+        return format_costs(CostDocument(dict(self.features), groups, self.unit), comments)
 
     def meter(self) -> Meter:
         """Return the cost function over these prices."""
@@ -171,7 +171,7 @@ class CostModel:
         columns = list(known)
         faults = [f"no cost for feature {name!r}: add it" for name in needed if name not in self.features]
         faults += [
-            f"a cost for {name!r}, which is no feature of the data: remove it, or correct its name (features: {_listed(columns)})"
+            f"a cost for {name!r}, which is no feature of the data: remove it, or correct its name (features: {_join_names(columns)})"
             for name in self.features
             if name not in columns
         ]
@@ -192,10 +192,10 @@ def _number_faults(model: CostModel) -> list[str]:
 def _sum_faults(model: CostModel) -> list[str]:
     prices = [*model.features.values(), *(group.cost for group in model.groups)]
     # Each divided first: their own sum may be more than a number can hold.
-    if math.fsum(price / _LARGEST_SUM for price in prices) <= 1:
+    if math.fsum(price / _MAX_COST_SUM for price in prices) <= 1:
         return []
-    told = f"all costs together are more than {_LARGEST_SUM:g} (the largest is {max(prices):g})"
-    return [f"{told}, too much to compute with: give them in a larger unit"]
+    detail = f"all costs together are more than {_MAX_COST_SUM:g} (the largest is {max(prices):g})"
+    return [f"{detail}, too much to compute with: give them in a larger unit"]
 
 
 def _is_cost(cost: object) -> bool:
@@ -219,7 +219,7 @@ def _group_faults(model: CostModel) -> list[str]:
     return faults
 
 
-def _listed(names: Sequence[str], limit: int = 20) -> str:
+def _join_names(names: Sequence[str], limit: int = 20) -> str:
     return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
 
 

@@ -20,8 +20,8 @@ from emsco_runtime.meter import Meter
 __all__ = ["CostUnits"]
 
 # Most units of one item, and of all validation rows together: sums must stay well inside 64 bits.
-_LARGEST = 2**40
-_LARGEST_SUM = 2**62
+_MAX_ITEM_UNITS = 2**40
+_MAX_TOTAL_UNITS = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +67,9 @@ class CostUnits:
         groups = sorted({meter.group_of[name] for name in names if name in meter.group_of})
         own = [meter.features[name] for name in names]
         shared = [meter.groups[group] for group in groups]
-        scale = _scale([*own, *shared], min(_LARGEST, _LARGEST_SUM // rows))
+        scale = _scale([*own, *shared], min(_MAX_ITEM_UNITS, _MAX_TOTAL_UNITS // rows))
         members = np.array([[meter.group_of.get(name) == group for group in groups] for name in names], dtype=np.bool_)
-        return cls(_whole(own, scale), _whole(shared, scale), members.reshape(len(names), len(groups)), float(scale))
+        return cls(_to_units(own, scale), _to_units(shared, scale), members.reshape(len(names), len(groups)), float(scale))
 
     def cost(self, sets: Mask) -> NDArray[np.int64]:
         """Return the units that acquiring each set [sets, features] costs, each feature and each touched group once."""
@@ -86,5 +86,5 @@ def _scale(prices: Sequence[float], largest: int) -> Decimal:
     return Decimal(largest) / total
 
 
-def _whole(prices: Sequence[float], scale: Decimal) -> NDArray[np.int64]:
+def _to_units(prices: Sequence[float], scale: Decimal) -> NDArray[np.int64]:
     return np.array([int((Decimal(repr(float(price))) * scale).to_integral_value()) for price in prices], dtype=np.int64)

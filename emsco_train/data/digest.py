@@ -8,14 +8,14 @@ from typing import Any
 
 from emsco_runtime._arrays import Floats
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Feature, digest
+from emsco_runtime.manifest import Feature, manifest_id
 from emsco_train.costs.model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.provenance import fingerprint
 from emsco_train.stage_settings import StageSettings
 
-__all__ = ["data_digest", "whole_digest"]
+__all__ = ["data_digest", "problem_digest"]
 
 
 def data_digest(
@@ -33,20 +33,20 @@ def data_digest(
     features, labels, splits, weights, encoder, settings
         As in `Problem`. Prices and fallbacks of features are left out: they change no model.
     """
-    kept = {"name", "kind", "categories", "missing", "unknown"}
-    return digest(
+    hashed_fields = {"name", "kind", "categories", "missing", "unknown"}
+    return manifest_id(
         {
-            "features": [feature.model_dump(mode="json", include=kept) for feature in features],
+            "features": [feature.model_dump(mode="json", include=hashed_fields) for feature in features],
             "labels": list(labels),
-            "splits": {split.name: _fingerprint(split, features, labels) for split in splits},
+            "splits": {split.name: _split_fingerprint(split, features, labels) for split in splits},
             "weights": None if weights is None else hashlib.sha256(weights.astype("<f8").tobytes()).hexdigest(),
             "encoder": repr(encoder),
-            "settings": _described(settings),
+            "settings": _describe_settings(settings),
         }
     )
 
 
-def whole_digest(data: str, costs: CostModel, thresholds: Sequence[float]) -> str:
+def problem_digest(data: str, costs: CostModel, thresholds: Sequence[float]) -> str:
     """Return a hash of a data digest, costs and thresholds together.
 
     Parameters
@@ -59,14 +59,14 @@ def whole_digest(data: str, costs: CostModel, thresholds: Sequence[float]) -> st
     groups = sorted((group.name, float(group.cost), sorted(group.features)) for group in costs.groups)
     own = {name: float(cost) for name, cost in costs.features.items()}
     prices = {"features": own, "groups": groups, "unit": costs.unit}
-    return digest({"data": data, "costs": prices, "thresholds": list(thresholds)})
+    return manifest_id({"data": data, "costs": prices, "thresholds": list(thresholds)})
 
 
-def _fingerprint(split: Split, features: Sequence[Feature], labels: Sequence[Label]) -> str:
+def _split_fingerprint(split: Split, features: Sequence[Feature], labels: Sequence[Label]) -> str:
     return fingerprint(features, split.codes, [labels[position] for position in split.target.tolist()]).sha256
 
 
-def _described(settings: StageSettings) -> dict[str, Any]:
+def _describe_settings(settings: StageSettings) -> dict[str, Any]:
     kind, options = None, {}
     if settings.classifier is not None:
         kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"

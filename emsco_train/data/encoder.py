@@ -14,7 +14,7 @@ import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.manifest import Feature
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.data.features import most_common
 from emsco_train.errors import DataError
 
@@ -78,7 +78,7 @@ class BlockEncoder:
     @classmethod
     def fit(cls, features: Sequence[Feature], codes: Floats) -> BlockEncoder:
         """Learn the statistics from training codes [rows, features], as `encode_table` gives them."""
-        return cls(tuple(_learn(feature, codes[:, index]) for index, feature in enumerate(features)))
+        return cls(tuple(_fit_block(feature, codes[:, index]) for index, feature in enumerate(features)))
 
     @property
     def width(self) -> int:
@@ -108,10 +108,10 @@ class BlockEncoder:
 
     def transform(self, codes: Floats) -> Floats:
         """Encode codes [rows, features] into columns [rows, width]."""
-        return np.hstack([_apply(block, codes[:, index]) for index, block in enumerate(self.blocks)])
+        return np.hstack([_encode_block(block, codes[:, index]) for index, block in enumerate(self.blocks)])
 
 
-def _learn(feature: Feature, codes: Floats) -> Block:
+def _fit_block(feature: Feature, codes: Floats) -> Block:
     present = codes[~np.isnan(codes)]
     fill = float(np.median(present)) if feature.kind == "numeric" else most_common(present)
     impute = feature.missing == "impute"
@@ -121,24 +121,24 @@ def _learn(feature: Feature, codes: Floats) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(filled.mean()), float(filled.std())
     if not np.isfinite(scale):
-        raise DataError(_too_large(feature.name, filled))
+        raise DataError(_overflow_message(feature.name, filled))
     # Rounding leaves a constant column a deviation of about this much; dividing by it would blow up noise.
     if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0
     return Block(feature.name, 0, impute, fill, mean, scale)
 
 
-def _too_large(name: str, values: Floats) -> str:
+def _overflow_message(name: str, values: Floats) -> str:
     # Below this, no sum of squared deviations overflows.
     size = np.abs(values)
     large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
     row = int(np.argmax(size))
-    told = f"column {name!r} holds {counted(int(large.sum()), 'value')} too large to standardise it by"
+    detail = f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it by"
     advice = "correct them, make them gaps (None or NaN), or leave the column out"
-    return f"{told} (the largest, in row {row}, is {values[row]:g}): {advice}"
+    return f"{detail} (the largest, in row {row}, is {values[row]:g}): {advice}"
 
 
-def _apply(block: Block, codes: Floats) -> Floats:
+def _encode_block(block: Block, codes: Floats) -> Floats:
     filled = np.where(np.isnan(codes), block.fill, codes) if block.impute else codes
     if block.categories:
         return np.asarray(filled[:, None] == np.arange(block.categories), dtype=np.float64)

@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from emsco_runtime._arrays import Array, Floats, Mask
-from emsco_runtime._encoding import ValueFault, category_name, encode_column, encoder
-from emsco_runtime._gaps import is_gap
+from emsco_runtime._encoding import ValueFault, category_name, encode_column, make_encoder
+from emsco_runtime._gaps import is_missing
 from emsco_runtime.manifest import Feature, RawValue
-from emsco_train._faults import first_fault
+from emsco_train._faults import first_error
 from emsco_train.costs.model import CostModel
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
@@ -83,13 +83,13 @@ def infer_features(
     >>> size.kind, size.fallback, kind.categories, kind.fallback
     ('numeric', 2.0, ('a', 'b'), 'b')
     """
-    chosen = {} if options is None else options
-    strangers = [name for name in chosen if name not in table.columns]
-    if strangers:
-        raise DesignError(f"options for {strangers}, which are no columns; the table has: {', '.join(table.names)}")
-    chosen_table = table.select(names)
+    overrides = {} if options is None else options
+    unknown_names = [name for name in overrides if name not in table.columns]
+    if unknown_names:
+        raise DesignError(f"options for {unknown_names}, which are no columns; the table has: {', '.join(table.names)}")
+    selected = table.select(names)
     return tuple(
-        _infer(name, chosen_table.columns[name], name in table.categorical, chosen.get(name, FeatureOptions()), costs)
+        _infer_feature(name, selected.columns[name], name in table.categorical, overrides.get(name, FeatureOptions()), costs)
         for name in names
     )
 
@@ -109,7 +109,7 @@ def encode_table(features: Sequence[Feature], table: Table, where: str) -> Float
     columns = table.select([feature.name for feature in features]).columns
     codes = np.empty((table.rows, len(features)))
     for position, feature in enumerate(features):
-        codes[:, position] = _encoded(feature, columns[feature.name], where)
+        codes[:, position] = _encode_column(feature, columns[feature.name], where)
     return codes
 
 
@@ -119,32 +119,36 @@ def most_common(codes: Floats) -> float:
     return float(values[np.argmax(counts)])
 
 
-def _infer(name: str, values: Array, declared: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
-    gaps = _gaps(values)
-    if gaps.all():
+def _infer_feature(name: str, values: Array, is_declared_categorical: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
+    missing_mask = _missing_mask(values)
+    if missing_mask.all():
         raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
-    kind = options.kind or ("categorical" if declared else _kind(name, values, gaps))
-    if options.missing == "forbid" and gaps.any():
-        row = int(np.argmax(gaps))
+    kind = options.kind or ("categorical" if is_declared_categorical else _infer_kind(name, values, missing_mask))
+    if options.missing == "forbid" and missing_mask.any():
+        row = int(np.argmax(missing_mask))
         raise DataError(f'column {name!r}, row {row}: a gap, and its option is missing="forbid"; fill it, or choose "impute"')
     if options.unknown == "ignore" and kind != "categorical":
         raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
-    categories = _categories(name, values, gaps) if kind == "categorical" else ()
-    feature = _feature(
+    categories = _find_categories(name, values, missing_mask) if kind == "categorical" else ()
+    feature = _make_feature(
         name=name,
         kind=kind,
         categories=categories,
         cost=float(costs.features[name]),
         group=costs.group_of(name),
-        missing=options.missing or ("impute" if gaps.any() else "forbid"),
+        missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
         unknown=options.unknown or "fail",
     )
-    codes = _encoded(feature, values, "training")
-    fallback = _usual(feature, codes[~gaps]) if isinstance(options.fallback, Auto) else _given(feature, options.fallback)
+    codes = _encode_column(feature, values, "training")
+    fallback = (
+        _default_fallback(feature, codes[~missing_mask])
+        if isinstance(options.fallback, Auto)
+        else _check_fallback(feature, options.fallback)
+    )
     return feature.model_copy(update={"fallback": fallback})
 
 
-def _feature(
+def _make_feature(
     *,
     name: str,
     kind: Kind,
@@ -158,23 +162,25 @@ def _feature(
         return Feature(name=name, kind=kind, categories=categories, cost=cost, group=group, missing=missing, unknown=unknown)
     except ValidationError as error:
         # Names and categories are the user's words; what the format cannot hold is told in one line.
-        fault = first_fault(error)
-        raise DataError(f"column {name!r}: {fault.place} is {fault.got!r}, which a bundle cannot hold: {fault.said}") from None
+        fault = first_error(error)
+        raise DataError(
+            f"column {name!r}: {fault.place} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+        ) from None
 
 
-def _gaps(values: Array) -> Mask:
+def _missing_mask(values: Array) -> Mask:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.fromiter((is_gap(value) for value in values), dtype=np.bool_, count=len(values))
+        return np.fromiter((is_missing(value) for value in values), dtype=np.bool_, count=len(values))
     return np.zeros(len(values), dtype=np.bool_)
 
 
-def _kind(name: str, values: Array, gaps: Mask) -> Kind:
+def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
     by_type: dict[str, Kind] = {"b": "boolean", "i": "numeric", "u": "numeric", "f": "numeric", "U": "categorical"}
     if values.dtype.kind in by_type:
         return by_type[values.dtype.kind]
-    kinds = [None if gap else _kind_of(value) for value, gap in zip(values, gaps, strict=True)]
+    kinds = [None if gap else _value_kind(value) for value, gap in zip(values, missing_mask, strict=True)]
     first = next(kind for kind in kinds if kind is not None)
     for row, kind in enumerate(kinds):
         if kind not in (None, first):
@@ -185,16 +191,16 @@ def _kind(name: str, values: Array, gaps: Mask) -> Kind:
     return first
 
 
-def _kind_of(value: object) -> Kind:
+def _value_kind(value: object) -> Kind:
     if isinstance(value, bool | np.bool_):
         return "boolean"
     return "categorical" if isinstance(value, str) else "numeric"
 
 
-def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
+def _find_categories(name: str, values: Array, missing_mask: Mask) -> tuple[str, ...]:
     found: set[str] = set()
     for row, value in enumerate(values.tolist()):
-        if not gaps[row]:
+        if not missing_mask[row]:
             try:
                 found.add(category_name(value))
             except ValueFault as fault:
@@ -202,30 +208,30 @@ def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _encoded(feature: Feature, values: Array, where: str) -> Floats:
+def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
     codes, faulty = encode_column(feature, values)
     if faulty is not None:
         row = int(np.argmax(faulty))
         try:
             # The mask says that a value is refused; only the one-value encoder says why.
-            encoder(feature)(values[row : row + 1].tolist()[0])
+            make_encoder(feature)(values[row : row + 1].tolist()[0])
         except ValueFault as fault:
             raise DataError(f"column {feature.name!r}, {where} row {row}: {fault.message}") from None
     return codes
 
 
-def _usual(feature: Feature, codes: Floats) -> RawValue:
+def _default_fallback(feature: Feature, codes: Floats) -> RawValue:
     if feature.kind == "numeric":
         return float(np.median(codes))
     mode = int(most_common(codes))
     return bool(mode) if feature.kind == "boolean" else feature.categories[mode]
 
 
-def _given(feature: Feature, fallback: RawValue) -> RawValue:
+def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:
     if fallback is None:
         return None
     try:
-        code = encoder(feature)(fallback)
+        code = make_encoder(feature)(fallback)
     except ValueFault as fault:
         raise DesignError(f"the fallback of {feature.name!r}: {fault.message}") from None
     if feature.kind == "categorical":

@@ -23,7 +23,7 @@ from emsco_train.data.splits import stratified_counts
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
 
-__all__ = ["LabelledRows", "Split", "check_alike", "encode_split", "learn_features", "sample_rows"]
+__all__ = ["LabelledRows", "Split", "check_splits", "encode_split", "learn_features", "stratified_sample"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,25 +34,25 @@ class LabelledRows:
     ----------
     table
         Raw values.
-    truth
+    true_labels
         The label of each row.
     rows
         Positions in the table that was given.
     """
 
     table: Table
-    truth: tuple[Label, ...]
+    true_labels: tuple[Label, ...]
     rows: Ints
 
     @classmethod
-    def of(cls, data: Any, truth: Any, where: str) -> LabelledRows:
+    def of(cls, data: Any, true_labels: Any, where: str) -> LabelledRows:
         """Read a table and its labels; `where` is what an error message calls the labels."""
         table = Table.of(data)
-        plain = plain_labels(truth, rows=table.rows, where=where)
-        return cls(table, tuple(plain), np.arange(table.rows))
+        row_labels = plain_labels(true_labels, rows=table.rows, where=where)
+        return cls(table, tuple(row_labels), np.arange(table.rows))
 
     @classmethod
-    def of_pair(cls, pair: object, name: str) -> LabelledRows:
+    def from_pair(cls, pair: object, name: str) -> LabelledRows:
         """Read a pair (rows, labels) given for the split of this name."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise DesignError(f"{name} is {type(pair).__name__}: a pair (rows, labels) is due")
@@ -60,7 +60,7 @@ class LabelledRows:
 
     def take(self, rows: Ints) -> LabelledRows:
         """Return these rows."""
-        return LabelledRows(self.table.take(rows), tuple(self.truth[row] for row in rows.tolist()), rows)
+        return LabelledRows(self.table.take(rows), tuple(self.true_labels[row] for row in rows.tolist()), rows)
 
 
 # No slots: the encoded matrix is kept in the instance once it was asked for.
@@ -106,25 +106,25 @@ class Split:
         return replace(part, codes=self.codes[positions], target=self.target[positions])
 
 
-def check_alike(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
+def check_splits(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
     """Return the labels in order; raise unless every split has the train rows' columns (two or more) and labels."""
-    names, labels = parts["train"].table.names, unique_labels(parts["train"].truth, "train y")
+    names, labels = parts["train"].table.names, unique_labels(parts["train"].true_labels, "train y")
     if len(names) < 2:
         raise DataError(f"the rows have one column, {names[0]!r}: a search needs two features or more to make stages of")
     for name, part in parts.items():
         absent = [column for column in names if column not in part.table.columns]
         extra = [column for column in part.table.names if column not in names]
         if absent or extra:
-            said = f"has no {absent}" if absent else f"has {extra}, which the train rows have not"
-            raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {said}")
-        _check_labels(set(part.truth), labels, name)
+            detail = f"has no {absent}" if absent else f"has {extra}, which the train rows have not"
+            raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {detail}")
+        _check_labels(set(part.true_labels), labels, name)
     return labels
 
 
 def _check_labels(found: set[Label], labels: Sequence[Label], name: str) -> None:
-    strange = [label for label in found if label not in labels]
-    if strange:
-        raise DataError(f"label {strange[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
+    unknown_labels = [label for label in found if label not in labels]
+    if unknown_labels:
+        raise DataError(f"label {unknown_labels[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
     absent = [label for label in labels if label not in found]
     if absent:
         raise DataError(f"label {absent[0]!r} has no row in the {name} split: give it some, or drop the label")
@@ -171,12 +171,12 @@ def encode_split(
         codes = encode_table(features, table, name)
     except DataError as error:
         advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), lets unknown categories in; missing="impute" gaps'
-        told = "features are learnt from the train rows alone, and rows are counted within the split"
-        raise DataError(f"{error} ({told}; {advice})") from None
-    return Split(name, part.rows, table, codes, label_positions(part.truth, labels), encoder)
+        detail = "features are learnt from the train rows alone, and rows are counted within the split"
+        raise DataError(f"{error} ({detail}; {advice})") from None
+    return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder)
 
 
-def sample_rows(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
+def stratified_sample(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
     """Return at most `rows` positions of a pool, ascending, each label in its share and with at least one row.
 
     Parameters

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._gaps import is_gap
+from emsco_runtime._gaps import is_missing
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DataError
 
 __all__ = ["label_positions", "plain_labels", "unique_labels"]
 
-_UNSEEN = -1
-_LARGEST = 2**53  # beyond this, JSON readers that use floats would change an integer label
+_UNKNOWN_LABEL = -1
+_MAX_INTEGER_LABEL = 2**53  # beyond this, JSON readers that use floats would change an integer label
 
 
 def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
@@ -40,10 +40,10 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     >>> plain_labels(np.array([1.0, 0.0]), rows=2, where="y")
     [1, 0]
     """
-    array = _one_dimensional(values, where)
+    array = _as_column(values, where)
     if len(array) != rows:
-        raise DataError(f"{where} has {counted(len(array), 'label')} for {counted(rows, 'row')}: give one per row")
-    return [_plain(value, row, where) for row, value in enumerate(array.tolist())]
+        raise DataError(f"{where} has {pluralize(len(array), 'label')} for {pluralize(rows, 'row')}: give one per row")
+    return [_convert_label(value, row, where) for row, value in enumerate(array.tolist())]
 
 
 def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
@@ -67,10 +67,10 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
 def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
     """Return the position of each label; -1 for one that training never saw, which no decision can get right."""
     position = {label: index for index, label in enumerate(labels)}
-    return np.array([position.get(value, _UNSEEN) for value in values], dtype=np.intp)
+    return np.array([position.get(value, _UNKNOWN_LABEL) for value in values], dtype=np.intp)
 
 
-def _one_dimensional(values: Any, where: str) -> Array:
+def _as_column(values: Any, where: str) -> Array:
     if hasattr(values, "to_pylist"):
         # A column of an Arrow table, whose elements would be scalars of its own.
         values = values.to_pylist()
@@ -83,19 +83,19 @@ def _one_dimensional(values: Any, where: str) -> Array:
     return array
 
 
-def _plain(value: object, row: int, where: str) -> Label:
-    if is_gap(value):
+def _convert_label(value: object, row: int, where: str) -> Label:
+    if is_missing(value):
         raise DataError(f"{where}, row {row}: the label is missing ({value!r}); drop the row or give it a label")
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Integral | np.bool_):
-        return _bounded(int(value), row, where)
+        return _check_label_size(int(value), row, where)
     if isinstance(value, float | np.floating) and float(value).is_integer():
-        return _bounded(int(value), row, where)
+        return _check_label_size(int(value), row, where)
     raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is no label; labels are text or whole numbers")
 
 
-def _bounded(number: int, row: int, where: str) -> int:
-    if abs(number) > _LARGEST:
+def _check_label_size(number: int, row: int, where: str) -> int:
+    if abs(number) > _MAX_INTEGER_LABEL:
         raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
     return number

@@ -16,23 +16,23 @@ from emsco_runtime._arrays import Floats, Ints
 from emsco_runtime.decision import Label
 from emsco_runtime.manifest import Feature
 from emsco_runtime.meter import Meter
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.costs.model import CostModel, Costs
-from emsco_train.data.cautions import caution_class_weight, caution_outliers, caution_thresholds
-from emsco_train.data.digest import data_digest, whole_digest
+from emsco_train.data.cautions import warn_class_weight, warn_outliers, warn_thresholds
+from emsco_train.data.digest import data_digest, problem_digest
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
-from emsco_train.data.labelled_rows import LabelledRows, Split, check_alike, encode_split, learn_features, sample_rows
+from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
-from emsco_train.settings import checked_seed
+from emsco_train.settings import check_seed
 from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
 
 __all__ = ["Problem"]
 
-_FREE_OFFSET = 0.01  # of the cost of all features, where some feature set costs nothing
+_FREE_COST_OFFSET = 0.01  # of the cost of all features, where some feature set costs nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,19 +136,19 @@ class Problem:
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, checked_seed(seed))
+        settings = StageSettings(classifier, C, check_seed(seed))
         whole = LabelledRows.of(X, y, "y")
         if splits is None:
-            labels, rng = unique_labels(whole.truth, "y"), np.random.default_rng(settings.seed)
-            target = label_positions(whole.truth, labels)
+            labels, rng = unique_labels(whole.true_labels, "y"), np.random.default_rng(settings.seed)
+            target = label_positions(whole.true_labels, labels)
             splits = make_splits(target, shares or Shares(), groups=groups, time=time, rng=rng, labels=labels)
         elif not (shares is groups is time is None):
             raise DesignError("splits were given together with shares, groups or time, which make splits: give one or the other")
         elif splits.rows != whole.table.rows:
             raise DataError(
-                f"splits divide {counted(splits.rows, 'row')}, but X has {whole.table.rows}: make them for this table"
+                f"splits divide {pluralize(splits.rows, 'row')}, but X has {whole.table.rows}: make them for this table"
             )
-        return _problem(
+        return _build_problem(
             {name: whole.take(rows) for name, rows in splits.items() if len(rows)},
             costs=costs,
             threshold=threshold,
@@ -186,10 +186,10 @@ class Problem:
         costs, threshold, features, class_weight, classifier, C, seed
             As in `of`.
         """
-        settings = StageSettings(classifier, C, checked_seed(seed))
+        settings = StageSettings(classifier, C, check_seed(seed))
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
-        return _problem(
-            {name: LabelledRows.of_pair(pair, name) for name, pair in given if pair is not None},
+        return _build_problem(
+            {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None},
             costs=costs,
             threshold=threshold,
             options=features,
@@ -207,7 +207,7 @@ class Problem:
     def offset(self) -> float:
         """What is added to costs before their ratio is taken: 0, or 1 % of the full cost where some feature is free."""
         free = any(self.meter.cost([name]) == 0 for name in self.names)
-        return _FREE_OFFSET * self.full_cost if free else 0.0
+        return _FREE_COST_OFFSET * self.full_cost if free else 0.0
 
     @property
     def held_out(self) -> Split:
@@ -221,7 +221,7 @@ class Problem:
     def with_threshold(self, threshold: Threshold) -> Problem:
         """Return the same problem with another threshold; rows, and so fits, are shared."""
         thresholds = resolve_thresholds(threshold, self.labels)
-        caution_thresholds(thresholds, self.labels)
+        warn_thresholds(thresholds, self.labels)
         return replace(self, thresholds=thresholds)
 
     def sampled(self, rows: int, seed: int = 0) -> Problem:
@@ -230,16 +230,16 @@ class Problem:
         Every label keeps its share and at least one row. Features, encoder, test and certify rows stay those of the whole, on
         which a design that was found is to be fitted and measured again.
         """
-        most = _checked_sample(rows, len(self.labels))
-        rng = np.random.default_rng(checked_seed(seed))
+        max_rows = _check_sample_size(rows, len(self.labels))
+        rng = np.random.default_rng(check_seed(seed))
         # A train row without weight changes no fit, and a sample of such rows alone could not be fitted.
         pool = np.arange(len(self.train)) if self.weights is None else np.flatnonzero(self.weights > 0)
-        kept = sample_rows(self.train.target, pool, most, rng)
-        judged = sample_rows(self.validation.target, np.arange(len(self.validation)), most, rng)
-        if (len(kept), len(judged)) == (len(self.train), len(self.validation)):
+        train_rows = stratified_sample(self.train.target, pool, max_rows, rng)
+        validation_rows = stratified_sample(self.validation.target, np.arange(len(self.validation)), max_rows, rng)
+        if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
-        weights = None if self.weights is None else self.weights[kept]
-        return replace(self, train=self.train.take(kept), validation=self.validation.take(judged), weights=weights)
+        weights = None if self.weights is None else self.weights[train_rows]
+        return replace(self, train=self.train.take(train_rows), validation=self.validation.take(validation_rows), weights=weights)
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -247,10 +247,10 @@ class Problem:
 
     def digest(self) -> str:
         """Return a hash of the whole problem: `data_digest`, costs and thresholds."""
-        return whole_digest(self.data_digest(), self.costs, self.thresholds)
+        return problem_digest(self.data_digest(), self.costs, self.thresholds)
 
 
-def _problem(
+def _build_problem(
     parts: Mapping[str, LabelledRows],
     *,
     costs: Costs,
@@ -260,24 +260,24 @@ def _problem(
     class_weight: ClassWeight,
     settings: StageSettings,
 ) -> Problem:
-    names, labels = parts["train"].table.names, check_alike(parts)
-    prices = CostModel.of(costs, names)
-    prices.check(names, names)
+    names, labels = parts["train"].table.names, check_splits(parts)
+    cost_model = CostModel.of(costs, names)
+    cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
-    features, encoder = learn_features(parts["train"], prices, options)
+    features, encoder = learn_features(parts["train"], cost_model, options)
     splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
     target = splits["train"].target
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
-    caution_thresholds(thresholds, labels)
-    caution_class_weight(target, labels, class_weight)
-    caution_outliers(encoder.blocks, splits["train"].codes)
+    warn_thresholds(thresholds, labels)
+    warn_class_weight(target, labels, class_weight)
+    warn_outliers(encoder.blocks, splits["train"].codes)
     return Problem(
         names=names,
         features=features,
         labels=labels,
         thresholds=thresholds,
-        costs=prices,
-        meter=prices.meter(),
+        costs=cost_model,
+        meter=cost_model.meter(),
         settings=settings,
         class_weight=class_weight,
         weights=weights,
@@ -294,11 +294,11 @@ def _train_weights(sample_weight: Any, rows: int, train: Ints) -> Any:
         return None
     weights = np.asarray(sample_weight)
     if weights.shape != (rows,):
-        raise DataError(f"sample_weight has shape {weights.shape} for {counted(rows, 'row')}: give one number per row")
+        raise DataError(f"sample_weight has shape {weights.shape} for {pluralize(rows, 'row')}: give one number per row")
     return weights[train]
 
 
-def _checked_sample(rows: object, labels: int) -> int:
+def _check_sample_size(rows: object, labels: int) -> int:
     if not isinstance(rows, int | np.integer) or isinstance(rows, bool) or rows < 2 * labels:
         raise DesignError(f"sample of {rows!r}: a whole number of rows is due, at least two for each of {labels} labels")
     return int(rows)

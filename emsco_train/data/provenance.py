@@ -39,20 +39,20 @@ def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Lab
         column = codes[:, index].astype("<f8")
         # Every NaN has the same meaning, not always the same bits.
         column[column != column] = float("nan")  # noqa: PLR0124 - the test for NaN
-        _add(content, feature.name.encode())
-        _add(content, "\0".join(feature.categories).encode())
-        _add(content, column.tobytes())
+        _update_hash(content, feature.name.encode())
+        _update_hash(content, "\0".join(feature.categories).encode())
+        _update_hash(content, column.tobytes())
     for label in labels:
-        _add(content, f"{type(label).__name__} {label}".encode())
+        _update_hash(content, f"{type(label).__name__} {label}".encode())
     return Data(rows=len(codes), sha256=content.hexdigest())
 
 
 def timestamp(created: datetime | None = None) -> str:
     """Return a time as the manifest holds it; now, unless given."""
-    moment = datetime.now(UTC) if created is None else created
-    if moment.tzinfo is None:
-        raise DesignError(f"created is {moment.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = datetime.now(UTC) if created is None else created
+    if time.tzinfo is None:
+        raise DesignError(f"created is {time.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Provenance:
@@ -76,7 +76,7 @@ def versions() -> dict[str, str]:
     return own | {package: metadata.version(package) for package in _PACKAGES}
 
 
-def _add(content: hashlib._Hash, part: bytes) -> None:
+def _update_hash(content: hashlib._Hash, part: bytes) -> None:
     # The length goes first, so that no two different lists of parts run together into the same bytes.
     content.update(len(part).to_bytes(8, "little"))
     content.update(part)

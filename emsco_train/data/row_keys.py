@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._gaps import is_gap
-from emsco_runtime.summary import counted
+from emsco_runtime._gaps import is_missing
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DataError
 
-__all__ = ["group_codes", "moment_codes"]
+__all__ = ["group_codes", "time_codes"]
 
 _SORTED_BY_NUMPY = "biufUMm"  # boolean, whole, unsigned, real, text, date, duration
 
@@ -32,14 +32,14 @@ def group_codes(groups: Any, *, rows: int) -> Ints:
     >>> group_codes(["b", "a", "b"], rows=3)
     array([1, 0, 1])
     """
-    values = _column(groups, "groups", rows)
+    values = _check_column(groups, "groups", rows)
     if values.dtype.kind not in _SORTED_BY_NUMPY:
         # A mixture has no order of its own; type and text give it one.
         values = np.array([f"{type(value).__name__} {value}" for value in values])
-    return _ranks(values)
+    return _dense_ranks(values)
 
 
-def moment_codes(time: Any, *, rows: int) -> Ints:
+def time_codes(time: Any, *, rows: int) -> Ints:
     """Return a number 0, 1, 2, ... per row, ascending with time and equal where the time is.
 
     Parameters
@@ -51,40 +51,40 @@ def moment_codes(time: Any, *, rows: int) -> Ints:
 
     Examples
     --------
-    >>> moment_codes(["2024-03-01", "2023-12-31", "2024-03-01"], rows=3)
+    >>> time_codes(["2024-03-01", "2023-12-31", "2024-03-01"], rows=3)
     array([1, 0, 1])
     """
-    values = _column(time, "time", rows)
+    values = _check_column(time, "time", rows)
     if values.dtype.kind == "U":
         values = values.astype(object)
     if values.dtype.kind == "O":
-        values = _objects([_moment(value, row) for row, value in enumerate(values)])
+        values = _object_array([_parse_time(value, row) for row, value in enumerate(values)])
     if values.dtype.kind not in "iufMmO":
         raise DataError(f"time holds {values.dtype}: give numbers, dates or ISO 8601 text")
     try:
-        return _ranks(values)
+        return _dense_ranks(values)
     except TypeError as error:
         raise DataError(f"time mixes kinds that have no common order: {error}. Make them alike") from None
 
 
-def _column(given: Any, what: str, rows: int) -> Array:
+def _check_column(given: Any, what: str, rows: int) -> Array:
     # As objects, so that numpy does not turn ["a", None] or ["a", nan] into text.
-    values: Array = np.asarray(given) if hasattr(given, "dtype") else _objects(list(given))
+    values: Array = np.asarray(given) if hasattr(given, "dtype") else _object_array(list(given))
     if values.shape != (rows,):
-        raise DataError(f"{what} has shape {values.shape} for {counted(rows, 'row')}: give one value per row")
-    gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.array([is_gap(value) for value in values.tolist()])
+        raise DataError(f"{what} has shape {values.shape} for {pluralize(rows, 'row')}: give one value per row")
+    gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.array([is_missing(value) for value in values.tolist()])
     if gaps.any():
         raise DataError(f"{what}, row {int(np.argmax(gaps))}: the value is missing; fill it, or drop the row")
     return values
 
 
-def _objects(values: list[Any]) -> Array:
+def _object_array(values: list[Any]) -> Array:
     array: Array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
-def _moment(value: object, row: int) -> object:
+def _parse_time(value: object, row: int) -> object:
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value)
@@ -97,5 +97,5 @@ def _moment(value: object, row: int) -> object:
     return value
 
 
-def _ranks(values: Array) -> Ints:
+def _dense_ranks(values: Array) -> Ints:
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.intp)

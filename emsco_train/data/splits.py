@@ -15,9 +15,9 @@ import numpy as np
 
 from emsco_runtime._arrays import Array, Floats, Ints
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._numbers import is_number
-from emsco_train.data.row_keys import group_codes, moment_codes
+from emsco_train.data.row_keys import group_codes, time_codes
 from emsco_train.errors import DataError, DesignError
 
 __all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
@@ -94,14 +94,14 @@ class Splits:
     def __post_init__(self) -> None:
         """Sort the positions, make them read-only, and check that they divide the rows."""
         for name in SPLITS:
-            object.__setattr__(self, name, _positions(getattr(self, name), name))
-        every = np.sort(np.concatenate([rows for _, rows in self.items()]))
-        wrong = np.flatnonzero(every != np.arange(len(every)))
+            object.__setattr__(self, name, _check_positions(getattr(self, name), name))
+        all_rows = np.sort(np.concatenate([rows for _, rows in self.items()]))
+        wrong = np.flatnonzero(all_rows != np.arange(len(all_rows)))
         if len(wrong):
             at = int(wrong[0])
             # Sorted positions first differ from 0, 1, 2, ... at one that occurs twice or at one that was skipped.
-            said = f"row {every[at]} is in two splits" if every[at] < at else f"row {at} is in no split"
-            raise DesignError(f"splits: {said}; each of {counted(len(every), 'row')} must be in exactly one")
+            detail = f"row {all_rows[at]} is in two splits" if all_rows[at] < at else f"row {at} is in no split"
+            raise DesignError(f"splits: {detail}; each of {pluralize(len(all_rows), 'row')} must be in exactly one")
         empty = [name for name in SPLITS[:2] if not len(getattr(self, name))]
         if empty:
             raise DesignError(f"splits: {empty[0]} has no rows: the search needs some")
@@ -110,10 +110,10 @@ class Splits:
     def from_names(cls, names: Sequence[str] | Array) -> Splits:
         """Make splits from the name of each row's split, as `names` gives them."""
         given = np.asarray(names, dtype=object)
-        strangers = [row for row, name in enumerate(given) if name not in SPLITS]
-        if strangers:
-            raise DesignError(f"splits, row {strangers[0]}: {given[strangers[0]]!r} is none of {', '.join(SPLITS)}")
-        return _assembled(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
+        unknown_rows = [row for row, name in enumerate(given) if name not in SPLITS]
+        if unknown_rows:
+            raise DesignError(f"splits, row {unknown_rows[0]}: {given[unknown_rows[0]]!r} is none of {', '.join(SPLITS)}")
+        return _splits_from_codes(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
 
     @property
     def rows(self) -> int:
@@ -173,14 +173,14 @@ def make_splits(
     known = range(count) if labels is None else labels
     if groups is not None:
         codes = group_codes(groups, rows=len(target))
-        part = _deal_groups(codes, target, count, np.array(shares.values()), rng)[codes]
+        part = _split_groups(codes, target, count, np.array(shares.values()), rng)[codes]
     elif time is not None:
-        codes = moment_codes(time, rows=len(target))
-        part = _cut_time(np.bincount(codes), np.array(shares.values()))[codes]
+        codes = time_codes(time, rows=len(target))
+        part = _split_by_time(np.bincount(codes), np.array(shares.values()))[codes]
     else:
-        part = _deal_rows(target, known, np.array(shares.values()), rng)
-    _require_every_label(part, target, known, shares)
-    return _assembled(part)
+        part = _split_rows(target, known, np.array(shares.values()), rng)
+    _check_every_label(part, target, known, shares)
+    return _splits_from_codes(part)
 
 
 def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
@@ -196,16 +196,16 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     [[4, 2, 2, 2], [2, 1, 1, 1]]
     """
     counts = np.zeros((len(sizes), len(shares)), dtype=np.intp)
-    behind = np.zeros(len(shares))
+    deficit = np.zeros(len(shares))
     for row, size in enumerate(sizes):
         # Rounded, so that 0.1 * 30 is the whole number that is meant.
         exact = np.round(shares * size, 9)
         part = np.floor(exact).astype(np.intp)
-        behind += exact - part
+        deficit += exact - part
         open_splits = np.flatnonzero(exact > part)
-        first = open_splits[np.argsort(-behind[open_splits], kind="stable")][: size - int(part.sum())]
+        first = open_splits[np.argsort(-deficit[open_splits], kind="stable")][: size - int(part.sum())]
         part[first] += 1
-        behind[first] -= 1
+        deficit[first] -= 1
         for empty in np.flatnonzero((part == 0) & (shares > 0)):
             part[np.argmax(part)] -= 1
             part[empty] += 1
@@ -213,14 +213,14 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     return counts
 
 
-def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
+def _split_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
     sizes = np.bincount(target, minlength=len(labels)).tolist()
     used = int((shares > 0).sum())
     for label, size in zip(labels, sizes, strict=True):
         if size < used:
             advice = "give it more rows, drop it, or use fewer splits"
             raise DataError(
-                f"label {label!r} has {counted(size, 'row')} for {counted(used, 'split')}, and each needs one: {advice}"
+                f"label {label!r} has {pluralize(size, 'row')} for {pluralize(used, 'split')}, and each needs one: {advice}"
             )
     part = np.empty(len(target), dtype=np.intp)
     for position, counts in enumerate(stratified_counts(sizes, shares)):
@@ -229,36 +229,36 @@ def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.ra
     return part
 
 
-def _deal_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
+def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
     """Return the split of each group."""
     groups = int(codes.max()) + 1
-    held = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
+    group_counts = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
     # In shares of a label, so that a rare one counts as much as a common one.
-    wanted = held / np.maximum(held.sum(axis=0), 1)
-    behind = np.repeat(shares[:, None], labels, axis=1)
-    lacking = np.repeat(shares[:, None] > 0, labels, axis=1)
-    to_come = (held > 0).sum(axis=0)
+    wanted = group_counts / np.maximum(group_counts.sum(axis=0), 1)
+    deficit = np.repeat(shares[:, None], labels, axis=1)
+    lacks_label = np.repeat(shares[:, None] > 0, labels, axis=1)
+    groups_left = (group_counts > 0).sum(axis=0)
     order = rng.permutation(groups)
-    order = order[np.argsort(-held.sum(axis=1)[order], kind="stable")]
+    order = order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
     split = np.empty(groups, dtype=np.intp)
     for group in order:
-        present = held[group] > 0
-        urgent = present & (lacking.sum(axis=0) >= to_come)
-        need = behind @ wanted[group] + 2.0 * (lacking & urgent).sum(axis=1)
-        need[shares == 0] = -np.inf
-        split[group] = chosen = int(np.argmax(need))
-        behind[chosen] -= wanted[group]
-        lacking[chosen] &= ~present
-        to_come -= present
+        present = group_counts[group] > 0
+        urgent = present & (lacks_label.sum(axis=0) >= groups_left)
+        priority = deficit @ wanted[group] + 2.0 * (lacks_label & urgent).sum(axis=1)
+        priority[shares == 0] = -np.inf
+        split[group] = chosen = int(np.argmax(priority))
+        deficit[chosen] -= wanted[group]
+        lacks_label[chosen] &= ~present
+        groups_left -= present
     return split
 
 
-def _cut_time(sizes: Ints, shares: Floats) -> Ints:
+def _split_by_time(sizes: Ints, shares: Floats) -> Ints:
     """Return the split of each moment: cut where the rows so far come nearest to the shares so far."""
     used = np.flatnonzero(shares > 0)
     if len(sizes) < len(used):
-        told = f"time has {counted(len(sizes), 'different value')} for {counted(len(used), 'split')}"
-        raise DataError(f"{told}: give finer times, or use fewer splits")
+        detail = f"time has {pluralize(len(sizes), 'different value')} for {pluralize(len(used), 'split')}"
+        raise DataError(f"{detail}: give finer times, or use fewer splits")
     so_far = np.cumsum(sizes)
     wanted = np.cumsum(shares[used]) * so_far[-1]
     split = np.full(len(sizes), used[-1], dtype=np.intp)
@@ -272,16 +272,16 @@ def _cut_time(sizes: Ints, shares: Floats) -> Ints:
     return split
 
 
-def _require_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
+def _check_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
     for position, (name, share) in enumerate(zip(SPLITS, shares.values(), strict=True)):
-        there = np.bincount(target[part == position], minlength=len(labels))
-        if share > 0 and not there.all():
-            label = labels[int(np.argmin(there > 0))]
+        label_counts = np.bincount(target[part == position], minlength=len(labels))
+        if share > 0 and not label_counts.all():
+            label = labels[int(np.argmin(label_counts > 0))]
             advice = "give more rows of it, drop it, or choose other shares, groups or times"
             raise DataError(f"label {label!r} has no row in the {name} split: {advice}")
 
 
-def _positions(rows: Any, name: str) -> Ints:
+def _check_positions(rows: Any, name: str) -> Ints:
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
         raise DesignError(f"splits: {name} is {given.dtype} of shape {given.shape}: row positions, whole numbers, are due")
@@ -292,5 +292,5 @@ def _positions(rows: Any, name: str) -> Ints:
     return positions
 
 
-def _assembled(part: Ints) -> Splits:
+def _splits_from_codes(part: Ints) -> Splits:
     return Splits(*(np.flatnonzero(part == position) for position in range(len(SPLITS))))

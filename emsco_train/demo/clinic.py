@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime import Acquirers
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.costs.model import CostGroup, CostModel
 from emsco_train.errors import DesignError
 
-__all__ = ["Clinic", "open_clinic"]
+__all__ = ["Clinic", "create_clinic"]
 
 _UNIT = "EUR"
 _MARK = ".emsco-demo"
 # The three kinds of measurement: how the names of their features are told apart, and the database table that holds them.
-_KINDS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
+_NAME_PARTS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class Clinic:
     features: Mapping[str, tuple[str, ...]]
     diagnoses: tuple[str, ...]
 
-    def acquirers(self, tell: Callable[[str], None]) -> Acquirers:
+    def acquirers(self, on_query: Callable[[str], None]) -> Acquirers:
         """Return acquirers that ask the database: one query per kind of measurement, when a stage first needs one of that kind.
 
         Parameters
         ----------
-        tell
+        on_query
             Called with a line whenever the database is asked.
         """
         acquirers = Acquirers()
         for source, names in self.features.items():
-            acquirers.features(*names)(_Query(self.database, source, names, tell))
+            acquirers.features(*names)(_Query(self.database, source, names, on_query))
         return acquirers
 
 
@@ -71,17 +71,17 @@ class _Query:
     database: Path
     source: str
     names: tuple[str, ...]
-    tell: Callable[[str], None]
+    on_query: Callable[[str], None]
 
     def __call__(self, patient: int) -> Mapping[str, float]:
         with contextlib.closing(sqlite3.connect(self.database)) as connection:
-            asked = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
-            row = connection.execute(asked, (patient,)).fetchone()
-        self.tell(f"asking {self.source.replace('_', ' ')} for {counted(len(self.names), 'measurement')}")
+            query = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
+            row = connection.execute(query, (patient,)).fetchone()
+        self.on_query(f"asking {self.source.replace('_', ' ')} for {pluralize(len(self.names), 'measurement')}")
         return dict(zip(self.names, row[1:], strict=True))
 
 
-def open_clinic(folder: Path) -> Clinic:
+def create_clinic(folder: Path) -> Clinic:
     """Write the clinic's table, costs and database into a folder.
 
     Parameters
@@ -95,8 +95,8 @@ def open_clinic(folder: Path) -> Clinic:
     names = [str(name) for name in data.feature_names]
     rows: list[list[float]] = data.data.tolist()
     diagnoses = tuple(str(data.target_names[position]) for position in data.target)
-    features = {source: tuple(name for name in names if mark in name) for source, mark in _KINDS.items()}
-    _claim(folder)
+    features = {source: tuple(name for name in names if mark in name) for source, mark in _NAME_PARTS.items()}
+    _mark_folder(folder)
     clinic = Clinic(folder / "patients.csv", folder / "costs.toml", folder / "clinic.sqlite", features, diagnoses)
     _write_table(clinic.table, names, rows, diagnoses)
     clinic.costs.write_text(_costs(names, features).to_toml(), encoding="utf-8")
@@ -104,7 +104,7 @@ def open_clinic(folder: Path) -> Clinic:
     return clinic
 
 
-def _claim(folder: Path) -> None:
+def _mark_folder(folder: Path) -> None:
     """Make the folder and mark it as ours; refuse one with files that an earlier demonstration did not write."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK

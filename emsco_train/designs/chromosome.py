@@ -19,9 +19,9 @@ from emsco_train.errors import DesignError
 from emsco_train.settings import Settings
 
 __all__ = [
+    "DesignSpace",
     "Indices",
     "Population",
-    "Space",
     "compress",
     "decode",
     "design_count",
@@ -36,7 +36,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class DesignSpace:
     """Which designs are allowed.
 
     Parameters
@@ -57,19 +57,19 @@ class Space:
     pinned: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, settings: Settings, n: int) -> Space:
+    def of(cls, settings: Settings, n: int) -> DesignSpace:
         """Return the space that settings span over n features."""
         full = settings.resolved(n)
         assert full.max_stages is not None  # noqa: S101 - resolved
         return cls(n, full.max_stages, full.allow_exclusion, full.pinned)
 
     @property
-    def single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether the design with everything in one stage is the only one."""
         free = self.n - len(self.pinned)
         return free == 0 or self.n == 1 or (self.max_stages == 1 and not self.allow_exclusion)
 
-    def repaired(self, population: Population) -> Population:
+    def repair(self, population: Population) -> Population:
         """Return chromosomes with the pinned features in the first stage, compressed."""
         if self.pinned:
             population = population.copy()
@@ -174,14 +174,14 @@ def design_count(n: int, stages: int, *, exactly: bool = False, exclusion: bool 
     """
     if not all(is_number(value) and value == int(value) and value >= 1 for value in (n, stages)):
         raise DesignError(f"n is {n!r} and stages is {stages!r}: integers of 1 or more are due")
-    counted = range(stages if exactly else 1, stages + 1)
+    pluralize = range(stages if exactly else 1, stages + 1)
     if exclusion:
         # The features left out are one more block, which has no place in the order and may be empty: j! S2(n + 1, j + 1).
-        return sum(_onto(n + 1, count + 1) // (count + 1) for count in counted)
-    return sum(_onto(n, count) for count in counted)
+        return sum(_surjection_count(n + 1, count + 1) // (count + 1) for count in pluralize)
+    return sum(_surjection_count(n, count) for count in pluralize)
 
 
-def _onto(n: int, stages: int) -> int:
+def _surjection_count(n: int, stages: int) -> int:
     """Return j! S2(n, j): the ways to put n things into j ordered boxes, none empty."""
     signs = ((-1) ** (stages - used) for used in range(stages + 1))
     return sum(sign * math.comb(stages, used) * used**n for used, sign in enumerate(signs))

@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DesignError
 
-__all__ = ["Design", "design_id", "write_names", "write_stages"]
+__all__ = ["Design", "design_id", "format_names", "format_stages"]
 
 _ID_DIGITS = 12
 
@@ -65,8 +65,8 @@ class Design:
         """Refuse figures that no rows can have."""
         shares = (self.coverage, self.accuracy)
         if not all(0 <= share <= 1 for share in shares) or not 0 <= self.cost < math.inf or self.ties < 1:
-            told = f"coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}"
-            raise DesignError(f"design {self.id}: {told}; shares from 0 to 1, a finite cost from 0 and ties from 1 are due")
+            detail = f"coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}"
+            raise DesignError(f"design {self.id}: {detail}; shares from 0 to 1, a finite cost from 0 and ties from 1 are due")
 
     @classmethod
     def of(
@@ -92,7 +92,7 @@ class Design:
             As in the class.
         """
         genes = tuple(int(gene) for gene in chromosome)
-        stages = _stages(genes, names)
+        stages = _stage_names(genes, names)
         limits = tuple(float(number) for number in thresholds)
         return cls(
             id=design_id(stages, limits),
@@ -114,30 +114,30 @@ class Design:
         return ",".join(repr(number) for number in different)
 
 
-def write_stages(stages: Sequence[Sequence[str]]) -> str:
+def format_stages(stages: Sequence[Sequence[str]]) -> str:
     """Return stages as one line: features joined by +, stages by |.
 
     Examples
     --------
-    >>> write_stages([["a"], ["b", "c+d"]])
+    >>> format_stages([["a"], ["b", "c+d"]])
     'a|b+"c+d"'
     """
-    return "|".join(write_names(stage) for stage in stages)
+    return "|".join(format_names(stage) for stage in stages)
 
 
-def write_names(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Return names joined by +; one that holds + or | or a quote is quoted, with its quotes doubled."""
-    return "+".join(_quoted(name) if set(name) & set('+|"') else name for name in names)
+    return "+".join(_quote(name) if set(name) & set('+|"') else name for name in names)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _stages(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _stage_names(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     if len(genes) != len(names):
-        told = f"chromosome {tuple(genes)} has {counted(len(genes), 'gene')} for {counted(len(names), 'feature')}"
-        raise DesignError(f"{told}: one per feature is due")
+        detail = f"chromosome {tuple(genes)} has {pluralize(len(genes), 'gene')} for {pluralize(len(names), 'feature')}"
+        raise DesignError(f"{detail}: one per feature is due")
     last = max(genes, default=-1)
     if min(genes, default=-1) < -1 or set(genes) - {-1} != set(range(last + 1)) or last < 0:
         raise DesignError(f"chromosome {tuple(genes)} is not compressed: stages 0, 1, 2, ... without a gap, or -1, are due")

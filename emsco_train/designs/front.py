@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._numbers import is_number
-from emsco_train.designs.design import Design, write_names, write_stages
+from emsco_train.designs.design import Design, format_names, format_stages
 from emsco_train.designs.front_file import FrontFile
-from emsco_train.designs.wish import By, Wish
+from emsco_train.designs.wish import Requirements, SelectBy
 from emsco_train.errors import DesignError, SelectionError
 
 __all__ = ["Front"]
 
-_SHOWN = 20
+_MAX_SHOWN = 20
 _COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
 
 
@@ -64,8 +64,8 @@ class Front(Sequence[Design]):
         cheapest: dict[tuple[float, ...], float] = {}
         for design in given:
             cheapest[design.thresholds] = min(design.cost, cheapest.get(design.thresholds, math.inf))
-        rated = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
-        self._designs = tuple(sorted(rated, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
+        with_fitness = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
+        self._designs = tuple(sorted(with_fitness, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
 
     @overload
     def __getitem__(self, index: int) -> Design: ...
@@ -93,7 +93,7 @@ class Front(Sequence[Design]):
         min_accuracy: float | None = None,
         min_coverage: float | None = None,
         max_cost: float | None = None,
-        by: By | None = None,
+        by: SelectBy | None = None,
     ) -> Design:
         """Choose a design.
 
@@ -113,13 +113,13 @@ class Front(Sequence[Design]):
         SelectionError
             If no design satisfies the wish; it names the nearest one and how far it is.
         """
-        return Wish(min_accuracy, min_coverage, max_cost, by).choose(self._designs, self.full_cost)
+        return Requirements(min_accuracy, min_coverage, max_cost, by).choose(self._designs, self.full_cost)
 
     def find(self, design_id: str) -> Design:
         """Return the design with this id, or with an id that begins so, if there is just one."""
         found = [design for design in self._designs if design_id and design.id.startswith(design_id)]
         if len(found) != 1:
-            known = ", ".join(design.id for design in (found or self._designs)[:_SHOWN])
+            known = ", ".join(design.id for design in (found or self._designs)[:_MAX_SHOWN])
             raise SelectionError(f"{len(found)} designs have an id that begins with {design_id!r}: give one of {known}")
         return found[0]
 
@@ -142,7 +142,7 @@ class Front(Sequence[Design]):
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        return pd.DataFrame([_record(design) for design in self._designs], columns=_COLUMNS)
+        return pd.DataFrame([_as_row(design) for design in self._designs], columns=_COLUMNS)
 
     def to_json(self) -> str:
         """Return the whole front as text that `from_json` reads back as it is."""
@@ -157,38 +157,38 @@ class Front(Sequence[Design]):
     def __repr__(self) -> str:
         """Return one line."""
         best = f", fittest {self._designs[0].id}" if self._designs else ""
-        return f"<Front: {counted(len(self), 'design')}{best}, costs in {self.unit}>"
+        return f"<Front: {pluralize(len(self), 'design')}{best}, costs in {self.unit}>"
 
     def __str__(self) -> str:
         """Return a table of the first designs."""
         rows: list[tuple[str, ...]] = [("id", "coverage", "accuracy", "cost", "fitness", "ties", "stages")]
-        rows += [_cells(design) for design in self._designs[:_SHOWN]]
+        rows += [_table_cells(design) for design in self._designs[:_MAX_SHOWN]]
         widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
         lines = ["  ".join([*map(str.rjust, row[:-1], widths), row[-1]]) for row in rows]
-        return "\n".join([*lines, *([f"... and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else [])])
+        return "\n".join([*lines, *([f"... and {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else [])])
 
     def _key(self) -> tuple[object, ...]:
         return (self._designs, self.full_cost, self.offset, self.unit)
 
 
 def _fitness(design: Design, cheapest: float, offset: float) -> float:
-    spent = design.cost + offset
+    total = design.cost + offset
     # A design that costs nothing is the cheapest there can be.
-    thrift = (cheapest + offset) / spent if spent > 0 else 1.0
-    return math.sqrt(design.coverage**2 + design.accuracy**2 + thrift**2)
+    cost_ratio = (cheapest + offset) / total if total > 0 else 1.0
+    return math.sqrt(design.coverage**2 + design.accuracy**2 + cost_ratio**2)
 
 
-def _cells(design: Design) -> tuple[str, ...]:
+def _table_cells(design: Design) -> tuple[str, ...]:
     figures = (f"{design.coverage:.3f}", f"{design.accuracy:.3f}", f"{design.cost:.6g}", f"{design.fitness:.4f}")
-    return (design.id, *figures, str(design.ties), write_stages(design.stages))
+    return (design.id, *figures, str(design.ties), format_stages(design.stages))
 
 
-def _record(design: Design) -> dict[str, object]:
+def _as_row(design: Design) -> dict[str, object]:
     return {
         "id": design.id,
         "threshold": design.threshold_text,
-        "stages": write_stages(design.stages),
-        "excluded": write_names(design.excluded),
+        "stages": format_stages(design.stages),
+        "excluded": format_names(design.excluded),
         "fitness": design.fitness,
         "coverage": design.coverage,
         "accuracy": design.accuracy,

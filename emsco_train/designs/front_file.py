@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from emsco_train._faults import first_fault
+from emsco_train._faults import first_error
 from emsco_train.designs.design import Design, design_id
 from emsco_train.errors import DataError
 
@@ -35,8 +35,8 @@ class FrontFile(BaseModel):
         try:
             file = cls.model_validate_json(text)
         except ValidationError as error:
-            fault = first_fault(error)
-            raise DataError(f"front: {fault.place}: {fault.said}. Give what Front.to_json wrote") from None
+            fault = first_error(error)
+            raise DataError(f"front: {fault.place}: {fault.message}. Give what Front.to_json wrote") from None
         for position, design in enumerate(file.designs):
             if design.id != design_id(design.stages, design.thresholds):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")

@@ -14,7 +14,7 @@ from emsco_train.data.table import Table
 __all__ = ["probabilities"]
 
 
-def probabilities(cascade: Cascade, table: Table, decided: ColumnDecisions) -> Floats:
+def probabilities(cascade: Cascade, table: Table, decisions: ColumnDecisions) -> Floats:
     """Return each row's probabilities [rows, labels] at the last stage that scored it.
 
     Parameters
@@ -23,15 +23,15 @@ def probabilities(cascade: Cascade, table: Table, decided: ColumnDecisions) -> F
         What decided.
     table
         The rows.
-    decided
+    decisions
         The decisions about them.
     """
     manifest = cascade.manifest
-    scorer = Scorer.of(cascade.bundle)
+    scorer = Scorer.from_bundle(cascade.bundle)
     feature = {feature.name: feature for feature in manifest.features}
     scores = np.empty((table.rows, len(manifest.labels)))
     for number, stage in enumerate(manifest.stages, start=1):
-        rows = np.flatnonzero(decided.stages == number)
+        rows = np.flatnonzero(decisions.stages == number)
         if len(rows):
             codes = encode_table([feature[name] for name in stage.inputs], table.take(rows), "given")
             scores[rows] = scorer.score_rows(number - 1, codes)

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from emsco_runtime._arrays import Array, Floats
 from emsco_runtime._columns import ColumnDecisions
 from emsco_runtime.decision import Decision
-from emsco_runtime.summary import counted
-from emsco_train.bundling.choice import DesignWish, certificate_of, choose
-from emsco_train.bundling.design_export import check_design, export_from, in_memory
+from emsco_runtime.summary import pluralize
+from emsco_train.bundling.choice import SelectionCriteria, certify_design, choose
+from emsco_train.bundling.design_export import build_cascade, check_design, export_searched_design
 from emsco_train.bundling.publication import Export
 from emsco_train.costs.model import Costs
 from emsco_train.data.features import FeatureOptions
@@ -27,8 +27,16 @@ from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.errors import DataError, DesignError
 from emsco_train.estimator.cascade import probabilities
-from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
-from emsco_train.estimator.search import plan_of, search_by_plan
+from emsco_train.estimator.rows import (
+    resolve_reject_label,
+    resolve_seed,
+    to_label_array,
+    validate_fit_rows,
+    validate_labels,
+    validate_predict_rows,
+    validate_weights,
+)
+from emsco_train.estimator.search import make_search_plan, run_search_plan
 from emsco_train.searches import Method
 from emsco_train.stage_settings import ClassWeight
 
@@ -185,10 +193,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         groups
             One value per row: rows with equal values go to the same split.
         """
-        truth = read_labels(y)
-        rows = new_rows(self, X, truth)
-        weights = read_weights(sample_weight, truth)
-        seed = read_seed(self.random_state)
+        truth = validate_labels(y)
+        rows = validate_fit_rows(self, X, truth)
+        weights = validate_weights(sample_weight, truth)
+        seed = resolve_seed(self.random_state)
         problem = Problem.of(
             rows,
             truth,
@@ -203,10 +211,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             C=self.C,
             seed=seed,
         )
-        self.reject_label_ = resolve_reject(self.reject_label, problem.labels)
-        self.outcome_ = search_by_plan(problem, plan_of(self, problem.names, seed))
+        self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
+        self.outcome_ = run_search_plan(problem, make_search_plan(self, problem.names, seed))
         self.problem_ = problem
-        self.classes_ = label_array(problem.labels)
+        self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
         return self.use(self.front_.select())
 
@@ -214,7 +222,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""
         check_is_fitted(self, "problem_")
         self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
-        self.cascade_ = in_memory(self.problem_, self.design_)
+        self.cascade_ = build_cascade(self.problem_, self.design_)
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803
@@ -225,10 +233,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X
             Rows, as in `fit`.
         """
-        decided = self._decided(X)
-        words = label_array([*self.problem_.labels, self.reject_label_])
+        decisions = self._decide_rows(X)
+        values = to_label_array([*self.problem_.labels, self.reject_label_])
         position = {label: index for index, label in enumerate([*self.problem_.labels, None])}
-        return np.asarray(words.take([position[label] for label in decided.label.tolist()]))
+        return np.asarray(values.take([position[label] for label in decisions.label.tolist()]))
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not.
@@ -238,7 +246,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X
             Rows, as in `fit`.
         """
-        table = self._known(X)
+        table = self._validate_rows(X)
         return probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
 
     def decide(self, X: Any) -> list[Decision]:  # noqa: N803
@@ -249,7 +257,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X
             Rows, as in `fit`.
         """
-        table = self._known(X)
+        table = self._validate_rows(X)
         return self.cascade_.decide_many(table.items())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
@@ -262,22 +270,24 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         sample_weight
             One number per row, or None.
         """
-        decided = self._decided(X)
-        truth = plain_labels(y, rows=len(decided), where="y")
-        right = np.array([mine == due for mine, due in zip(decided.label.tolist(), truth, strict=True)])
+        decisions = self._decide_rows(X)
+        truth = plain_labels(y, rows=len(decisions), where="y")
+        right = np.array([mine == due for mine, due in zip(decisions.label.tolist(), truth, strict=True)])
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != right.shape:
-            raise DataError(f"sample_weight has shape {weights.shape} for {counted(len(right), 'row')}: give one number per row")
-        accepted = float(weights[decided.status == "accepted"].sum())
+            raise DataError(
+                f"sample_weight has shape {weights.shape} for {pluralize(len(right), 'row')}: give one number per row"
+            )
+        accepted = float(weights[decisions.status == "accepted"].sum())
         return float(weights[right].sum()) / accepted if accepted else 0.0
 
     def coverage(self, X: Any) -> float:  # noqa: N803
         """Return the share of the rows that are accepted."""
-        return float((self._decided(X).status == "accepted").mean())
+        return float((self._decide_rows(X).status == "accepted").mean())
 
     def cost(self, X: Any) -> float:  # noqa: N803
         """Return the mean cost of a row, rejected ones included."""
-        return float(self._decided(X).cost.mean())
+        return float(self._decide_rows(X).cost.mean())
 
     def export(
         self,
@@ -314,12 +324,14 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if max_error is not None:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose(problem, self.front_, DesignWish(max_error=max_error, confidence=confidence))
+            choice = choose(problem, self.front_, SelectionCriteria(max_error=max_error, confidence=confidence))
             chosen, certificate = choice.design, choice.certificate
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
-            certificate = certificate_of(problem, chosen, confidence)
-        return export_from(path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate)
+            certificate = certify_design(problem, chosen, confidence)
+        return export_searched_design(
+            path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate
+        )
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that gaps, text and categories are welcome."""
@@ -329,10 +341,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         tags.input_tags.string = True
         return tags
 
-    def _decided(self, X: Any) -> ColumnDecisions:  # noqa: N803
-        table = self._known(X)
+    def _decide_rows(self, X: Any) -> ColumnDecisions:  # noqa: N803
+        table = self._validate_rows(X)
         return self.cascade_.decide_columns(table.columns)
 
-    def _known(self, X: Any) -> Table:  # noqa: N803
+    def _validate_rows(self, X: Any) -> Table:  # noqa: N803
         check_is_fitted(self)
-        return known_rows(self, X, self.problem_.names)
+        return validate_predict_rows(self, X, self.problem_.names)

@@ -14,15 +14,23 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from emsco_runtime._arrays import Array
 from emsco_runtime.decision import Label
-from emsco_train.data.table import Table, has_column_names
+from emsco_train.data.table import Table, is_arrow_table
 from emsco_train.errors import DataError, DesignError
 
-__all__ = ["known_rows", "label_array", "new_rows", "read_labels", "read_seed", "read_weights", "resolve_reject"]
+__all__ = [
+    "resolve_reject_label",
+    "resolve_seed",
+    "to_label_array",
+    "validate_fit_rows",
+    "validate_labels",
+    "validate_predict_rows",
+    "validate_weights",
+]
 
-_SEEDS = 2**31
+_SEED_RANGE = 2**31
 
 
-def new_rows(estimator: Any, rows: Any, truth: Any) -> Any:
+def validate_fit_rows(estimator: Any, rows: Any, truth: Any) -> Any:
     """Note names and number of the features on the estimator; return rows that `Problem.of` reads.
 
     Parameters
@@ -47,7 +55,7 @@ def new_rows(estimator: Any, rows: Any, truth: Any) -> Any:
     return validate_data(estimator, rows, truth, reset=True, dtype=None, ensure_all_finite=False, ensure_min_features=2)[0]
 
 
-def known_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
+def validate_predict_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
     """Return rows as a table with the columns of the fit.
 
     Parameters
@@ -69,7 +77,7 @@ def known_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
     return Table.of(matrix, names)
 
 
-def read_labels(truth: Any) -> Any:
+def validate_labels(truth: Any) -> Any:
     """Return labels in one dimension; raise in scikit-learn's words for what is no class, such as real numbers."""
     # A plain list may mix numbers and text, which an array would turn into text; scikit-learn does not know Arrow's columns.
     if not hasattr(truth, "__array__") or hasattr(truth, "to_pylist"):
@@ -79,11 +87,11 @@ def read_labels(truth: Any) -> Any:
         assert_all_finite(column, input_name="y")
         check_classification_targets(column)
     if column.dtype.kind != "O":
-        _require_classes(column, "y has")
+        _require_two_classes(column, "y has")
     return column
 
 
-def read_weights(sample_weight: Any, truth: Any) -> Any:
+def validate_weights(sample_weight: Any, truth: Any) -> Any:
     """Return weights as an array, or None; raise when they leave no two classes.
 
     Parameters
@@ -91,7 +99,7 @@ def read_weights(sample_weight: Any, truth: Any) -> Any:
     sample_weight
         One number per row, or None.
     truth
-        The labels, as `read_labels` gives them.
+        The labels, as `validate_labels` gives them.
     """
     if sample_weight is None:
         return None
@@ -100,23 +108,23 @@ def read_weights(sample_weight: Any, truth: Any) -> Any:
         if not weights.any():
             raise DataError("sample_weight is zero for every row: give some rows weight, or leave it out")
         labels: Array = np.asarray(truth)
-        _require_classes(labels[weights != 0], "sample_weight leaves")
+        _require_two_classes(labels[weights != 0], "sample_weight leaves")
     return weights
 
 
-def _require_classes(labels: Array, who: str) -> None:
+def _require_two_classes(labels: Array, who: str) -> None:
     if len(labels) and (labels == labels[0]).all():
         raise DataError(f"{who} only 1 class, the label {labels[0]!r}: at least two different ones are needed to train")
 
 
-def read_seed(random_state: Any) -> int:
+def resolve_seed(random_state: Any) -> int:
     """Return a seed: a whole number is one already, anything else draws one."""
     if isinstance(random_state, Integral):
         return int(random_state)
-    return int(check_random_state(random_state).randint(_SEEDS))
+    return int(check_random_state(random_state).randint(_SEED_RANGE))
 
 
-def resolve_reject(reject_label: object, labels: Sequence[Label]) -> Label:
+def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label:
     """Return the value that stands for a rejection: no label, and of the labels' own type unless the user wants another.
 
     Parameters
@@ -128,7 +136,7 @@ def resolve_reject(reject_label: object, labels: Sequence[Label]) -> Label:
 
     Examples
     --------
-    >>> resolve_reject(None, (0, 1)), resolve_reject(None, ("ham", "spam")), resolve_reject("unsure", ("ham", "spam"))
+    >>> resolve_reject_label(None, (0, 1)), resolve_reject_label(None, ("ham", "spam")), resolve_reject_label("unsure", ("ham", "spam"))
     (-1, '', 'unsure')
     """
     if reject_label is None:
@@ -144,7 +152,7 @@ def resolve_reject(reject_label: object, labels: Sequence[Label]) -> Label:
     return chosen
 
 
-def label_array(values: Sequence[Label]) -> Array:
+def to_label_array(values: Sequence[Label]) -> Array:
     """Return labels as an array of whole numbers or of text; of objects where they are mixed."""
     text = {isinstance(value, str) for value in values}
     return np.array(values, dtype=object if len(text) > 1 else None)
@@ -152,7 +160,7 @@ def label_array(values: Sequence[Label]) -> Array:
 
 def _is_mapping(rows: Any) -> bool:
     # One of the sparse formats is a dictionary, but of cells. scikit-learn does not know Arrow's tables.
-    return has_column_names(rows) or (isinstance(rows, Mapping) and not issparse(rows))
+    return is_arrow_table(rows) or (isinstance(rows, Mapping) and not issparse(rows))
 
 
 def _is_frame(rows: Any) -> bool:

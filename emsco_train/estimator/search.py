@@ -9,12 +9,12 @@ from typing import Any
 from emsco_train.data.problem import Problem
 from emsco_train.errors import SelectionError
 from emsco_train.progress import Progress
-from emsco_train.remeasure import measured_on_all
+from emsco_train.remeasure import remeasure_front
 from emsco_train.searches import Method, Outcome, run_search, worker_count
-from emsco_train.settings import Constraints, Settings, checked_time_limit, pinned_positions
+from emsco_train.settings import Constraints, Settings, check_time_limit, pinned_positions
 from emsco_train.workbench import Workbench
 
-__all__ = ["SearchPlan", "plan_of", "search_by_plan"]
+__all__ = ["SearchPlan", "make_search_plan", "run_search_plan"]
 
 _ALL_CORES = -1
 
@@ -50,7 +50,7 @@ class SearchPlan:
     verbose: int
 
 
-def plan_of(model: Any, names: Sequence[str], seed: int) -> SearchPlan:
+def make_search_plan(model: Any, names: Sequence[str], seed: int) -> SearchPlan:
     """Return what an estimator's parameters ask for, checked.
 
     Parameters
@@ -88,7 +88,7 @@ def plan_of(model: Any, names: Sequence[str], seed: int) -> SearchPlan:
     )
 
 
-def search_by_plan(problem: Problem, plan: SearchPlan) -> Outcome:
+def run_search_plan(problem: Problem, plan: SearchPlan) -> Outcome:
     """Search a problem; what was found on a sample of its rows is fitted and measured again on all of them.
 
     Parameters
@@ -105,9 +105,9 @@ def search_by_plan(problem: Problem, plan: SearchPlan) -> Outcome:
     """
     jobs = worker_count(None if plan.jobs == _ALL_CORES else plan.jobs)
     part = problem if plan.max_rows is None else problem.sampled(plan.max_rows, plan.seed)
-    outcome = _searched(part, plan, jobs)
+    outcome = _search_with_progress(part, plan, jobs)
     if part is not problem:
-        outcome = measured_on_all(outcome, Workbench(problem, jobs=jobs), plan.settings)
+        outcome = remeasure_front(outcome, Workbench(problem, jobs=jobs), plan.settings)
     if not len(outcome.front):
         limits = plan.settings.constraints
         told = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
@@ -115,16 +115,16 @@ def search_by_plan(problem: Problem, plan: SearchPlan) -> Outcome:
     return outcome
 
 
-def _searched(problem: Problem, plan: SearchPlan, jobs: int) -> Outcome:
+def _search_with_progress(problem: Problem, plan: SearchPlan, jobs: int) -> Outcome:
     if plan.verbose <= 0:
-        return _run(problem, plan, jobs, None)
-    with Progress(time_limit=checked_time_limit(plan.time_limit)) as progress:
-        outcome = _run(problem, plan, jobs, progress)
+        return _run_search(problem, plan, jobs, None)
+    with Progress(time_limit=check_time_limit(plan.time_limit)) as progress:
+        outcome = _run_search(problem, plan, jobs, progress)
         progress.ended(outcome)
         return outcome
 
 
-def _run(problem: Problem, plan: SearchPlan, jobs: int, progress: Progress | None) -> Outcome:
+def _run_search(problem: Problem, plan: SearchPlan, jobs: int, progress: Progress | None) -> Outcome:
     return run_search(
         problem,
         plan.settings,

@@ -1,6 +1,6 @@
 """The bits of every feature set, as they are given and as the exact search walks them.
 
-`SetBits` is what comes in. `Landscape` is the same, laid out for speed: items are sorted into three regions by what the last
+`SetBits` is what comes in. `SetLayout` is the same, laid out for speed: items are sorted into three regions by what the last
 stage says of them, where the last stage is the same for all designs (no feature may be left out): *right*, *wrong*, *unsure*.
 An item that an earlier stage lets go then changes the sums of "everything left goes to the last stage" by one bit each:
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from emsco_runtime._arrays import Mask
 from emsco_train.errors import DesignError
 
-__all__ = ["Landscape", "SetBits", "Units", "Words"]
+__all__ = ["SetBits", "SetLayout", "Units", "Words"]
 
 Units: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]
@@ -81,7 +81,7 @@ def _check_values(bits: SetBits) -> None:
         raise DesignError(f"bits: a set costs {bits.cost[1:].min()} units; costs are at least 0")
 
 
-class Landscape(NamedTuple):
+class SetLayout(NamedTuple):
     """Everything about the sets that the compiled walk reads; a tuple because numba takes no dataclass.
 
     `pairs` holds *confident* and *swing* words side by side, set after set. `reach` has, for each set, three rows of words: items
@@ -101,26 +101,26 @@ class Landscape(NamedTuple):
     features: int
     rows: int
     closed: bool
-    fewest: int
-    widest: int
-    wrongest: int
+    min_accepted: int
+    max_accepted: int
+    max_wrong: int
 
     @classmethod
-    def of(cls, bits: SetBits, features: int, *, closed: bool) -> Landscape:
+    def of(cls, bits: SetBits, features: int, *, closed: bool) -> SetLayout:
         """Lay out the bits; `closed` when every design ends in the full set."""
-        confident, right = _unpacked(bits.confident, bits.rows), _unpacked(bits.right, bits.rows)
-        order, ends = _regions(confident, right, closed=closed)
-        spread = [_packed(_placed(table, order)) for table in (confident, right)]
-        swing = spread[1].copy()
-        swing[:, : ends[0]] ^= spread[0][:, : ends[0]]
-        any_confident, any_right = (_larger(words, features) for words in spread)
-        doomed = (spread[0][-1] & ~any_right) if closed else np.zeros_like(any_right)
+        confident, right = _unpack(bits.confident, bits.rows), _unpack(bits.right, bits.rows)
+        order, ends = _split_regions(confident, right, closed=closed)
+        arranged = [_pack(_arrange(table, order)) for table in (confident, right)]
+        swing = arranged[1].copy()
+        swing[:, : ends[0]] ^= arranged[0][:, : ends[0]]
+        any_confident, any_right = (_union_of_supersets(words, features) for words in arranged)
+        doomed = (arranged[0][-1] & ~any_right) if closed else np.zeros_like(any_right)
         step = _cheapest_step(bits.cost, features)
         after = bits.cost[-1] - bits.cost if closed else np.zeros_like(bits.cost)
-        union = np.bitwise_or.reduce(spread[0][1:], axis=0)
-        wrong = np.bitwise_or.reduce(spread[0][1:] & ~spread[1][1:], axis=0)
+        union = np.bitwise_or.reduce(arranged[0][1:], axis=0)
+        wrong = np.bitwise_or.reduce(arranged[0][1:] & ~arranged[1][1:], axis=0)
         return cls(
-            pairs=np.stack([spread[0], swing], axis=2).ravel(),
+            pairs=np.stack([arranged[0], swing], axis=2).ravel(),
             reach=np.ascontiguousarray(np.stack([any_confident, any_right, doomed], axis=1)),
             cost=bits.cost,
             after=after,
@@ -131,9 +131,9 @@ class Landscape(NamedTuple):
             features=features,
             rows=bits.rows,
             closed=closed,
-            fewest=_population(spread[0][-1]) if closed else 0,
-            widest=_population(union),
-            wrongest=_population(wrong),
+            min_accepted=_popcount(arranged[0][-1]) if closed else 0,
+            max_accepted=_popcount(union),
+            max_wrong=_popcount(wrong),
         )
 
     @property
@@ -142,21 +142,21 @@ class Landscape(NamedTuple):
         return self.ends[2]
 
 
-def _unpacked(words: Words, rows: int) -> Mask:
+def _unpack(words: Words, rows: int) -> Mask:
     octets = words.astype("<u8", copy=False).view(np.uint8)
     return np.unpackbits(octets, axis=1, bitorder="little", count=rows).view(np.bool_)
 
 
-def _packed(table: Mask) -> Words:
+def _pack(table: Mask) -> Words:
     return np.packbits(table, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
-def _population(words: Words) -> int:
+def _popcount(words: Words) -> int:
     """Return how many bits are set."""
     return int(np.unpackbits(words.view(np.uint8)).sum())
 
 
-def _regions(confident: Mask, right: Mask, *, closed: bool) -> tuple[list[NDArray[np.intp]], tuple[int, int, int]]:
+def _split_regions(confident: Mask, right: Mask, *, closed: bool) -> tuple[list[NDArray[np.intp]], tuple[int, int, int]]:
     """Return the items of each region and the regions' ends in words; items that no set ever accepts are in none of them."""
     ever = confident[1:].any(axis=0)
     last = confident[-1] if closed else np.zeros_like(ever)
@@ -165,7 +165,7 @@ def _regions(confident: Mask, right: Mask, *, closed: bool) -> tuple[list[NDArra
     return parts, (ends[0], ends[1], ends[2])
 
 
-def _placed(table: Mask, parts: list[NDArray[np.intp]]) -> Mask:
+def _arrange(table: Mask, parts: list[NDArray[np.intp]]) -> Mask:
     """Return the columns region by region, each filled up with zeros to whole words."""
     columns = [np.zeros((len(table), -(-len(part) // 64) * 64), dtype=np.bool_) for part in parts]
     for filled, part in zip(columns, parts, strict=True):
@@ -173,7 +173,7 @@ def _placed(table: Mask, parts: list[NDArray[np.intp]]) -> Mask:
     return np.concatenate(columns, axis=1)
 
 
-def _larger(words: Words, features: int) -> Words:
+def _union_of_supersets(words: Words, features: int) -> Words:
     """Return, for each set, the union of the words of all strictly larger sets."""
     sets = np.arange(len(words))
     within = words.copy()

@@ -13,10 +13,10 @@ import numba.core.cgutils
 import numba.types
 from numba.extending import intrinsic
 
-__all__ = ["MOST_ROWS", "count_pairs"]
+__all__ = ["MAX_ENUMERATED_ROWS", "count_pairs"]
 
 # Counts are kept in sixteen bits.
-MOST_ROWS = 2**15
+MAX_ENUMERATED_ROWS = 2**15
 
 # numba's tools for writing LLVM code have no types.
 cgutils: Any = numba.core.cgutils

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_train.errors import DesignError
-from emsco_train.exact.bits import Landscape, SetBits, Units
-from emsco_train.exact.count import MOST_ROWS
-from emsco_train.exact.plan import Part, check_affordable, estimate, parts
-from emsco_train.exact.sweep import Harvest, Space, sweep
-from emsco_train.exact.table import FrontTable
+from emsco_train.exact.bits import SetBits, SetLayout, Units
+from emsco_train.exact.count import MAX_ENUMERATED_ROWS
+from emsco_train.exact.plan import Part, check_affordable, estimate_workload, split_parts
+from emsco_train.exact.sweep import Enumeration, PartResult, run_parts
+from emsco_train.exact.table import KnownFront
 
-__all__ = ["ExactFront", "Progress", "enumerate_front"]
+__all__ = ["EnumerationProgress", "ExactFront", "enumerate_front"]
 
 Chromosomes = NDArray[np.int8]
 
@@ -56,7 +56,7 @@ class ExactFront:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class EnumerationProgress:
     """How far an exact search is.
 
     Parameters
@@ -88,7 +88,7 @@ def enumerate_front(
     max_seconds: float = 3600.0,
     max_bytes: int = 2**30,
     prune: bool = True,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[EnumerationProgress], None] | None = None,
 ) -> ExactFront:
     """Return the complete front over all ordered partitions of n features into 1 to `max_stages` stages.
 
@@ -111,7 +111,7 @@ def enumerate_front(
     max_designs
         Most designs to list.
     max_seconds, max_bytes
-        Refuse a search that may take more; see `estimate`.
+        Refuse a search that may take more; see `estimate_workload`.
     prune
         False scores every design one by one, for checks: the result is the same.
     on_progress
@@ -135,56 +135,56 @@ def enumerate_front(
     """
     if jobs < 1:
         raise DesignError(f"jobs: {jobs} is not at least 1")
-    work = estimate(n, max_stages, bits.rows, allow_exclusion=allow_exclusion, pinned=pinned, jobs=jobs)
-    if len(bits.cost) != 2**n or bits.rows >= MOST_ROWS:
-        told = f"{len(bits.cost)} sets of {bits.rows} rows"
-        raise DesignError(f"bits: {told}; {n} features need {2**n} sets, and at most {MOST_ROWS - 1} rows are taken")
+    work = estimate_workload(n, max_stages, bits.rows, allow_exclusion=allow_exclusion, pinned=pinned, jobs=jobs)
+    if len(bits.cost) != 2**n or bits.rows >= MAX_ENUMERATED_ROWS:
+        detail = f"{len(bits.cost)} sets of {bits.rows} rows"
+        raise DesignError(f"bits: {detail}; {n} features need {2**n} sets, and at most {MAX_ENUMERATED_ROWS - 1} rows are taken")
     check_affordable(work, max_seconds=max_seconds, max_bytes=max_bytes)
-    land = Landscape.of(bits, n, closed=not allow_exclusion)
-    space = Space(land, max_stages, pinned, prune=prune)
-    table = _count(space, jobs, _Account(work.designs, on_progress))
+    layout = SetLayout.of(bits, n, closed=not allow_exclusion)
+    enumeration = Enumeration(layout, max_stages, pinned, prune=prune)
+    table = _count_front(enumeration, jobs, _ProgressCounter(work.designs, on_progress))
     listed = None
     if ties == "all":
         _check_ties(sum(table.counts()), max_designs)
-        listed = _list(Space(land, max_stages, pinned, listing=True, prune=prune), jobs, table)
-    return _front(table, land, work.designs, listed)
+        listed = _list_ties(Enumeration(layout, max_stages, pinned, listing=True, prune=prune), jobs, table)
+    return _build_front(table, layout, work.designs, listed)
 
 
-class _Account:
+class _ProgressCounter:
     """Adds up what the parts have done, and tells it."""
 
-    def __init__(self, designs: int, tell: Callable[[Progress], None] | None) -> None:
+    def __init__(self, designs: int, report: Callable[[EnumerationProgress], None] | None) -> None:
         self._designs = designs
-        self._tell = tell
+        self._report = report
         self._done = self._scored = 0
 
-    def add(self, harvest: Harvest, vectors: int) -> None:
+    def add(self, result: PartResult, vectors: int) -> None:
         """Add a finished part."""
-        self._done += harvest.designs
-        self._scored += harvest.scored
-        if self._tell:
-            self._tell(Progress(self._done, self._designs, self._scored, vectors))
+        self._done += result.designs
+        self._scored += result.scored
+        if self._report:
+            self._report(EnumerationProgress(self._done, self._designs, self._scored, vectors))
 
 
-def _all_parts(space: Space) -> Iterable[Part]:
+def _all_parts(enumeration: Enumeration) -> Iterable[Part]:
     """Yield all parts, fewer stages first: they are few, and set the limits for the many."""
-    for stages in range(1, space.max_stages + 1):
-        yield from parts(space.land.features, stages, pinned=space.pinned, closed=space.land.closed)
+    for stages in range(1, enumeration.max_stages + 1):
+        yield from split_parts(enumeration.layout.features, stages, pinned=enumeration.pinned, closed=enumeration.layout.closed)
 
 
-def _count(space: Space, jobs: int, account: _Account) -> FrontTable:
+def _count_front(enumeration: Enumeration, jobs: int, counter: _ProgressCounter) -> KnownFront:
     """Find the front and count its ties."""
-    table = FrontTable()
-    latest = [table.limits(space.land)]
+    table = KnownFront()
+    latest = [table.limits(enumeration.layout)]
 
-    def take(harvest: Harvest) -> None:
-        changed = table.foresee(harvest.catch) if harvest.cut else table.merge(harvest.catch)
+    def take(result: PartResult) -> None:
+        changed = table.merge_uncounted(result.found) if result.truncated else table.merge(result.found)
         if changed:
-            latest[0] = table.limits(space.land)
-        if not harvest.cut:
-            account.add(harvest, len(table.vectors()))
+            latest[0] = table.limits(enumeration.layout)
+        if not result.truncated:
+            counter.add(result, len(table.vectors()))
 
-    sweep(space, _all_parts(space), jobs, lambda: latest[0], take)
+    run_parts(enumeration, _all_parts(enumeration), jobs, lambda: latest[0], take)
     return table
 
 
@@ -194,36 +194,36 @@ def _check_ties(count: int, max_designs: int) -> None:
         raise DesignError(f"ties: {count:,} designs are on the front, at most {max_designs:,} are listed. {remedy}")
 
 
-def _list(space: Space, jobs: int, table: FrontTable) -> dict[tuple[int, ...], list[Sequence[int]]]:
+def _list_ties(enumeration: Enumeration, jobs: int, table: KnownFront) -> dict[tuple[int, ...], list[Sequence[int]]]:
     """Return the chains of all designs of the front by vector: under its own limits, nothing else passes."""
-    limits = table.limits(space.land)
+    limits = table.limits(enumeration.layout)
     listed: dict[tuple[int, ...], list[Sequence[int]]] = {tuple(vector): [] for vector in table.vectors().tolist()}
 
-    def take(harvest: Harvest) -> None:
-        if harvest.cut:
+    def take(result: PartResult) -> None:
+        if result.truncated:
             return
-        for vector, chain in zip(harvest.catch.vectors.tolist(), harvest.catch.chains.tolist(), strict=True):
+        for vector, chain in zip(result.found.vectors.tolist(), result.found.chains.tolist(), strict=True):
             listed[tuple(vector)].append(chain)
 
-    sweep(space, _all_parts(space), jobs, lambda: limits, take)
+    run_parts(enumeration, _all_parts(enumeration), jobs, lambda: limits, take)
     return listed
 
 
-def _front(
-    table: FrontTable, land: Landscape, designs: int, listed: dict[tuple[int, ...], list[Sequence[int]]] | None
+def _build_front(
+    table: KnownFront, layout: SetLayout, designs: int, listed: dict[tuple[int, ...], list[Sequence[int]]] | None
 ) -> ExactFront:
     vectors = table.vectors()
     tied = None
     if listed is not None:
-        tied = tuple(_sorted_chromosomes(chains, land.features) for chains in listed.values())
+        tied = tuple(_sorted_chromosomes(chains, layout.features) for chains in listed.values())
     return ExactFront(
         accepted=vectors[:, 0],
         right=vectors[:, 1],
         cost=vectors[:, 2],
-        chromosomes=_chromosomes(table.chains(), land.features),
+        chromosomes=_chromosomes(table.chains(), layout.features),
         ties=np.array(table.counts(), dtype=np.int64),
         tied=tied,
-        rows=land.rows,
+        rows=layout.rows,
         designs=designs,
     )
 

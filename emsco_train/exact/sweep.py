@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_train._interrupts import interrupts_held
-from emsco_train.exact.bits import Landscape, Units
-from emsco_train.exact.kernel import walk
-from emsco_train.exact.plan import Part, ways
-from emsco_train.exact.state import Finds, Limits, empty_stack
-from emsco_train.exact.table import Catch
+from emsco_train._interrupts import defer_interrupts
+from emsco_train.exact.bits import SetLayout, Units
+from emsco_train.exact.kernel import walk_designs
+from emsco_train.exact.plan import Part, count_continuations
+from emsco_train.exact.state import CostLimits, FindBuffer, empty_stack
+from emsco_train.exact.table import FoundDesigns
 
-__all__ = ["Harvest", "Space", "sweep"]
+__all__ = ["Enumeration", "PartResult", "run_parts"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Space:
+class Enumeration:
     """The designs to visit, and how.
 
     Parameters
     ----------
-    land
+    layout
         The sets.
     max_stages
         Most stages of a design.
@@ -36,10 +36,10 @@ class Space:
     prune
         Whether prefixes without hope are left out.
     slots
-        Finds that a bench has room for at first.
+        FindBuffer that a bench has room for at first.
     """
 
-    land: Landscape
+    layout: SetLayout
     max_stages: int
     pinned: int = 0
     listing: bool = False
@@ -48,111 +48,122 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Harvest:
-    """What one part of the walk gave: its designs were accounted for, or, if `cut`, there was no room for all finds.
+class PartResult:
+    """What one part of the walk gave: its designs were accounted for, or, if `truncated`, there was no room for all finds.
 
     Parameters
     ----------
     part
         The part.
-    catch
+    found
         The finds.
     designs, scored
         How many designs are accounted for, and how many of them were scored one by one.
-    cut
+    truncated
         Whether the walk stopped early for want of room.
     """
 
     part: Part
-    catch: Catch
+    found: FoundDesigns
     designs: int
     scored: int
-    cut: bool
+    truncated: bool
 
 
-class _Bench:
+class _Worker:
     """Working memory of one thread."""
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
-        height = space.land.widest - space.land.fewest + 1
-        self._slots = np.full(height * (space.land.wrongest + 1), -1, dtype=np.int32)
-        self._stack = empty_stack(space.land, space.max_stages)
-        self._room = space.slots
-        self._finds = self._make_room()
+    def __init__(self, enumeration: Enumeration) -> None:
+        self._space = enumeration
+        height = enumeration.layout.max_accepted - enumeration.layout.min_accepted + 1
+        self._slots = np.full(height * (enumeration.layout.max_wrong + 1), -1, dtype=np.int32)
+        self._stack = empty_stack(enumeration.layout, enumeration.max_stages)
+        self._capacity = enumeration.slots
+        self._finds = self._allocate()
 
-    def _make_room(self) -> Finds:
-        cell, cost, ties = np.zeros((3, self._room), dtype=np.int64)
-        chain = np.zeros((self._room, self._space.max_stages), dtype=np.int64)
-        return Finds(self._slots, cell, cost, ties, chain, tally=np.zeros(4, dtype=np.int64))
+    def _allocate(self) -> FindBuffer:
+        cell, cost, ties = np.zeros((3, self._capacity), dtype=np.int64)
+        chain = np.zeros((self._capacity, self._space.max_stages), dtype=np.int64)
+        return FindBuffer(self._slots, cell, cost, ties, chain, counters=np.zeros(4, dtype=np.int64))
 
-    def work(self, part: Part, limits: Limits, stop: Units) -> Harvest:
+    def run(self, part: Part, limits: CostLimits, stop: Units) -> PartResult:
         """Walk one part."""
-        space, finds = self._space, self._finds
-        finds.tally[:] = 0
-        table = ways(space.land.features, part.stages, closed=space.land.closed)
-        walk(
-            space.land,
+        enumeration, buffer = self._space, self._finds
+        buffer.counters[:] = 0
+        table = count_continuations(enumeration.layout.features, part.stages, closed=enumeration.layout.closed)
+        walk_designs(
+            enumeration.layout,
             limits,
             self._stack,
-            finds,
+            buffer,
             part.starts,
             table,
-            space.pinned,
-            (space.prune, space.listing),
+            enumeration.pinned,
+            (enumeration.prune, enumeration.listing),
             stop,
         )
-        used, designs, scored, cut = finds.tally.tolist()
-        self._slots[finds.cell[:used]] = -1
-        catch = _catch(finds, used, limits, space.land, len(table))
-        if cut:
-            self._room *= 4
-            self._finds = self._make_room()
-        return Harvest(part, catch, designs, scored, bool(cut))
+        used, designs, scored, truncated = buffer.counters.tolist()
+        self._slots[buffer.cell[:used]] = -1
+        found = _collect_finds(buffer, used, limits, enumeration.layout, len(table))
+        if truncated:
+            self._capacity *= 4
+            self._finds = self._allocate()
+        return PartResult(part, found, designs, scored, bool(truncated))
 
 
-def _catch(finds: Finds, used: int, limits: Limits, land: Landscape, free: int) -> Catch:
-    more, wrong = np.divmod(finds.cell[:used], limits.stride)
-    accepted = more + limits.fewest
-    vectors = np.stack([accepted, accepted - wrong, finds.cost[:used]], axis=1)
-    chains = finds.chain[:used, :free]
-    if land.closed:
-        full = np.full((used, 1), 2**land.features - 1, dtype=np.int64)
+def _collect_finds(buffer: FindBuffer, used: int, limits: CostLimits, layout: SetLayout, free: int) -> FoundDesigns:
+    more, wrong = np.divmod(buffer.cell[:used], limits.stride)
+    accepted = more + limits.min_accepted
+    vectors = np.stack([accepted, accepted - wrong, buffer.cost[:used]], axis=1)
+    chains = buffer.chain[:used, :free]
+    if layout.closed:
+        full = np.full((used, 1), 2**layout.features - 1, dtype=np.int64)
         chains = np.concatenate([chains, full], axis=1)
-    return Catch(vectors, finds.ties[:used].copy(), chains.copy())
+    return FoundDesigns(vectors, buffer.ties[:used].copy(), chains.copy())
 
 
-def sweep(space: Space, parts: Iterable[Part], jobs: int, limits: Callable[[], Limits], take: Callable[[Harvest], None]) -> None:
+def run_parts(
+    enumeration: Enumeration,
+    parts: Iterable[Part],
+    jobs: int,
+    limits: Callable[[], CostLimits],
+    take: Callable[[PartResult], None],
+) -> None:
     """Walk all parts, each under the latest limits, and hand each harvest to `take`, in the order in which they end.
 
     A part that was cut short comes again, with more room. Whatever ends the sweep, no thread goes on after it. Ctrl-C comes out
     of it once they have stopped, which is at once.
     """
     stop = np.zeros(1, dtype=np.int64)
-    with interrupts_held(stop):
-        _in_threads(space, deque(parts), jobs, limits, take, stop)
+    with defer_interrupts(stop):
+        _run_in_threads(enumeration, deque(parts), jobs, limits, take, stop)
 
 
-def _in_threads(
-    space: Space, todo: deque[Part], jobs: int, limits: Callable[[], Limits], take: Callable[[Harvest], None], stop: Units
+def _run_in_threads(
+    enumeration: Enumeration,
+    todo: deque[Part],
+    jobs: int,
+    limits: Callable[[], CostLimits],
+    take: Callable[[PartResult], None],
+    stop: Units,
 ) -> None:
-    benches = [_Bench(space) for _ in range(jobs)]
-    running: dict[Future[Harvest], _Bench] = {}
+    idle = [_Worker(enumeration) for _ in range(jobs)]
+    running: dict[Future[PartResult], _Worker] = {}
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="emsco-exhaustive")
     try:
         while (todo or running) and not stop[0]:
-            while todo and benches:
-                bench = benches.pop()
-                running[pool.submit(bench.work, todo.popleft(), limits(), stop)] = bench
+            while todo and idle:
+                worker = idle.pop()
+                running[pool.submit(worker.run, todo.popleft(), limits(), stop)] = worker
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                benches.append(running.pop(future))
-                harvest = future.result()
+                idle.append(running.pop(future))
+                result = future.result()
                 # Where all are to stop, it may be a part of its part.
                 if stop[0]:
                     break
-                if harvest.cut:
-                    todo.appendleft(harvest.part)
-                take(harvest)
+                if result.truncated:
+                    todo.appendleft(result.part)
+                take(result)
     finally:
         stop[0] = 1
         pool.shutdown(wait=True, cancel_futures=True)

@@ -10,18 +10,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from emsco_train._compiled import entry_point
-from emsco_train.exact.bits import Landscape, Units
+from emsco_train._compiled import jit_entry
+from emsco_train.exact.bits import SetLayout, Units
 from emsco_train.exact.key import KEY
-from emsco_train.exact.state import Limits
+from emsco_train.exact.state import CostLimits
 
-__all__ = ["Catch", "FrontTable", "Vector", "lower_limits", "not_dominated"]
+__all__ = ["FoundDesigns", "KnownFront", "Vector", "lower_limits", "undominated_mask"]
 
 Vector: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Catch:
+class FoundDesigns:
     """Designs that one part of the walk found.
 
     Parameters
@@ -45,14 +45,14 @@ class _Tie:
     chain: tuple[int, ...]
 
 
-class FrontTable:
+class KnownFront:
     """The non-dominated vectors met so far.
 
     Examples
     --------
-    >>> table = FrontTable()
+    >>> table = KnownFront()
     >>> some = np.array([[5, 4, 70], [5, 3, 70], [6, 4, 80]])
-    >>> table.merge(Catch(some, np.array([1, 1, 2]), np.array([[1, 3], [2, 3], [1, 3]])))
+    >>> table.merge(FoundDesigns(some, np.array([1, 1, 2]), np.array([[1, 3], [2, 3], [1, 3]])))
     True
     >>> table.vectors().tolist()
     [[5, 4, 70], [6, 4, 80]]
@@ -61,35 +61,35 @@ class FrontTable:
     def __init__(self) -> None:
         self._ties: dict[Vector, _Tie] = {}
 
-    def merge(self, catch: Catch) -> bool:
+    def merge(self, found: FoundDesigns) -> bool:
         """Take in designs not counted before; tell whether the vectors changed."""
-        return self._merge(catch, counted=True)
+        return self._merge(found, pluralize=True)
 
-    def foresee(self, catch: Catch) -> bool:
+    def merge_uncounted(self, found: FoundDesigns) -> bool:
         """Take in designs that will come again: their vectors set limits, and they are not counted yet."""
-        return self._merge(catch, counted=False)
+        return self._merge(found, pluralize=False)
 
-    def _merge(self, catch: Catch, *, counted: bool) -> bool:
-        keep = not_dominated(catch.vectors, self.vectors())
+    def _merge(self, found: FoundDesigns, *, pluralize: bool) -> bool:
+        keep = undominated_mask(found.vectors, self.vectors())
         changed = False
         for vector, count, chain in zip(
-            catch.vectors[keep].tolist(), catch.counts[keep].tolist(), catch.chains[keep].tolist(), strict=True
+            found.vectors[keep].tolist(), found.counts[keep].tolist(), found.chains[keep].tolist(), strict=True
         ):
             tie = self._ties.get(tuple(vector))
             changed |= tie is None
             if tie is None:
-                self._ties[tuple(vector)] = _Tie(count * counted, tuple(chain))
+                self._ties[tuple(vector)] = _Tie(count * pluralize, tuple(chain))
                 continue
-            tie.count += count * counted
-            if _stands_before(tuple(chain), tie.chain):
+            tie.count += count * pluralize
+            if _precedes(tuple(chain), tie.chain):
                 tie.chain = tuple(chain)
         if changed:
-            vectors = self._sorted()
-            kept = vectors[not_dominated(vectors, vectors)]
+            vectors = self._sort_vectors()
+            kept = vectors[undominated_mask(vectors, vectors)]
             self._ties = {tuple(vector): self._ties[tuple(vector)] for vector in kept.tolist()}
         return changed
 
-    def _sorted(self) -> Units:
+    def _sort_vectors(self) -> Units:
         """Return all vectors by cost, then the better ones first."""
         keys = sorted(self._ties, key=lambda vector: (vector[2], -vector[0], -vector[1]))
         return np.array(keys, dtype=np.int64).reshape(len(keys), 3)
@@ -106,15 +106,15 @@ class FrontTable:
         """Return the chain of sets that stands for each vector."""
         return [tie.chain for tie in self._ties.values()]
 
-    def limits(self, land: Landscape) -> Limits:
+    def limits(self, layout: SetLayout) -> CostLimits:
         """Return the most that a design may cost, by accepted and wrong items, not to be strictly dominated."""
-        height, stride = land.widest - land.fewest + 1, land.wrongest + 1
-        most = np.full(height * stride, np.iinfo(np.int64).max)
-        lower_limits(most, self.vectors(), land.fewest, stride)
-        return Limits(most, land.fewest, stride)
+        height, stride = layout.max_accepted - layout.min_accepted + 1, layout.max_wrong + 1
+        max_cost = np.full(height * stride, np.iinfo(np.int64).max)
+        lower_limits(max_cost, self.vectors(), layout.min_accepted, stride)
+        return CostLimits(max_cost, layout.min_accepted, stride)
 
 
-def _stands_before(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def _precedes(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether a chain has fewer stages than another, or as many and the lexicographically lesser chromosome."""
     if len(chain) != len(other):
         return len(chain) < len(other)
@@ -129,8 +129,8 @@ def _stands_before(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return stages[0] < stages[1]
 
 
-@entry_point(KEY)
-def not_dominated(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
+@jit_entry(KEY)
+def undominated_mask(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
     """Tell for each vector that none of the others dominates it; an equal one does not."""
     keep = np.ones(vectors.shape[0], dtype=np.bool_)
     for row in range(vectors.shape[0]):
@@ -145,19 +145,19 @@ def not_dominated(vectors: Units, others: Units) -> Any:  # pragma: no cover - c
     return keep
 
 
-@entry_point(KEY)
-def lower_limits(most: Units, vectors: Units, fewest: int, stride: int) -> None:  # pragma: no cover - compiled
+@jit_entry(KEY)
+def lower_limits(max_cost: Units, vectors: Units, min_accepted: int, stride: int) -> None:  # pragma: no cover - compiled
     """Lower the limits to what the vectors (cheapest first) allow; each cell is written once."""
-    height = most.shape[0] // stride
+    height = max_cost.shape[0] // stride
     filled = np.full(height, stride)
     for row in range(vectors.shape[0]):
         accepted, right, cost = vectors[row]
         wrong = accepted - right
-        for step in range(min(accepted - fewest + 1, height)):
-            count = fewest + step
+        for step in range(min(accepted - min_accepted + 1, height)):
+            count = min_accepted + step
             # No larger a fraction right: at least this many wrong ones of `count`.
             least = -(-(count * wrong) // accepted) if accepted else 0
             for cell in range(least, filled[step]):
                 # Only an equal vector, at this very cell, may cost as much; others are better in accepted or in accuracy.
-                most[step * stride + cell] = cost if count == accepted and cell == wrong else cost - 1
+                max_cost[step * stride + cell] = cost if count == accepted and cell == wrong else cost - 1
             filled[step] = min(filled[step], least)

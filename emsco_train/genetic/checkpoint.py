@@ -18,8 +18,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
-from emsco_train._faults import first_fault
-from emsco_train.data.cautions import caution_versions
+from emsco_train._faults import first_error
+from emsco_train.data.cautions import warn_version_change
 from emsco_train.errors import TrainError
 from emsco_train.settings import is_integer
 
@@ -89,9 +89,9 @@ class Checkpoints:
             ("seed", str(found.seed), str(seed)),
         ):
             if theirs != ours:
-                told = f"{self.path}: this checkpoint belongs to a run with other {what} ({theirs[:12]}, now {ours[:12]})"
-                raise CheckpointError(f"{told}. Give it the same ones, or begin anew without resuming")
-        caution_versions(found.versions, f"{self.path}: this run")
+                detail = f"{self.path}: this checkpoint belongs to a run with other {what} ({theirs[:12]}, now {ours[:12]})"
+                raise CheckpointError(f"{detail}. Give it the same ones, or begin anew without resuming")
+        warn_version_change(found.versions, f"{self.path}: this run")
         return found
 
 
@@ -134,15 +134,17 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path}: damaged or cut short, no JSON: {error}. Remove it and begin anew") from error
     version = document.get("version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > VERSION:
-        told = f"{path}: checkpoint version {version} is newer than {VERSION}, the newest that this emsco reads"
-        raise CheckpointError(f"{told}. Resume with the emsco that wrote it")
+        detail = f"{path}: checkpoint version {version} is newer than {VERSION}, the newest that this emsco reads"
+        raise CheckpointError(f"{detail}. Resume with the emsco that wrote it")
     if version == 1:
         raise CheckpointError(f"{path}: checkpoint version 1 is of an older emsco, which searched in another way. Begin anew")
     try:
         return Checkpoint.model_validate(document)
     except ValidationError as error:
-        fault = first_fault(error, "the document")
-        raise CheckpointError(f"{path}: no checkpoint of ours, {fault.place}: {fault.said}. Remove it and begin anew") from error
+        fault = first_error(error, "the document")
+        raise CheckpointError(
+            f"{path}: no checkpoint of ours, {fault.place}: {fault.message}. Remove it and begin anew"
+        ) from error
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -161,8 +163,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        told = f"{path}: the checkpoint cannot be written: {error.strerror or error}"
-        raise CheckpointError(f"{told}. Check the path, its permissions and the space left") from error
+        detail = f"{path}: the checkpoint cannot be written: {error.strerror or error}"
+        raise CheckpointError(f"{detail}. Check the path, its permissions and the space left") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()

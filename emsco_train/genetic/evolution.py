@@ -1,6 +1,6 @@
 """The genetic algorithm: generation after generation until a halting rule holds, with records, checkpoints and interruptions.
 
-All randomness is drawn in this process, by `Breeder`, so that the evaluator's workers cannot change a run.
+All randomness is drawn in this process, by `GeneticAlgorithm`, so that the evaluator's workers cannot change a run.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from emsco_train.data.provenance import versions
 from emsco_train.designs.chromosome import Indices, Population, compress
 from emsco_train.genetic.checkpoint import Checkpoint, CheckpointError, Checkpoints, write_checkpoint
-from emsco_train.genetic.generation import Breeder, HaltingRule, State
-from emsco_train.genetic.pace import Cut, CutReason, OnStep, PacedEvaluator, Step
-from emsco_train.genetic.visited import Visited
+from emsco_train.genetic.generation import GenerationState, GeneticAlgorithm, HaltingRule
+from emsco_train.genetic.pace import BatchedEvaluator, EvaluationInterrupted, InterruptReason, OnStep, Step
+from emsco_train.genetic.visited import VisitedDesigns
 from emsco_train.scoring.objectives import Evaluator, Objectives
-from emsco_train.settings import Settings, checked_seed, checked_time_limit
+from emsco_train.settings import Settings, check_seed, check_time_limit
 
-__all__ = ["Evolution", "Generation", "OnGeneration", "Stopped", "evolve_population"]
+__all__ = ["Evolution", "Generation", "OnGeneration", "StopReason", "evolve_population"]
 
-Stopped: TypeAlias = HaltingRule | CutReason | Literal["single"]
+StopReason: TypeAlias = HaltingRule | InterruptReason | Literal["single"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class Evolution:
     best: Population
     best_objectives: Objectives
     generations: int
-    stopped: Stopped
+    stopped: StopReason
     evaluations: int
     elapsed_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
+class _RunMonitor:
     """Since when a run has been going, and who is told about it."""
 
     started: float
@@ -119,51 +119,51 @@ class _Watch:
     def elapsed(self) -> float:
         return time.monotonic() - self.started
 
-    def tell(self, state: State, settings: Settings) -> None:
+    def tell(self, state: GenerationState, settings: Settings) -> None:
         if self.on_generation is not None:
-            self.on_generation(_record(state, settings, self.elapsed()))
+            self.on_generation(_generation_record(state, settings, self.elapsed()))
 
 
 @dataclass(frozen=True, slots=True)
-class _ToldEvaluator:
+class _ReportingEvaluator:
     """The evaluator of the first generation, which tells how far it is."""
 
-    paced: PacedEvaluator
+    batched: BatchedEvaluator
     on_step: OnStep
 
     @property
     def n(self) -> int:
-        return self.paced.n
+        return self.batched.n
 
     @property
     def rows(self) -> int:
-        return self.paced.rows
+        return self.batched.rows
 
     def __call__(self, population: Population) -> Objectives:
-        return self.paced.told(population, lambda done: self.on_step(Step("first", done, len(population))))
+        return self.batched.evaluate(population, lambda done: self.on_step(Step("first", done, len(population))))
 
 
 @dataclass(frozen=True, slots=True)
-class _Journal:
+class _CheckpointWriter:
     """The checkpoints of one run; without a place for them, nothing happens."""
 
-    place: Checkpoints | None
+    target: Checkpoints | None
     settings: str
     seed: int
     versions: dict[str, str] = field(default_factory=versions)
 
     def load(self) -> Checkpoint | None:
-        return None if self.place is None else self.place.load(self.settings, self.seed)
+        return None if self.target is None else self.target.load(self.settings, self.seed)
 
-    def due(self, state: State) -> bool:
-        return self.place is not None and state.number % self.place.every == 0
+    def is_due(self, state: GenerationState) -> bool:
+        return self.target is not None and state.number % self.target.every == 0
 
-    def keep(self, state: State, elapsed_s: float) -> None:
-        if self.place is None:
+    def save(self, state: GenerationState, elapsed_s: float) -> None:
+        if self.target is None:
             return
         checkpoint = Checkpoint(
             settings=self.settings,
-            problem=self.place.problem,
+            problem=self.target.problem,
             seed=self.seed,
             generation=state.number,
             size=state.size,
@@ -172,11 +172,11 @@ class _Journal:
             best=state.best.tolist(),
             stale=state.stale,
             evaluations=state.evaluations,
-            visited=state.visited.text(),
+            visited=state.visited.to_text(),
             elapsed_s=elapsed_s,
             versions=self.versions,
         )
-        write_checkpoint(self.place.path, checkpoint)
+        write_checkpoint(self.target.path, checkpoint)
 
 
 def evolve_population(
@@ -222,112 +222,124 @@ def evolve_population(
     A generation that is not complete is never kept in a checkpoint: who takes up the run begins with the last complete one.
     """
     started = time.monotonic()
-    whole = checked_seed(seed)
-    limit = checked_time_limit(time_limit)
-    paced = PacedEvaluator(evaluator, None if limit is None else started + limit)
-    breeder = Breeder.of(paced, settings, whole)
-    if breeder.space.single:
-        return _result(replace(breeder, evaluator=evaluator).first(), "single", time.monotonic() - started)
-    journal = _Journal(checkpoints, breeder.settings.digest(), whole)
-    found = journal.load()
-    watch = _Watch(started - (0.0 if found is None else found.elapsed_s), on_generation, on_step)
+    checked = check_seed(seed)
+    limit = check_time_limit(time_limit)
+    batched = BatchedEvaluator(evaluator, None if limit is None else started + limit)
+    algorithm = GeneticAlgorithm.of(batched, settings, checked)
+    if algorithm.space.is_single:
+        return _result(replace(algorithm, evaluator=evaluator).first_generation(), "single", time.monotonic() - started)
+    writer = _CheckpointWriter(checkpoints, algorithm.settings.digest(), checked)
+    checkpoint = writer.load()
+    monitor = _RunMonitor(started - (0.0 if checkpoint is None else checkpoint.elapsed_s), on_generation, on_step)
     try:
-        state = _begun(breeder, paced, found, on_step)
-    except Cut as cut:
-        return _result(_partial(breeder, evaluator, cut, found), cut.reason, watch.elapsed())
-    state, stopped = _loop(breeder, paced, state, watch, journal, told=found is not None)
-    journal.keep(state, watch.elapsed())
-    return _result(state, stopped, watch.elapsed())
+        state = _first_state(algorithm, batched, checkpoint, on_step)
+    except EvaluationInterrupted as interruption:
+        return _result(_partial_state(algorithm, evaluator, interruption, checkpoint), interruption.reason, monitor.elapsed())
+    state, stopped = _run_generations(algorithm, batched, state, monitor, writer, resumed=checkpoint is not None)
+    writer.save(state, monitor.elapsed())
+    return _result(state, stopped, monitor.elapsed())
 
 
-def _begun(breeder: Breeder, paced: PacedEvaluator, found: Checkpoint | None, on_step: OnStep | None) -> State:
+def _first_state(
+    algorithm: GeneticAlgorithm, batched: BatchedEvaluator, checkpoint: Checkpoint | None, on_step: OnStep | None
+) -> GenerationState:
     """Return the generation to begin with: the first, or that of a checkpoint."""
-    beginner = breeder if on_step is None else replace(breeder, evaluator=_ToldEvaluator(paced, on_step))
-    return beginner.first() if found is None else _restored(beginner, found)
+    starting = algorithm if on_step is None else replace(algorithm, evaluator=_ReportingEvaluator(batched, on_step))
+    return starting.first_generation() if checkpoint is None else _restore_state(starting, checkpoint)
 
 
-def _partial(breeder: Breeder, evaluator: Evaluator, cut: Cut, found: Checkpoint | None) -> State:
+def _partial_state(
+    algorithm: GeneticAlgorithm, evaluator: Evaluator, interruption: EvaluationInterrupted, checkpoint: Checkpoint | None
+) -> GenerationState:
     """Return the part of a generation that was evaluated before the run was cut short."""
-    if cut.objectives is None:
-        raise KeyboardInterrupt("the search was interrupted before any design was evaluated: there is no front yet") from cut
-    number, count = (0, len(cut.population)) if found is None else (found.generation, found.evaluations)
+    if interruption.objectives is None:
+        raise KeyboardInterrupt(
+            "the search was interrupted before any design was evaluated: there is no front yet"
+        ) from interruption
+    number, count = (0, len(interruption.population)) if checkpoint is None else (checkpoint.generation, checkpoint.evaluations)
     # They are evaluated a second time, which takes no new fits.
-    ready = replace(breeder, evaluator=evaluator)
-    return ready.restored(
+    ready = replace(algorithm, evaluator=evaluator)
+    return ready.restore_generation(
         number,
-        len(cut.population),
-        cut.population,
-        breeder.rng.bit_generator.state,
+        len(interruption.population),
+        interruption.population,
+        algorithm.rng.bit_generator.state,
         stale=0,
         evaluations=count,
-        visited=Visited.none(),
+        visited=VisitedDesigns.empty(),
     )
 
 
-def _loop(
-    breeder: Breeder, paced: PacedEvaluator, state: State, watch: _Watch, journal: _Journal, *, told: bool
-) -> tuple[State, Stopped]:
+def _run_generations(
+    algorithm: GeneticAlgorithm,
+    batched: BatchedEvaluator,
+    state: GenerationState,
+    monitor: _RunMonitor,
+    writer: _CheckpointWriter,
+    *,
+    resumed: bool,
+) -> tuple[GenerationState, StopReason]:
     """Go from generation to generation; return the last one that is complete, and why it is the last."""
     try:
         # A generation taken from a checkpoint was told of before that was written.
-        if not told:
-            watch.tell(state, breeder.settings)
-        while not (rule := breeder.halted(state)):
-            if paced.over():
+        if not resumed:
+            monitor.tell(state, algorithm.settings)
+        while not (rule := algorithm.halting_rule(state)):
+            if batched.is_out_of_time():
                 return state, "time"
-            if journal.due(state):
-                journal.keep(state, watch.elapsed())
-            state = breeder.next(state)
-            watch.tell(state, breeder.settings)
-    except Cut as cut:
-        return state, cut.reason
+            if writer.is_due(state):
+                writer.save(state, monitor.elapsed())
+            state = algorithm.next_generation(state)
+            monitor.tell(state, algorithm.settings)
+    except EvaluationInterrupted as interruption:
+        return state, interruption.reason
     except KeyboardInterrupt:
         return state, "interrupted"
     return state, rule
 
 
-def _restored(breeder: Breeder, found: Checkpoint) -> State:
-    population = _population(found, breeder)
+def _restore_state(algorithm: GeneticAlgorithm, checkpoint: Checkpoint) -> GenerationState:
+    population = _checked_population(checkpoint, algorithm)
     try:
-        np.random.default_rng().bit_generator.state = dict(found.random_state)
+        np.random.default_rng().bit_generator.state = dict(checkpoint.random_state)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint's random_state is unusable: {error}. Remove the file and begin anew") from error
     try:
-        visited = Visited.read(found.visited)
+        visited = VisitedDesigns.from_text(checkpoint.visited)
     except ValueError as error:
         raise CheckpointError(f"the checkpoint's visited is damaged: {error}. Remove the file and begin anew") from error
-    return breeder.restored(
-        found.generation,
-        found.size,
+    return algorithm.restore_generation(
+        checkpoint.generation,
+        checkpoint.size,
         population,
-        found.random_state,
-        stale=found.stale,
-        evaluations=found.evaluations,
+        checkpoint.random_state,
+        stale=checkpoint.stale,
+        evaluations=checkpoint.evaluations,
         visited=visited,
     )
 
 
-def _population(found: Checkpoint, breeder: Breeder) -> Population:
-    space = breeder.space
-    population = np.array(found.population, dtype=object)
+def _checked_population(checkpoint: Checkpoint, algorithm: GeneticAlgorithm) -> Population:
+    space = algorithm.space
+    population = np.array(checkpoint.population, dtype=object)
     least = -1 if space.allow_exclusion else 0
-    if population.ndim == 2 and population.shape == (found.size, space.n):
+    if population.ndim == 2 and population.shape == (checkpoint.size, space.n):
         inside = (population >= least) & (population < space.max_stages)
         genes = np.where(inside, population, 0).astype(np.int8)
         if inside.all() and np.array_equal(compress(genes), genes):
             return genes
-    due = f"{found.size} chromosomes of {space.n} genes in [{least}, {space.max_stages - 1}] without empty stages"
-    raise CheckpointError(f"the checkpoint's population is damaged: {due} are due. Remove the file and begin anew")
+    expected = f"{checkpoint.size} chromosomes of {space.n} genes in [{least}, {space.max_stages - 1}] without empty stages"
+    raise CheckpointError(f"the checkpoint's population is damaged: {expected} are due. Remove the file and begin anew")
 
 
-def _record(state: State, settings: Settings, elapsed_s: float) -> Generation:
-    top = state.placed.order[0]
+def _generation_record(state: GenerationState, settings: Settings, elapsed_s: float) -> Generation:
+    top = state.ranking.order[0]
     return Generation(
         number=state.number,
         most=settings.generations,
         size=len(state.population),
-        front=state.placed.front,
-        log_fitness=float(state.placed.log_fitness[top]),
+        front=state.ranking.front,
+        log_fitness=float(state.ranking.log_fitness[top]),
         performance=float(state.objectives.performance()[top]),
         best=tuple(state.best.tolist()),
         evaluations=state.evaluations,
@@ -335,16 +347,16 @@ def _record(state: State, settings: Settings, elapsed_s: float) -> Generation:
     )
 
 
-def _result(state: State, stopped: Stopped, elapsed_s: float) -> Evolution:
-    placed = state.placed
-    kept = placed.order[: placed.front if placed.feasible else 0]
+def _result(state: GenerationState, stopped: StopReason, elapsed_s: float) -> Evolution:
+    ranking = state.ranking
+    kept = ranking.order[: ranking.front if ranking.feasible else 0]
     return Evolution(
         chromosomes=state.population[kept],
         objectives=state.objectives.take(kept),
-        ties=placed.ties[: len(kept)],
+        ties=ranking.ties[: len(kept)],
         population=state.population,
         best=state.best,
-        best_objectives=state.objectives.take(placed.order[:1]),
+        best_objectives=state.objectives.take(ranking.order[:1]),
         generations=state.number,
         stopped=stopped,
         evaluations=state.evaluations,

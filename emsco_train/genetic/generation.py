@@ -1,6 +1,6 @@
 """One generation of the genetic algorithm, and the way from it to the next: elite, growth, children.
 
-Everything that the next generation needs is in `State`, the state of the random generator included, and nothing else is kept.
+Everything that the next generation needs is in `GenerationState`, the state of the random generator included, and nothing else is kept.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from emsco_runtime._arrays import Floats
-from emsco_train.designs.chromosome import Population, Space, row_keys
-from emsco_train.genetic.operators import initial_population, mutate, recombine, select, stage_table
-from emsco_train.genetic.pareto import Standing, standing
-from emsco_train.genetic.visited import Visited
+from emsco_train.designs.chromosome import DesignSpace, Population, row_keys
+from emsco_train.genetic.operators import crossover, initial_population, mutate, select, stage_probabilities
+from emsco_train.genetic.pareto import Ranking, rank_population
+from emsco_train.genetic.visited import VisitedDesigns
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Settings, round_half_up
 
-__all__ = ["Breeder", "HaltingRule", "State"]
+__all__ = ["GenerationState", "GeneticAlgorithm", "HaltingRule"]
 
 HaltingRule: TypeAlias = Literal["generations", "patience", "elite"]
 
 # Children bred for each one that is still missing, round after round, where those met before do not count; until a round in which
 # hardly any is new: then nearly all designs near the parents were met, and some are met again.
-_TRIES = (1.5, 4, 8)
-_HARDLY = 0.05
+_CHILDREN_PER_MISSING = (1.5, 4, 8)
+_MIN_NEW_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class GenerationState:
     """A generation, evaluated and ranked, before its children are made.
 
     Parameters
@@ -44,7 +44,7 @@ class State:
         The chromosomes.
     objectives
         Of each of them.
-    placed
+    ranking
         How they stand to each other.
     random_state
         Of the random generator, before the children are drawn.
@@ -60,21 +60,21 @@ class State:
     size: int
     population: Population
     objectives: Objectives
-    placed: Standing
+    ranking: Ranking
     random_state: Mapping[str, Any]
     stale: int
     evaluations: int
-    visited: Visited
+    visited: VisitedDesigns
 
     @property
     def best(self) -> Population:
         """The fittest chromosome."""
-        fittest: Population = self.population[self.placed.order[0]]
+        fittest: Population = self.population[self.ranking.order[0]]
         return fittest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Breeder:
+class GeneticAlgorithm:
     """Makes generations; what stays the same from one to the next.
 
     Parameters
@@ -93,28 +93,28 @@ class Breeder:
 
     evaluator: Evaluator
     settings: Settings
-    space: Space
+    space: DesignSpace
     table: Floats
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, evaluator: Evaluator, settings: Settings, seed: int) -> Breeder:
+    def of(cls, evaluator: Evaluator, settings: Settings, seed: int) -> GeneticAlgorithm:
         """Return the breeder of a run."""
-        full = settings.resolved(evaluator.n)
-        space = Space.of(full, evaluator.n)
-        return cls(evaluator, full, space, stage_table(space.max_stages, full.beta), np.random.default_rng(seed))
+        resolved = settings.resolved(evaluator.n)
+        space = DesignSpace.of(resolved, evaluator.n)
+        return cls(evaluator, resolved, space, stage_probabilities(space.max_stages, resolved.beta), np.random.default_rng(seed))
 
-    def first(self) -> State:
+    def first_generation(self) -> GenerationState:
         """Return the first generation; where there is only one design, it holds just that."""
-        if self.space.single:
+        if self.space.is_single:
             population = np.zeros((1, self.space.n), dtype=np.int8)
         else:
             population = initial_population(self.settings.population, self.space, self.table, self.rng)
         objectives, evaluations = self._evaluate(population)
-        visited = self._remembered(Visited.none(), population)
+        visited = self._remember(VisitedDesigns.empty(), population)
         return self._state(0, len(population), population, objectives, stale=0, evaluations=evaluations, visited=visited)
 
-    def restored(
+    def restore_generation(
         self,
         number: int,
         size: int,
@@ -123,36 +123,36 @@ class Breeder:
         *,
         stale: int,
         evaluations: int,
-        visited: Visited,
-    ) -> State:
+        visited: VisitedDesigns,
+    ) -> GenerationState:
         """Return a generation again whose plain data was kept; what the evaluator does for it is not counted twice."""
         self.rng.bit_generator.state = dict(random_state)
         objectives, _ = self._evaluate(population)
         return self._state(number, size, population, objectives, stale=stale, evaluations=evaluations, visited=visited)
 
-    def next(self, state: State) -> State:
+    def next_generation(self, state: GenerationState) -> GenerationState:
         """Return the next generation: the elite, and children for the rest."""
         # An interrupted call may have drawn already: every call begins with the state's own numbers.
         self.rng.bit_generator.state = dict(state.random_state)
         elite = self.elite_size(state)
         size = self._next_size(state, elite)
-        kept = state.placed.order[:elite]
+        kept = state.ranking.order[:elite]
         children = self._children(state, size - elite)
         scored, evaluated = self._evaluate(children)
         population = np.concatenate([state.population[kept], children])
         objectives = state.objectives.take(kept).join([scored])
-        following = self._state(
+        successor = self._state(
             state.number + 1,
             size,
             population,
             objectives,
             stale=0,
             evaluations=state.evaluations + evaluated,
-            visited=self._remembered(state.visited, children),
+            visited=self._remember(state.visited, children),
         )
-        return _aged(following, state)
+        return _count_stale(successor, state)
 
-    def halted(self, state: State) -> HaltingRule | None:
+    def halting_rule(self, state: GenerationState) -> HaltingRule | None:
         """Return the halting rule that ends the run here, if any."""
         if state.number >= self.settings.generations:
             return "generations"
@@ -162,11 +162,11 @@ class Breeder:
             return "elite"
         return None
 
-    def elite_size(self, state: State) -> int:
+    def elite_size(self, state: GenerationState) -> int:
         """Return M: how many of the fittest distinct chromosomes pass unchanged."""
-        return max(round_half_up(self.settings.elite * len(state.placed.order)), state.placed.front)
+        return max(round_half_up(self.settings.elite * len(state.ranking.order)), state.ranking.front)
 
-    def _next_size(self, state: State, elite: int) -> int:
+    def _next_size(self, state: GenerationState, elite: int) -> int:
         size, growth = state.size, self.settings.growth
         if elite == size:
             size += growth
@@ -174,29 +174,29 @@ class Breeder:
             size -= growth
         return size
 
-    def _children(self, state: State, count: int) -> Population:
+    def _children(self, state: GenerationState, count: int) -> Population:
         """Return so many children; unless the settings allow it, none that was met before, as far as others can be bred."""
         if self.settings.revisit:
-            return self._bred(state, count)
+            return self._breed(state, count)
         kept = state.population[:0]
-        for tries in _TRIES:
-            bred = self._bred(state, math.ceil(tries * (count - len(kept))))
-            candidates = np.concatenate([kept, bred])
-            before, kept = len(kept), candidates[state.visited.fresh(candidates)][:count]
+        for tries in _CHILDREN_PER_MISSING:
+            offspring = self._breed(state, math.ceil(tries * (count - len(kept))))
+            candidates = np.concatenate([kept, offspring])
+            before, kept = len(kept), candidates[state.visited.is_new(candidates)][:count]
             if len(kept) == count:
                 return kept
-            if len(kept) - before < _HARDLY * len(bred):
+            if len(kept) - before < _MIN_NEW_SHARE * len(offspring):
                 break
-        return np.concatenate([kept, self._bred(state, count - len(kept))])
+        return np.concatenate([kept, self._breed(state, count - len(kept))])
 
-    def _remembered(self, visited: Visited, population: Population) -> Visited:
-        return visited if self.settings.revisit else visited.joined(population)
+    def _remember(self, visited: VisitedDesigns, population: Population) -> VisitedDesigns:
+        return visited if self.settings.revisit else visited.union(population)
 
-    def _bred(self, state: State, count: int) -> Population:
+    def _breed(self, state: GenerationState, count: int) -> Population:
         assert self.settings.mutation is not None  # noqa: S101 - resolved
-        parents = select(state.placed.log_fitness, 2 * count, self.rng)
+        parents = select(state.ranking.log_fitness, 2 * count, self.rng)
         first, second = state.population[parents[:count]], state.population[parents[count:]]
-        mixed = recombine(first, second, self.space, self.settings.crossover, self.rng)
+        mixed = crossover(first, second, self.space, self.settings.crossover, self.rng)
         return mutate(mixed, self.space, self.settings.mutation, self.table, self.rng)
 
     def _evaluate(self, population: Population) -> tuple[Objectives, int]:
@@ -214,10 +214,10 @@ class Breeder:
         *,
         stale: int,
         evaluations: int,
-        visited: Visited,
-    ) -> State:
+        visited: VisitedDesigns,
+    ) -> GenerationState:
         chosen = self.settings
-        placed = standing(
+        ranking = rank_population(
             population,
             objectives,
             constraints=chosen.constraints,
@@ -225,8 +225,10 @@ class Breeder:
             distinct=chosen.distinct,
             share_ties=chosen.share_ties,
         )
-        return State(number, size, population, objectives, placed, self.rng.bit_generator.state, stale, evaluations, visited)
+        return GenerationState(
+            number, size, population, objectives, ranking, self.rng.bit_generator.state, stale, evaluations, visited
+        )
 
 
-def _aged(state: State, before: State) -> State:
+def _count_stale(state: GenerationState, before: GenerationState) -> GenerationState:
     return replace(state, stale=before.stale + 1) if np.array_equal(state.best, before.best) else state

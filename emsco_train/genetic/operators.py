@@ -10,13 +10,13 @@ import math
 import numpy as np
 
 from emsco_runtime._arrays import Floats
-from emsco_train.designs.chromosome import Indices, Population, Space, stage_counts
+from emsco_train.designs.chromosome import DesignSpace, Indices, Population, stage_counts
 
-__all__ = ["increase_probability", "initial_population", "mutate", "recombine", "select", "stage_table"]
+__all__ = ["crossover", "increase_probability", "initial_population", "mutate", "select", "stage_probabilities"]
 
 # The paper gives no rate for the first population; its authors use this one.
-_FIRST_RATE = 0.5
-_REDRAWS = 200
+_INITIAL_RATE = 0.5
+_MAX_REDRAWS = 200
 
 
 def _new_stage_probability(beta: float, stages: int) -> float:
@@ -47,7 +47,7 @@ def increase_probability(n: int, mutation: float, beta: float, stages: int) -> f
     return -math.expm1(n * math.log1p(-mutation * _new_stage_probability(beta, stages)))
 
 
-def stage_table(max_stages: int, beta: float) -> Floats:
+def stage_probabilities(max_stages: int, beta: float) -> Floats:
     """Return the cumulative chances of mutation's draws, a row per number of stages.
 
     A uniform number u draws the stage `sum(u >= row)`. Row s holds the beta-binomial on 0..s (alpha = 1); at the most stages
@@ -63,7 +63,7 @@ def stage_table(max_stages: int, beta: float) -> Floats:
     return table
 
 
-def initial_population(size: int, space: Space, table: Floats, rng: np.random.Generator) -> Population:
+def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.random.Generator) -> Population:
     """Return the first generation: the single-stage chromosome, mutated until it has two stages.
 
     Parameters
@@ -73,15 +73,15 @@ def initial_population(size: int, space: Space, table: Floats, rng: np.random.Ge
     space
         Which designs are allowed; it holds more than one.
     table
-        Of `stage_table`.
+        Of `stage_probabilities`.
     rng
         Source of randomness.
     """
     least = min(2, space.max_stages)
     population = np.zeros((size, space.n), dtype=np.int8)
     waiting = np.arange(size)
-    for _ in range(_REDRAWS):
-        population[waiting] = mutate(np.zeros((len(waiting), space.n), dtype=np.int8), space, _FIRST_RATE, table, rng)
+    for _ in range(_MAX_REDRAWS):
+        population[waiting] = mutate(np.zeros((len(waiting), space.n), dtype=np.int8), space, _INITIAL_RATE, table, rng)
         waiting = waiting[stage_counts(population[waiting]) < least]
         if not len(waiting):
             return population
@@ -109,7 +109,7 @@ def select(log_fitness: Floats, count: int, rng: np.random.Generator) -> Indices
     return drawn
 
 
-def recombine(first: Population, second: Population, space: Space, rate: float, rng: np.random.Generator) -> Population:
+def crossover(first: Population, second: Population, space: DesignSpace, rate: float, rng: np.random.Generator) -> Population:
     """Return one child for each pair of parents.
 
     Parameters
@@ -125,13 +125,13 @@ def recombine(first: Population, second: Population, space: Space, rate: float, 
     rng
         Source of randomness.
     """
-    children = space.repaired(_recombined(first, second, rate, rng))
+    children = space.repair(_crossover_once(first, second, rate, rng))
     while (empty := (children < 0).all(axis=1)).any():
-        children[empty] = space.repaired(_recombined(first[empty], second[empty], rate, rng))
+        children[empty] = space.repair(_crossover_once(first[empty], second[empty], rate, rng))
     return children
 
 
-def mutate(population: Population, space: Space, rate: float, table: Floats, rng: np.random.Generator) -> Population:
+def mutate(population: Population, space: DesignSpace, rate: float, table: Floats, rng: np.random.Generator) -> Population:
     """Return the chromosomes with each gene redrawn by chance, compressed.
 
     Parameters
@@ -143,17 +143,17 @@ def mutate(population: Population, space: Space, rate: float, table: Floats, rng
     rate
         Chance of each gene to be redrawn.
     table
-        Of `stage_table`.
+        Of `stage_probabilities`.
     rng
         Source of randomness.
     """
-    mutated = space.repaired(_mutated(population, space, rate, table, rng))
+    mutated = space.repair(_mutate_once(population, space, rate, table, rng))
     while (empty := (mutated < 0).all(axis=1)).any():
-        mutated[empty] = space.repaired(_mutated(population[empty], space, rate, table, rng))
+        mutated[empty] = space.repair(_mutate_once(population[empty], space, rate, table, rng))
     return mutated
 
 
-def _recombined(first: Population, second: Population, rate: float, rng: np.random.Generator) -> Population:
+def _crossover_once(first: Population, second: Population, rate: float, rng: np.random.Generator) -> Population:
     one, two = stage_counts(first)[:, None], stage_counts(second)[:, None]
     # Half up: (a + b + 1) // 2 is the middle of a and b.
     options = np.hstack([one, two, (one + two + 1) // 2])
@@ -168,7 +168,7 @@ def _recombined(first: Population, second: Population, rate: float, rng: np.rand
     return np.where(rng.random(one.shape) < rate, mixed, passed).astype(np.int8)
 
 
-def _mutated(population: Population, space: Space, rate: float, table: Floats, rng: np.random.Generator) -> Population:
+def _mutate_once(population: Population, space: DesignSpace, rate: float, table: Floats, rng: np.random.Generator) -> Population:
     rows, columns = np.nonzero(rng.random(population.shape) < rate)
     # Stages before any gene of the chromosome is redrawn, so that the published P_incr holds.
     stages = stage_counts(population)[rows]

@@ -12,18 +12,18 @@ from typing import Literal, TypeAlias, TypeVar
 
 from emsco_train.designs.chromosome import Population
 from emsco_train.scoring.objectives import Evaluator, Objectives
-from emsco_train.settings import checked_time_limit
+from emsco_train.settings import check_time_limit
 
-__all__ = ["Cut", "CutReason", "OnStep", "Pace", "PacedEvaluator", "Step", "TimeLimit"]
+__all__ = ["AdaptiveBatches", "BatchedEvaluator", "EvaluationInterrupted", "InterruptReason", "OnStep", "Step", "TimeLimit"]
 
-CutReason: TypeAlias = Literal["time", "interrupted"]
+InterruptReason: TypeAlias = Literal["time", "interrupted"]
 Result = TypeVar("Result")
 
-_FIRST = 16
+_FIRST_BATCH = 16
 # Seconds that a batch is meant to take: short enough to be interrupted, long enough that its own price does not count.
-_MEANT_S = 0.25
+_TARGET_S = 0.25
 # The first batch may also compile; one measurement must not be trusted too far.
-_MOST_CHANGE = 4.0
+_MAX_CHANGE = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TimeLimit:
 
     Examples
     --------
-    >>> TimeLimit.of(None).left() is None, TimeLimit.of(0).left(), TimeLimit.of(3600).left() > 3000
+    >>> TimeLimit.of(None).remaining() is None, TimeLimit.of(0).remaining(), TimeLimit.of(3600).remaining() > 3000
     (True, 0.0, True)
     """
 
@@ -73,14 +73,14 @@ class TimeLimit:
     @classmethod
     def of(cls, time_limit: object) -> TimeLimit:
         """Begin now; raise for what is no number of seconds."""
-        return cls(time.monotonic(), checked_time_limit(time_limit))
+        return cls(time.monotonic(), check_time_limit(time_limit))
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Return the seconds that are left; None for no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.started))
 
 
-class Cut(Exception):
+class EvaluationInterrupted(Exception):
     """Time is over, or the user pressed Ctrl-C, before all designs were evaluated.
 
     Parameters
@@ -91,14 +91,14 @@ class Cut(Exception):
         What was evaluated until then; None where nothing was.
     """
 
-    def __init__(self, reason: CutReason, population: Population, objectives: Objectives | None) -> None:
+    def __init__(self, reason: InterruptReason, population: Population, objectives: Objectives | None) -> None:
         super().__init__(reason)
-        self.reason: CutReason = reason
+        self.reason: InterruptReason = reason
         self.population = population
         self.objectives = objectives
 
 
-class Pace:
+class AdaptiveBatches:
     """Cuts work into batches that take about a quarter of a second each.
 
     Parameters
@@ -109,15 +109,15 @@ class Pace:
     Examples
     --------
     >>> ticks = iter([0.0, 0.1, 0.1, 0.2, 0.2, 0.3])
-    >>> [part for part, done in Pace(lambda: next(ticks)).each(100, lambda part: None)]
+    >>> [part for part, done in AdaptiveBatches(lambda: next(ticks)).run(100, lambda part: None)]
     [slice(0, 16, None), slice(16, 56, None), slice(56, 100, None)]
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._size = float(_FIRST)
+        self._size = float(_FIRST_BATCH)
 
-    def each(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
+    def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
         """Do the work on so many things batch by batch, and yield each batch with its result.
 
         Parameters
@@ -132,18 +132,18 @@ class Pace:
             part = slice(begin, min(count, begin + max(1, int(self._size))))
             started = self._clock()
             result = work(part)
-            self._note(part.stop - part.start, self._clock() - started)
+            self._adapt(part.stop - part.start, self._clock() - started)
             yield part, result
             begin = part.stop
 
-    def _note(self, count: int, seconds: float) -> None:
-        change = _MEANT_S / max(seconds, 1e-9)
-        wanted = count * min(max(change, 1 / _MOST_CHANGE), _MOST_CHANGE)
+    def _adapt(self, count: int, seconds: float) -> None:
+        change = _TARGET_S / max(seconds, 1e-9)
+        wanted = count * min(max(change, 1 / _MAX_CHANGE), _MAX_CHANGE)
         # A small last batch says little against a larger size.
-        self._size = max(self._size, wanted) if seconds <= _MEANT_S else max(1.0, wanted)
+        self._size = max(self._size, wanted) if seconds <= _TARGET_S else max(1.0, wanted)
 
 
-class PacedEvaluator:
+class BatchedEvaluator:
     """An evaluator that looks at the clock between batches.
 
     Parameters
@@ -157,37 +157,37 @@ class PacedEvaluator:
     def __init__(self, evaluator: Evaluator, deadline: float | None) -> None:
         self._evaluator = evaluator
         self._deadline = deadline
-        self._pace = Pace()
+        self._pace = AdaptiveBatches()
         self.n = evaluator.n
         self.rows = evaluator.rows
 
     def __call__(self, population: Population) -> Objectives:
-        """Return the objectives of compressed chromosomes, or raise `Cut` with those there are."""
-        return self.told(population, None)
+        """Return the objectives of compressed chromosomes, or raise `EvaluationInterrupted` with those there are."""
+        return self.evaluate(population, None)
 
-    def told(self, population: Population, tell: Callable[[int], object] | None) -> Objectives:
+    def evaluate(self, population: Population, on_batch: Callable[[int], object] | None) -> Objectives:
         """Do the same, and tell after each batch how many are done."""
         scored: list[Objectives] = []
         try:
-            for part, objectives in self._pace.each(len(population), lambda part: self._evaluator(population[part])):
+            for part, objectives in self._pace.run(len(population), lambda part: self._evaluator(population[part])):
                 scored.append(objectives)
-                if tell is not None:
-                    tell(part.stop)
-                if part.stop < len(population) and self.over():
-                    raise _cut("time", population, scored)
+                if on_batch is not None:
+                    on_batch(part.stop)
+                if part.stop < len(population) and self.is_out_of_time():
+                    raise _interruption("time", population, scored)
         except KeyboardInterrupt:
-            raise _cut("interrupted", population, scored) from None
-        return _joined(scored) or self._evaluator(population)
+            raise _interruption("interrupted", population, scored) from None
+        return _concatenate(scored) or self._evaluator(population)
 
-    def over(self) -> bool:
+    def is_out_of_time(self) -> bool:
         """Return whether the time is over."""
         return self._deadline is not None and time.monotonic() >= self._deadline
 
 
-def _cut(reason: CutReason, population: Population, scored: list[Objectives]) -> Cut:
+def _interruption(reason: InterruptReason, population: Population, scored: list[Objectives]) -> EvaluationInterrupted:
     # Counted from what was scored: Ctrl-C may come between any two lines.
-    return Cut(reason, population[: sum(map(len, scored))], _joined(scored))
+    return EvaluationInterrupted(reason, population[: sum(map(len, scored))], _concatenate(scored))
 
 
-def _joined(scored: list[Objectives]) -> Objectives | None:
+def _concatenate(scored: list[Objectives]) -> Objectives | None:
     return scored[0].join(scored[1:]) if scored else None

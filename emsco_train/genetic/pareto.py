@@ -17,14 +17,14 @@ from emsco_train.scoring.objectives import Objectives
 from emsco_train.settings import Constraints
 
 __all__ = [
-    "Standing",
+    "Ranking",
+    "first_minima",
     "log_fitness",
-    "minima",
     "non_dominated",
     "pareto_layers",
     "pareto_ranks",
+    "rank_population",
     "representatives",
-    "standing",
     "violations",
 ]
 
@@ -73,21 +73,21 @@ def non_dominated(objectives: Objectives) -> Mask:
     return np.asarray(moocore.is_nondominated(_points(objectives), keep_weakly=True), dtype=np.bool_)
 
 
-def minima(points: Floats) -> Mask:
+def first_minima(points: Floats) -> Mask:
     """Return which rows, each to be minimised, no other dominates; of equal rows just the first."""
     return np.asarray(moocore.is_nondominated(points), dtype=np.bool_)
 
 
 def violations(objectives: Objectives, constraints: Constraints) -> Floats:
     """Return by how much each design misses its constraints: the sum of the misses, each by its bound; 0 when feasible."""
-    missed = np.zeros(len(objectives))
+    violation = np.zeros(len(objectives))
     if constraints.max_cost is not None:
-        missed += np.maximum(objectives.mean_cost - constraints.max_cost, 0) / constraints.max_cost
+        violation += np.maximum(objectives.mean_cost - constraints.max_cost, 0) / constraints.max_cost
     if constraints.min_coverage is not None:
-        missed += np.maximum(constraints.min_coverage - objectives.coverage, 0) / constraints.min_coverage
+        violation += np.maximum(constraints.min_coverage - objectives.coverage, 0) / constraints.min_coverage
     if constraints.min_accuracy is not None:
-        missed += np.maximum(constraints.min_accuracy - objectives.accuracy, 0) / constraints.min_accuracy
-    return missed
+        violation += np.maximum(constraints.min_accuracy - objectives.accuracy, 0) / constraints.min_accuracy
+    return violation
 
 
 def log_fitness(performance: Floats, ranks: Indices, epsilon: float) -> Floats:
@@ -108,7 +108,7 @@ def log_fitness(performance: Floats, ranks: Indices, epsilon: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class Ranking:
     """How the chromosomes of one generation stand to each other.
 
     Parameters
@@ -132,7 +132,7 @@ class Standing:
     feasible: bool
 
 
-def standing(
+def rank_population(
     population: Population,
     objectives: Objectives,
     *,
@@ -140,7 +140,7 @@ def standing(
     epsilon: float,
     distinct: Literal["objectives", "chromosomes"],
     share_ties: bool = False,
-) -> Standing:
+) -> Ranking:
     """Rank a generation and find its distinct chromosomes.
 
     Parameters
@@ -169,8 +169,8 @@ def standing(
     by_fitness = np.lexsort((row_keys(population[kept]), -performance[kept], layers[kept]))
     order = kept[by_fitness]
     fitness = log_fitness(performance, pareto_ranks(layers), epsilon)
-    return Standing(
-        log_fitness=fitness - np.log(_tied(objectives)) if share_ties else fitness,
+    return Ranking(
+        log_fitness=fitness - np.log(_tie_counts(objectives)) if share_ties else fitness,
         order=order,
         ties=ties[by_fitness],
         front=int(np.count_nonzero(layers[order] == 0)),
@@ -178,7 +178,7 @@ def standing(
     )
 
 
-def _tied(objectives: Objectives) -> Indices:
+def _tie_counts(objectives: Objectives) -> Indices:
     """Return with how many designs each one is tied, itself included."""
     _, inverse, counts = np.unique(objectives.vectors(), axis=0, return_inverse=True, return_counts=True)
     return counts[inverse.reshape(-1)].astype(np.int64)

@@ -21,33 +21,33 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from emsco_runtime._arrays import Floats
-from emsco_train.designs.chromosome import Indices, Population, Space, unique_rows
+from emsco_train.designs.chromosome import DesignSpace, Indices, Population, unique_rows
 from emsco_train.genetic.neighbours import neighbour_count, neighbours
-from emsco_train.genetic.pace import Cut, OnStep, PacedEvaluator, Step
-from emsco_train.genetic.pareto import minima, non_dominated, standing, violations
-from emsco_train.genetic.visited import Hashes, Visited, count_in, merged_sorted, row_hashes
+from emsco_train.genetic.pace import BatchedEvaluator, EvaluationInterrupted, OnStep, Step
+from emsco_train.genetic.pareto import first_minima, non_dominated, rank_population, violations
+from emsco_train.genetic.visited import Hashes, VisitedDesigns, count_occurrences, merge_sorted, row_hashes
 from emsco_train.scoring.objectives import Evaluator, Objectives
 from emsco_train.settings import Constraints, Settings
 
-__all__ = ["Polish", "PolishEnd", "dominators", "polish_population"]
+__all__ = ["PolishResult", "PolishStopReason", "count_dominators", "polish_population"]
 
-PolishEnd: TypeAlias = Literal["exhausted", "evaluations", "time", "interrupted"]
+PolishStopReason: TypeAlias = Literal["exhausted", "evaluations", "time", "interrupted"]
 
 # Neighbours made in one round, about: enough to fill the evaluator's batches, few enough for memory and a fresh order.
-_NEIGHBOURS = 40_000
+_NEIGHBOURS_PER_ROUND = 40_000
 # Neighbours made for each evaluation allowed: where most were met before, the search is nearly done and ends.
-_AGAIN = 10
+_NEIGHBOURS_PER_EVALUATION = 10
 # Candidates looked at again in each round, as a multiple of those opened.
-_SHORTLIST = 16
+_SHORTLIST_FACTOR = 16
 # A turn missed weighs as much as this many dominating members of the front; a hundredth of a bound missed as much as one.
-_TURN = 0.2
-_MISS = 100.0
+_TURN_WEIGHT = 0.2
+_VIOLATION_WEIGHT = 100.0
 # Comparisons of a point with a member of the front made at once.
-_CELLS = 2_000_000
+_MAX_COMPARISONS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Polish:
+class PolishResult:
     """What the local search found.
 
     Parameters
@@ -60,7 +60,7 @@ class Polish:
         How many evaluated chromosomes each stands for.
     evaluations
         Designs evaluated, those of the start included.
-    opened
+    expanded
         Designs whose neighbours were all evaluated.
     stopped
         "exhausted" (every allowed design was evaluated), "evaluations" (their bound; or ten times as many neighbours were
@@ -73,12 +73,12 @@ class Polish:
     objectives: Objectives
     ties: Indices
     evaluations: int
-    opened: int
-    stopped: PolishEnd
+    expanded: int
+    stopped: PolishStopReason
     elapsed_s: float
 
 
-class _Pool:
+class _Archive:
     """Everything evaluated so far, and what of it is still to be opened.
 
     Parameters
@@ -94,58 +94,58 @@ class _Pool:
     def __init__(self, population: Population, objectives: Objectives, constraints: Constraints) -> None:
         self.population = population[:0]
         self.objectives = objectives.take(slice(0, 0))
-        self.opened = np.zeros(0, dtype=bool)
+        self.expanded = np.zeros(0, dtype=bool)
         self._constraints = constraints
         self._points: Floats = np.zeros((0, 3))
         self._front: Floats = np.zeros((0, 3))
-        self._behind: Floats = np.zeros(0)
-        self._delay: Floats = np.zeros(0)
-        self._seen = Visited.none()
-        self._met = np.zeros(0, dtype=np.uint64)
-        self.add(self.unseen(population), objectives)
+        self._dominator_counts: Floats = np.zeros(0)
+        self._penalty: Floats = np.zeros(0)
+        self._visited = VisitedDesigns.empty()
+        self._vector_hashes = np.zeros(0, dtype=np.uint64)
+        self.add(self.take_unseen(population), objectives)
 
     @property
     def front_size(self) -> int:
         """Number of different vectors that nothing dominates, feasible or not."""
         return len(self._front)
 
-    def unseen(self, population: Population) -> Population:
+    def take_unseen(self, population: Population) -> Population:
         """Return the rows not met before, each once, and remember them."""
-        kept, self._seen = self._seen.taking(population)
+        kept, self._visited = self._visited.take_new(population)
         return kept
 
     def add(self, population: Population, objectives: Objectives) -> None:
         """Take in designs that were just evaluated."""
         # Rounding of huge costs could mislead the order of the search a little; the result is ranked exactly.
         points = np.column_stack([-objectives.accepted, -objectives.accuracy, objectives.cost]).astype(float)
-        behind, _ = dominators(points, self._front)
+        behind, _ = count_dominators(points, self._front)
         candidates = np.concatenate([self._front, points[behind == 0]])
-        self._front = candidates[minima(candidates)]
-        delay = self._repeats(objectives) + _MISS * violations(objectives, self._constraints)
+        self._front = candidates[first_minima(candidates)]
+        delay = self._count_repeats(objectives) + _VIOLATION_WEIGHT * violations(objectives, self._constraints)
         # In this order: should Ctrl-C come in between, every design that has objectives is still in its place.
         self.population = np.concatenate([self.population, population])
         self.objectives = self.objectives.join([objectives])
-        self.opened = np.concatenate([self.opened, np.zeros(len(population), dtype=bool)])
+        self.expanded = np.concatenate([self.expanded, np.zeros(len(population), dtype=bool)])
         self._points = np.concatenate([self._points, points])
-        self._behind = np.concatenate([self._behind, behind])
-        self._delay = np.concatenate([self._delay, delay])
+        self._dominator_counts = np.concatenate([self._dominator_counts, behind])
+        self._penalty = np.concatenate([self._penalty, delay])
 
-    def open(self, count: int) -> Population:
+    def expand_next(self, count: int) -> Population:
         """Return so many designs to be opened next, and mark them so; none when all are."""
-        waiting = np.flatnonzero(~self.opened)
+        waiting = np.flatnonzero(~self.expanded)
         # The front has moved on since most were counted: the likeliest are counted again.
-        likely = waiting[_least(self._behind[waiting] + self._delay[waiting], count * _SHORTLIST)]
-        self._behind[likely], member = dominators(self._points[likely], self._front)
-        urgency = self._behind[likely] + self._delay[likely]
-        chosen = likely[_least(urgency + _TURN * _turns(member, urgency), count)]
-        self.opened[chosen] = True
+        likely = waiting[_smallest(self._dominator_counts[waiting] + self._penalty[waiting], count * _SHORTLIST_FACTOR)]
+        self._dominator_counts[likely], member = count_dominators(self._points[likely], self._front)
+        urgency = self._dominator_counts[likely] + self._penalty[likely]
+        chosen = likely[_smallest(urgency + _TURN_WEIGHT * _positions_in_group(member, urgency), count)]
+        self.expanded[chosen] = True
         return self.population[chosen]
 
-    def _repeats(self, objectives: Objectives) -> Floats:
+    def _count_repeats(self, objectives: Objectives) -> Floats:
         """Return how many designs were met before with the same objective vector as each."""
         codes = row_hashes(objectives.vectors())
-        repeats = count_in(self._met, codes) + _turns(codes, np.arange(len(codes)))
-        self._met = merged_sorted(self._met, np.sort(codes))
+        repeats = count_occurrences(self._vector_hashes, codes) + _positions_in_group(codes, np.arange(len(codes)))
+        self._vector_hashes = merge_sorted(self._vector_hashes, np.sort(codes))
         return repeats
 
 
@@ -157,7 +157,7 @@ def polish_population(
     seed: int,
     time_limit: float | None = None,
     on_step: OnStep | None = None,
-) -> Polish:
+) -> PolishResult:
     """Search locally from a population, or a front.
 
     Parameters
@@ -181,56 +181,61 @@ def polish_population(
     goes on to the caller.
     """
     started = time.monotonic()
-    full = settings.resolved(evaluator.n)
-    space = Space.of(full, evaluator.n)
-    assert full.polish_evaluations is not None  # noqa: S101 - resolved
+    resolved = settings.resolved(evaluator.n)
+    space = DesignSpace.of(resolved, evaluator.n)
+    assert resolved.polish_evaluations is not None  # noqa: S101 - resolved
     limits = [seconds for seconds in (settings.polish_seconds, time_limit) if seconds is not None]
-    paced = PacedEvaluator(evaluator, started + min(limits) if limits else None)
+    batched = BatchedEvaluator(evaluator, started + min(limits) if limits else None)
     first = start[unique_rows(start)]
     # Not paced: the search has just evaluated it, and a part of it would be worse than no polish.
-    pool = _Pool(first, evaluator(first), settings.constraints)
-    stopped = _search(paced, full.polish_evaluations, space, pool, np.random.default_rng(seed), on_step)
-    return _result(pool, settings, stopped, time.monotonic() - started)
+    archive = _Archive(first, evaluator(first), settings.constraints)
+    stopped = _search(batched, resolved.polish_evaluations, space, archive, np.random.default_rng(seed), on_step)
+    return _result(archive, settings, stopped, time.monotonic() - started)
 
 
 def _search(
-    evaluator: PacedEvaluator, most: int, space: Space, pool: _Pool, rng: np.random.Generator, on_step: OnStep | None
-) -> PolishEnd:
+    evaluator: BatchedEvaluator,
+    max_evaluations: int,
+    space: DesignSpace,
+    archive: _Archive,
+    rng: np.random.Generator,
+    on_step: OnStep | None,
+) -> PolishStopReason:
     """Open designs round by round until there is a reason to end, and return it."""
-    count, made = max(1, _NEIGHBOURS // neighbour_count(space)), 0
+    count, made = max(1, _NEIGHBOURS_PER_ROUND // neighbour_count(space)), 0
     try:
-        while len(pool.population) < most and made < _AGAIN * most:
-            if evaluator.over():
+        while len(archive.population) < max_evaluations and made < _NEIGHBOURS_PER_EVALUATION * max_evaluations:
+            if evaluator.is_out_of_time():
                 return "time"
-            origins = pool.open(count)
+            origins = archive.expand_next(count)
             if not len(origins):
                 return "exhausted"
-            near = neighbours(origins, space)
-            made += len(near)
-            fresh = pool.unseen(near)
-            room = most - len(pool.population)
+            neighbourhood = neighbours(origins, space)
+            made += len(neighbourhood)
+            fresh = archive.take_unseen(neighbourhood)
+            room = max_evaluations - len(archive.population)
             if len(fresh) > room:
                 fresh = fresh[np.sort(rng.permutation(len(fresh))[:room])]
             if len(fresh):
-                pool.add(fresh, evaluator.told(fresh, _teller(pool, most, on_step)))
-    except Cut as cut:
-        if cut.objectives is not None:
-            pool.add(cut.population, cut.objectives)
-        return cut.reason
+                archive.add(fresh, evaluator.evaluate(fresh, _progress_callback(archive, max_evaluations, on_step)))
+    except EvaluationInterrupted as interruption:
+        if interruption.objectives is not None:
+            archive.add(interruption.population, interruption.objectives)
+        return interruption.reason
     except KeyboardInterrupt:
         return "interrupted"
     return "evaluations"
 
 
-def _teller(pool: _Pool, most: int, on_step: OnStep | None) -> Callable[[int], object] | None:
+def _progress_callback(archive: _Archive, max_evaluations: int, on_step: OnStep | None) -> Callable[[int], object] | None:
     """Return what is to be called with the number of designs that a round has evaluated so far."""
     if on_step is None:
         return None
-    before, front = len(pool.population), pool.front_size
-    return lambda done: on_step(Step("polish", before + done, most, front))
+    before, front = len(archive.population), archive.front_size
+    return lambda done: on_step(Step("polish", before + done, max_evaluations, front))
 
 
-def dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
+def count_dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
     """Return how many members of the front dominate each point, and which is the first of them.
 
     Parameters
@@ -243,7 +248,7 @@ def dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
     counts, first = np.zeros(len(points)), np.zeros(len(points), dtype=np.int64)
     if not len(front):
         return counts, first
-    step = max(1, _CELLS // len(front))
+    step = max(1, _MAX_COMPARISONS // len(front))
     for begin in range(0, len(points), step):
         part = points[begin : begin + step]
         reached = np.logical_and.reduce([front[:, axis] <= part[:, axis, None] for axis in range(part.shape[1])])
@@ -255,7 +260,7 @@ def dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
     return counts, first
 
 
-def _least(values: Floats, count: int) -> Indices:
+def _smallest(values: Floats, count: int) -> Indices:
     """Return where the smallest values are, equal ones in their order."""
     if len(values) > 4 * count:
         within = np.flatnonzero(values <= np.partition(values, count)[count])
@@ -263,7 +268,7 @@ def _least(values: Floats, count: int) -> Indices:
     return np.argsort(values, kind="stable")[:count].astype(np.int64)
 
 
-def _turns(groups: Indices | Hashes, urgency: Floats | Indices) -> Floats:
+def _positions_in_group(groups: Indices | Hashes, urgency: Floats | Indices) -> Floats:
     """Return for each candidate how many of its own group go before it."""
     order = np.lexsort((urgency, groups))
     starts = np.flatnonzero(np.r_[True, groups[order][1:] != groups[order][:-1]])
@@ -273,20 +278,22 @@ def _turns(groups: Indices | Hashes, urgency: Floats | Indices) -> Floats:
     return turns
 
 
-def _result(pool: _Pool, settings: Settings, stopped: PolishEnd, elapsed_s: float) -> Polish:
-    feasible = np.flatnonzero(violations(pool.objectives, settings.constraints) == 0)
-    kept = feasible[non_dominated(pool.objectives.take(feasible))] if len(feasible) else feasible
-    population, objectives = pool.population[kept], pool.objectives.take(kept)
+def _result(archive: _Archive, settings: Settings, stopped: PolishStopReason, elapsed_s: float) -> PolishResult:
+    feasible = np.flatnonzero(violations(archive.objectives, settings.constraints) == 0)
+    kept = feasible[non_dominated(archive.objectives.take(feasible))] if len(feasible) else feasible
+    population, objectives = archive.population[kept], archive.objectives.take(kept)
     order, ties = kept[:0], kept[:0]
     if len(kept):
-        placed = standing(population, objectives, constraints=Constraints(), epsilon=settings.epsilon, distinct=settings.distinct)
-        order, ties = placed.order, placed.ties
-    return Polish(
+        ranking = rank_population(
+            population, objectives, constraints=Constraints(), epsilon=settings.epsilon, distinct=settings.distinct
+        )
+        order, ties = ranking.order, ranking.ties
+    return PolishResult(
         chromosomes=population[order],
         objectives=objectives.take(order),
         ties=ties,
-        evaluations=len(pool.population),
-        opened=int(np.count_nonzero(pool.opened)),
+        evaluations=len(archive.population),
+        expanded=int(np.count_nonzero(archive.expanded)),
         stopped=stopped,
         elapsed_s=elapsed_s,
     )

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from emsco_runtime._arrays import Mask
 from emsco_train.designs.chromosome import Indices, Population
 
-__all__ = ["Hashes", "Visited", "count_in", "merged_sorted", "row_hashes"]
+__all__ = ["Hashes", "VisitedDesigns", "count_occurrences", "merge_sorted", "row_hashes"]
 
 Hashes: TypeAlias = NDArray[np.uint64]
 # In files, whatever the machine: least byte first.
-_STORED = np.dtype("<u8")
+_STORED_DTYPE = np.dtype("<u8")
 
 
 def row_hashes(rows: NDArray[np.signedinteger[Any]]) -> Hashes:
@@ -34,19 +34,19 @@ def _weights(columns: int) -> Hashes:
     return np.random.default_rng(0).integers(1, 2**64, columns, dtype=np.uint64) | np.uint64(1)
 
 
-def count_in(ordered: Hashes, wanted: Hashes) -> Indices:
+def count_occurrences(ordered: Hashes, wanted: Hashes) -> Indices:
     """Return how often each wanted number occurs among the ordered ones."""
     return np.searchsorted(ordered, wanted, side="right") - np.searchsorted(ordered, wanted, side="left")
 
 
-def merged_sorted(one: Hashes, two: Hashes) -> Hashes:
+def merge_sorted(one: Hashes, two: Hashes) -> Hashes:
     """Return the numbers of two ordered arrays in one."""
     # A stable sort recognises the two runs and merges them.
     return np.sort(np.concatenate([one, two]), kind="stable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Visited:
+class VisitedDesigns:
     """The designs met so far.
 
     Parameters
@@ -56,21 +56,21 @@ class Visited:
 
     Examples
     --------
-    >>> met = Visited.none().joined(np.array([[0, 1], [1, 0]], dtype=np.int8))
-    >>> met.fresh(np.array([[0, 0], [0, 1], [0, 0]], dtype=np.int8)).tolist()
+    >>> met = VisitedDesigns.empty().union(np.array([[0, 1], [1, 0]], dtype=np.int8))
+    >>> met.is_new(np.array([[0, 0], [0, 1], [0, 0]], dtype=np.int8)).tolist()
     [True, False, False]
     """
 
     hashes: Hashes
 
     @classmethod
-    def none(cls) -> Visited:
+    def empty(cls) -> VisitedDesigns:
         """Return the memory of a search that has met nothing."""
         return cls(np.zeros(0, dtype=np.uint64))
 
     @classmethod
-    def read(cls, text: str) -> Visited:
-        """Return what `text` wrote.
+    def from_text(cls, text: str) -> VisitedDesigns:
+        """Return what `to_text` wrote.
 
         Raises
         ------
@@ -78,37 +78,37 @@ class Visited:
             If it is something else.
         """
         try:
-            stored = np.frombuffer(base64.b64decode(text, validate=True), dtype=_STORED)
+            stored = np.frombuffer(base64.b64decode(text, validate=True), dtype=_STORED_DTYPE)
         except (binascii.Error, ValueError) as error:
             raise ValueError(f"no numbers of 64 bits in base64: {error}") from error
         return cls(np.sort(stored.astype(np.uint64)))
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return it as plain text."""
-        return base64.b64encode(self.hashes.astype(_STORED).tobytes()).decode()
+        return base64.b64encode(self.hashes.astype(_STORED_DTYPE).tobytes()).decode()
 
     def __len__(self) -> int:
         """Return how many designs were met."""
         return len(self.hashes)
 
-    def fresh(self, population: Population) -> Mask:
+    def is_new(self, population: Population) -> Mask:
         """Return which rows were not met before, and are the first of their kind here."""
         fresh = np.zeros(len(population), dtype=bool)
-        fresh[self._new(population)[1]] = True
+        fresh[self._find_new(population)[1]] = True
         return fresh
 
-    def joined(self, population: Population) -> Visited:
+    def union(self, population: Population) -> VisitedDesigns:
         """Return the memory of these designs as well; those met before are kept once."""
-        return self.taking(population)[1]
+        return self.take_new(population)[1]
 
-    def taking(self, population: Population) -> tuple[Population, Visited]:
+    def take_new(self, population: Population) -> tuple[Population, VisitedDesigns]:
         """Return the rows not met before, each once and in their order, and the memory of them as well."""
-        hashes, first = self._new(population)
+        hashes, first = self._find_new(population)
         rows: Population = population[np.sort(first)]
-        return rows, Visited(merged_sorted(self.hashes, hashes))
+        return rows, VisitedDesigns(merge_sorted(self.hashes, hashes))
 
-    def _new(self, population: Population) -> tuple[Hashes, Indices]:
+    def _find_new(self, population: Population) -> tuple[Hashes, Indices]:
         """Return the hashes not met before, in order, and where each of them comes first."""
         hashes, first = np.unique(row_hashes(population), return_index=True)
-        new = count_in(self.hashes, hashes) == 0
+        new = count_occurrences(self.hashes, hashes) == 0
         return hashes[new], first[new].astype(np.int64)

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import math
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
 
 __all__ = [
-    "chance_at_most",
+    "binomial_cdf",
     "check_confidence",
     "check_max_error",
-    "is_unlikely",
+    "is_cdf_below",
     "lower_bound",
-    "most_wrong",
+    "max_wrong_allowed",
+    "min_rows",
     "rows_needed",
-    "rows_without_error",
     "upper_bound",
 ]
 
 # How often the test of a design with half the wished error passes, at the number of rows that we advise.
-_ADVISED_CHANCE = 0.75
+_ADVISED_POWER = 0.75
 
 # The sum of a tail is right to about nine digits; where more of them would decide, the exact function does.
-_DOUBT = 1e-6
-_NOTHING = 1e-16
+_RELATIVE_TOLERANCE = 1e-6
+_NEGLIGIBLE = 1e-16
 
 
 def check_confidence(confidence: object) -> float:
@@ -94,7 +94,7 @@ def lower_bound(hits: int, rows: int, confidence: float) -> float:
     return float(betaincinv(hits, rows - hits + 1, 1.0 - confidence))
 
 
-def chance_at_most(hits: int, rows: int, share: float) -> float:
+def binomial_cdf(hits: int, rows: int, share: float) -> float:
     """Return the chance of so few hits, or fewer, if the true share is as given.
 
     With the wrong rows among the accepted ones for hits, this is the exact p-value of "the error is above `share`": any error
@@ -109,7 +109,7 @@ def chance_at_most(hits: int, rows: int, share: float) -> float:
 
     Examples
     --------
-    >>> round(chance_at_most(0, 59, 0.05), 4), round(chance_at_most(0, 58, 0.05), 4), chance_at_most(0, 0, 0.05)
+    >>> round(binomial_cdf(0, 59, 0.05), 4), round(binomial_cdf(0, 58, 0.05), 4), binomial_cdf(0, 0, 0.05)
     (0.0485, 0.051, 1.0)
     """
     _check_counts(hits, rows)
@@ -120,46 +120,46 @@ def chance_at_most(hits: int, rows: int, share: float) -> float:
     return float(betainc(rows - hits, hits + 1, 1.0 - share))
 
 
-def is_unlikely(hits: int, rows: int, share: float, level: float) -> bool:
-    """Return whether `chance_at_most` is at most `level`, mostly without loading a library of special functions.
+def is_cdf_below(hits: int, rows: int, share: float, level: float) -> bool:
+    """Return whether `binomial_cdf` is at most `level`, mostly without loading a library of special functions.
 
     Parameters
     ----------
     hits, rows, share
-        As in `chance_at_most`.
+        As in `binomial_cdf`.
     level
         A chance, below a half.
 
     Examples
     --------
-    >>> is_unlikely(160, 200, 0.95, 0.01), is_unlikely(189, 200, 0.95, 0.01), is_unlikely(0, 0, 0.95, 0.01)
+    >>> is_cdf_below(160, 200, 0.95, 0.01), is_cdf_below(189, 200, 0.95, 0.01), is_cdf_below(0, 0, 0.95, 0.01)
     (True, False, False)
     """
     _check_counts(hits, rows)
     # The median is next to the mean, so from the mean on the chance is at least a half.
     if hits >= rows * share:
         return False
-    chance = _tail(hits, rows, share)
-    if abs(chance - level) > _DOUBT * level:
+    chance = _lower_tail(hits, rows, share)
+    if abs(chance - level) > _RELATIVE_TOLERANCE * level:
         return chance < level
-    return chance_at_most(hits, rows, share) <= level
+    return binomial_cdf(hits, rows, share) <= level
 
 
-def _tail(hits: int, rows: int, share: float) -> float:
-    """Return about `chance_at_most` below the mean: the sum of the chances of so many hits, one less, and so on."""
+def _lower_tail(hits: int, rows: int, share: float) -> float:
+    """Return about `binomial_cdf` below the mean: the sum of the chances of so many hits, one less, and so on."""
     if share >= 1.0:
         return 0.0
     ways = math.lgamma(rows + 1) - math.lgamma(hits + 1) - math.lgamma(rows - hits + 1)
     term = math.exp(ways + hits * math.log(share) + (rows - hits) * math.log1p(-share))
     total, count = 0.0, hits
-    while term > _NOTHING * total:
+    while term > _NEGLIGIBLE * total:
         total += term
         term *= count * (1.0 - share) / ((rows - count + 1) * share)
         count -= 1
     return total
 
 
-def most_wrong(rows: int, max_error: float, confidence: float) -> int:
+def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:
     """Return how many of the accepted rows may be wrong for the test of `max_error` to pass; -1 where it cannot pass at all.
 
     Parameters
@@ -173,7 +173,7 @@ def most_wrong(rows: int, max_error: float, confidence: float) -> int:
 
     Examples
     --------
-    >>> most_wrong(58, 0.05, 0.95), most_wrong(59, 0.05, 0.95), most_wrong(1000, 0.05, 0.95)
+    >>> max_wrong_allowed(58, 0.05, 0.95), max_wrong_allowed(59, 0.05, 0.95), max_wrong_allowed(1000, 0.05, 0.95)
     (-1, 0, 38)
     """
     level = 1.0 - confidence
@@ -181,22 +181,22 @@ def most_wrong(rows: int, max_error: float, confidence: float) -> int:
     passing, failing = -1, min(rows, math.ceil(rows * max_error) + 1)
     while failing - passing > 1:
         middle = (passing + failing) // 2
-        if chance_at_most(middle, rows, max_error) <= level:
+        if binomial_cdf(middle, rows, max_error) <= level:
             passing = middle
         else:
             failing = middle
     return passing
 
 
-def rows_without_error(max_error: float, confidence: float) -> int:
+def min_rows(max_error: float, confidence: float) -> int:
     """Return the least number of accepted rows with which the test can pass at all: when not one of them is wrong.
 
     Examples
     --------
-    >>> rows_without_error(0.05, 0.95), rows_without_error(0.015, 0.95)
+    >>> min_rows(0.05, 0.95), min_rows(0.015, 0.95)
     (59, 199)
     """
-    return _rows_for(0, max_error, confidence)
+    return _min_rows_for(0, max_error, confidence)
 
 
 def rows_needed(max_error: float, confidence: float) -> int:
@@ -218,26 +218,26 @@ def rows_needed(max_error: float, confidence: float) -> int:
     [1293, 645, 386]
     """
     wrong = 0
-    start = _rows_for(wrong, max_error, confidence)
+    start = _min_rows_for(wrong, max_error, confidence)
     while True:
-        after = _rows_for(wrong + 1, max_error, confidence)
+        after = _min_rows_for(wrong + 1, max_error, confidence)
         # The last number that allows just so many wrong rows is the one with the least chance.
-        if chance_at_most(wrong, after - 1, max_error / 2) >= _ADVISED_CHANCE:
+        if binomial_cdf(wrong, after - 1, max_error / 2) >= _ADVISED_POWER:
             return start
         wrong, start = wrong + 1, after
 
 
-def _rows_for(wrong: int, max_error: float, confidence: float) -> int:
+def _min_rows_for(wrong: int, max_error: float, confidence: float) -> int:
     """Return the least number of rows for which the test passes with so many wrong ones."""
     level = 1.0 - confidence
     # The chance only falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
     failing = max(wrong, math.floor(wrong / max_error) - 1)
     passing = 2 * failing + 2
-    while chance_at_most(wrong, passing, max_error) > level:
+    while binomial_cdf(wrong, passing, max_error) > level:
         failing, passing = passing, 2 * passing
     while passing - failing > 1:
         middle = (failing + passing) // 2
-        if chance_at_most(wrong, middle, max_error) <= level:
+        if binomial_cdf(wrong, middle, max_error) <= level:
             passing = middle
         else:
             failing = middle
@@ -246,4 +246,4 @@ def _rows_for(wrong: int, max_error: float, confidence: float) -> int:
 
 def _check_counts(hits: int, rows: int) -> None:
     if not 0 <= hits <= rows:
-        raise DesignError(f"{hits} of {counted(rows, 'row')} cannot be: the counts do not belong together")
+        raise DesignError(f"{hits} of {pluralize(rows, 'row')} cannot be: the counts do not belong together")

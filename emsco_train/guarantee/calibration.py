@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.summary import counted, percent
+from emsco_runtime.summary import percent, pluralize
 from emsco_train.errors import DataError
-from emsco_train.guarantee.bounds import is_unlikely
+from emsco_train.guarantee.bounds import is_cdf_below
 from emsco_train.stages.evaluation import Evaluation
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 BINS = 10
 # Of a hundred designs whose confidences are honest at every stage, at most one gets a warning.
-_FALSE_ALARMS = 0.01
+_FALSE_ALARM_RATE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +189,16 @@ def calibrate_stages(stages: Sequence[StageScores], evaluation: Evaluation) -> t
     evaluation
         What the design does with them.
     """
-    level = _FALSE_ALARMS / len(stages)
+    level = _FALSE_ALARM_RATE / len(stages)
     accepted = evaluation.accepted
     return tuple(
-        _calibrated(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
+        _calibrate(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
         for number, scores in enumerate(stages, start=1)
     )
 
 
 def calibrate_stage(
-    stage: int, *, confidence: Floats, right: Mask, reached: Mask, accepted: Mask, level: float = _FALSE_ALARMS
+    stage: int, *, confidence: Floats, right: Mask, reached: Mask, accepted: Mask, level: float = _FALSE_ALARM_RATE
 ) -> StageCalibration:
     """Return the calibration of one stage.
 
@@ -231,29 +231,29 @@ def calibrate_stage(
     """
     lengths = {len(confidence), len(right), len(reached), len(accepted)}
     if len(lengths) > 1 or not len(confidence) or bool((accepted & ~reached).any()):
-        told = f"{len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} marks"
-        raise DataError(f"stage {stage}: {told}: one each for at least 1 row is due, and only rows that got there are accepted")
+        detail = f"{len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} marks"
+        raise DataError(f"stage {stage}: {detail}: one each for at least 1 row is due, and only rows that got there are accepted")
     scores = StageScores(confidence, right, Reliability.of(confidence, right))
-    return _calibrated(stage, scores, reached, accepted, level)
+    return _calibrate(stage, scores, reached, accepted, level)
 
 
-def _calibrated(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
-    acted_on = Reliability.of(scores.confidence[accepted], scores.right[accepted])
+def _calibrate(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
+    over_accepted = Reliability.of(scores.confidence[accepted], scores.right[accepted])
     return StageCalibration(
         stage=stage,
         all_rows=scores.all_rows,
         # All rows reach the first stage.
         reached=scores.all_rows if reached.all() else Reliability.of(scores.confidence[reached], scores.right[reached]),
-        accepted=acted_on,
-        warning=_warning(stage, acted_on, level),
+        accepted=over_accepted,
+        warning=_warning(stage, over_accepted, level),
     )
 
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     # The last bit of a probability may lie above 1.
-    if accepted.confidence is None or not is_unlikely(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
+    if accepted.confidence is None or not is_cdf_below(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
         return None
-    share = f"{percent(accepted.right, accepted.rows)} of the {counted(accepted.rows, 'accepted row')} are right"
+    share = f"{percent(accepted.right, accepted.rows)} of the {pluralize(accepted.rows, 'accepted row')} are right"
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"
 
 

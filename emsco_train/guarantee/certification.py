@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from emsco_runtime.manifest import Certificate, CertifiedChoice, CoverageBounds, LabelBounds, WrongShare
 from emsco_train.guarantee.bounds import check_confidence, lower_bound, upper_bound
-from emsco_train.guarantee.tally import Tally
+from emsco_train.guarantee.tally import DecisionCounts
 
-__all__ = ["certificate_of_choice", "certify"]
+__all__ = ["certify", "certify_choice"]
 
 
-def certify(tally: Tally, confidence: float) -> Certificate:
+def certify(counts: DecisionCounts, confidence: float) -> Certificate:
     """Certify a design that was fixed before anyone looked at these rows.
 
     The error among accepted items gets its exact (Clopper-Pearson) upper bound; so do the error among items accepted as each
@@ -22,7 +22,7 @@ def certify(tally: Tally, confidence: float) -> Certificate:
 
     Parameters
     ----------
-    tally
+    counts
         The design's decisions on the certify rows.
     confidence
         How often such a bound holds, at least: from 0.5 to below 1.
@@ -31,7 +31,7 @@ def certify(tally: Tally, confidence: float) -> Certificate:
     --------
     >>> import numpy as np
     >>> right = np.repeat([0, 1], [150, 50])
-    >>> given = certify(Tally.of(right, right, ("ham", "spam")), 0.95)
+    >>> given = certify(DecisionCounts.of(right, right, ("ham", "spam")), 0.95)
     >>> round(given.max_error, 4), [round(bounds.accepted_as.upper, 4) for bounds in given.labels]
     (0.0149, [0.0198, 0.0582])
     """
@@ -39,18 +39,18 @@ def certify(tally: Tally, confidence: float) -> Certificate:
     return Certificate(
         method="clopper-pearson",
         confidence=level,
-        max_error=upper_bound(tally.all_wrong, tally.all_accepted, level),
-        rows=tally.rows,
-        accepted=tally.all_accepted,
-        wrong=tally.all_wrong,
-        coverage=_coverage(tally, level),
-        labels=_labels(tally, level),
+        max_error=upper_bound(counts.all_wrong, counts.all_accepted, level),
+        rows=counts.rows,
+        accepted=counts.all_accepted,
+        wrong=counts.all_wrong,
+        coverage=_coverage_bounds(counts, level),
+        labels=_label_bounds(counts, level),
         joint=False,
         choice=None,
     )
 
 
-def certificate_of_choice(tally: Tally, max_error: float, confidence: float, choice: CertifiedChoice) -> Certificate:
+def certify_choice(counts: DecisionCounts, max_error: float, confidence: float, choice: CertifiedChoice) -> Certificate:
     """Return the certificate of a design that passed the tests of `max_error`, and was chosen for it.
 
     It states the `max_error` that was tested. Which design was chosen depends on the certify rows, so the chosen one's own bounds
@@ -59,7 +59,7 @@ def certificate_of_choice(tally: Tally, max_error: float, confidence: float, cho
 
     Parameters
     ----------
-    tally
+    counts
         The chosen design's decisions on the certify rows.
     max_error, confidence
         What was tested.
@@ -71,33 +71,33 @@ def certificate_of_choice(tally: Tally, max_error: float, confidence: float, cho
         method="fixed-sequence",
         confidence=confidence,
         max_error=max_error,
-        rows=tally.rows,
-        accepted=tally.all_accepted,
-        wrong=tally.all_wrong,
-        coverage=_coverage(tally, joint),
-        labels=_labels(tally, joint),
+        rows=counts.rows,
+        accepted=counts.all_accepted,
+        wrong=counts.all_wrong,
+        coverage=_coverage_bounds(counts, joint),
+        labels=_label_bounds(counts, joint),
         joint=True,
         choice=choice,
     )
 
 
-def _coverage(tally: Tally, confidence: float) -> CoverageBounds:
+def _coverage_bounds(counts: DecisionCounts, confidence: float) -> CoverageBounds:
     return CoverageBounds(
-        lower=lower_bound(tally.all_accepted, tally.rows, confidence),
-        upper=upper_bound(tally.all_accepted, tally.rows, confidence),
+        lower=lower_bound(counts.all_accepted, counts.rows, confidence),
+        upper=upper_bound(counts.all_accepted, counts.rows, confidence),
     )
 
 
-def _labels(tally: Tally, confidence: float) -> tuple[LabelBounds, ...]:
+def _label_bounds(counts: DecisionCounts, confidence: float) -> tuple[LabelBounds, ...]:
     return tuple(
         LabelBounds(
             label=label,
-            accepted_as=_share(tally.accepted_wrong[position], tally.accepted[position], confidence),
-            true=_share(tally.true_wrong[position], tally.true[position], confidence),
+            accepted_as=_wrong_share(counts.accepted_wrong[position], counts.accepted[position], confidence),
+            true=_wrong_share(counts.true_wrong[position], counts.true[position], confidence),
         )
-        for position, label in enumerate(tally.labels)
+        for position, label in enumerate(counts.labels)
     )
 
 
-def _share(wrong: int, rows: int, confidence: float) -> WrongShare:
+def _wrong_share(wrong: int, rows: int, confidence: float) -> WrongShare:
     return WrongShare(rows=rows, wrong=wrong, upper=upper_bound(wrong, rows, confidence))

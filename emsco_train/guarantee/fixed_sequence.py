@@ -20,21 +20,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emsco_runtime.manifest import Certificate, CertifiedChoice
-from emsco_runtime.summary import counted, percent_at_most
+from emsco_runtime.summary import percent_at_most, pluralize
 from emsco_train.designs.design import Design
-from emsco_train.designs.wish import Wish
+from emsco_train.designs.wish import Requirements
 from emsco_train.errors import CertificationError, DesignError
-from emsco_train.guarantee.bounds import chance_at_most, rows_needed, upper_bound
-from emsco_train.guarantee.candidates import Candidate, line_up
-from emsco_train.guarantee.certification import certificate_of_choice
-from emsco_train.guarantee.promise import Promise
-from emsco_train.guarantee.tally import Tally
+from emsco_train.guarantee.bounds import binomial_cdf, rows_needed, upper_bound
+from emsco_train.guarantee.candidates import Candidate, order_candidates
+from emsco_train.guarantee.certification import certify_choice
+from emsco_train.guarantee.promise import ErrorTarget
+from emsco_train.guarantee.tally import DecisionCounts
 
-__all__ = ["Certified", "choose_certified"]
+__all__ = ["CertifiedDesign", "choose_certified"]
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class CertifiedDesign:
     """The chosen design and what is promised of it.
 
     Parameters
@@ -43,13 +43,13 @@ class Certified:
         With its figures on the validation rows.
     certificate
         For the manifest.
-    line
+    sequence
         Ids of the designs that stood in line, in order; the first of them were tested, as many as the certificate says.
     """
 
     design: Design
     certificate: Certificate
-    line: tuple[str, ...]
+    sequence: tuple[str, ...]
 
 
 def choose_certified(
@@ -59,8 +59,8 @@ def choose_certified(
     max_error: float,
     confidence: float,
     full_cost: float,
-    wish: Wish | None = None,
-) -> Certified:
+    requirements: Requirements | None = None,
+) -> CertifiedDesign:
     """Choose the most wished design of those that are shown to have an error of at most `max_error`.
 
     Parameters
@@ -74,8 +74,8 @@ def choose_certified(
     confidence
         How often such a promise is kept, at least: from 0.5 to below 1.
     full_cost
-        Cost of acquiring every feature, as for `Wish.choose`.
-    wish
+        Cost of acquiring every feature, as for `Requirements.choose`.
+    requirements
         Floors and caps on validation figures, and what decides among the designs that pass. Unless it says by what, the one
         with most coverage on validation; where it has a floor on coverage, the cheapest.
 
@@ -86,41 +86,47 @@ def choose_certified(
     CertificationError
         If nothing can be certified: it tells the nearest bound, and about how many rows it would take.
     """
-    promise = Promise(max_error, confidence)
-    line = line_up(candidates, rows=rows, promise=promise, wish=wish or Wish(), full_cost=full_cost)
-    passed, failed = _walk(line, rows, promise)
+    target = ErrorTarget(max_error, confidence)
+    sequence = order_candidates(
+        candidates, rows=rows, target=target, requirements=requirements or Requirements(), full_cost=full_cost
+    )
+    passed, failed = _test_in_order(sequence, rows, target)
     if not passed:
-        raise _refusal(line[0], failed[0], promise)
-    choice = CertifiedChoice(candidates=len(line), tested=len(passed) + len(failed), passed=len(passed))
+        raise _failure(sequence[0], failed[0], target)
+    choice = CertifiedChoice(candidates=len(sequence), tested=len(passed) + len(failed), passed=len(passed))
     # Each design in line is more wished than the one before: the last to pass is the choice.
-    certificate = certificate_of_choice(passed[-1], promise.max_error, promise.confidence, choice)
-    return Certified(line[len(passed) - 1].design, certificate, tuple(candidate.design.id for candidate in line))
+    certificate = certify_choice(passed[-1], target.max_error, target.confidence, choice)
+    return CertifiedDesign(sequence[len(passed) - 1].design, certificate, tuple(candidate.design.id for candidate in sequence))
 
 
-def _walk(line: Sequence[Candidate], rows: int, promise: Promise) -> tuple[list[Tally], list[Tally]]:
+def _test_in_order(
+    sequence: Sequence[Candidate], rows: int, target: ErrorTarget
+) -> tuple[list[DecisionCounts], list[DecisionCounts]]:
     """Return the counts of the designs that passed, and of the one that failed, if any did."""
-    passed: list[Tally] = []
-    for candidate in line:
-        tally = candidate.decide()
-        if tally.rows != rows:
-            told = f"it decided {tally.rows:,} of {counted(rows, 'certify row')}"
-            raise DesignError(f"design {candidate.design.id}: {told}: every design is tested on all of them")
-        if chance_at_most(tally.all_wrong, tally.all_accepted, promise.max_error) > 1.0 - promise.confidence:
-            return passed, [tally]
-        passed.append(tally)
+    passed: list[DecisionCounts] = []
+    for candidate in sequence:
+        counts = candidate.decide()
+        if counts.rows != rows:
+            detail = f"it decided {counts.rows:,} of {pluralize(rows, 'certify row')}"
+            raise DesignError(f"design {candidate.design.id}: {detail}: every design is tested on all of them")
+        if binomial_cdf(counts.all_wrong, counts.all_accepted, target.max_error) > 1.0 - target.confidence:
+            return passed, [counts]
+        passed.append(counts)
     return passed, []
 
 
-def _refusal(first: Candidate, tally: Tally, promise: Promise) -> CertificationError:
-    accepted, wrong = tally.all_accepted, tally.all_wrong
-    bound = upper_bound(wrong, accepted, promise.confidence)
-    needed = rows_needed(promise.max_error, promise.confidence)
-    told = f"the safest by validation, {first.design.id}, was wrong in {wrong:,} of {counted(accepted, 'accepted certify row')}"
-    text = f"{promise.refused()}: {told}, so its error may be as large as {percent_at_most(bound)}"
+def _failure(first: Candidate, counts: DecisionCounts, target: ErrorTarget) -> CertificationError:
+    accepted, wrong = counts.all_accepted, counts.all_wrong
+    bound = upper_bound(wrong, accepted, target.confidence)
+    needed = rows_needed(target.max_error, target.confidence)
+    detail = (
+        f"the safest by validation, {first.design.id}, was wrong in {wrong:,} of {pluralize(accepted, 'accepted certify row')}"
+    )
+    text = f"{target.refusal_text()}: {detail}, so its error may be as large as {percent_at_most(bound)}"
     if accepted < needed:
-        share = f", {counted(-(-needed * tally.rows // accepted), 'certify row')} at its coverage" if accepted else ""
-        advice = f"It takes {promise.rows_told(needed)}{share}. Give more rows, or search with other thresholds"
+        share = f", {pluralize(-(-needed * counts.rows // accepted), 'certify row')} at its coverage" if accepted else ""
+        advice = f"It takes {target.rows_text(needed)}{share}. Give more rows, or search with other thresholds"
     else:
-        advice = f"It takes {promise.rows_told(needed)}, and there are no fewer: search with higher thresholds"
+        advice = f"It takes {target.rows_text(needed)}, and there are no fewer: search with higher thresholds"
     caution = "Asking the same rows again for another error proves less than it says"
     return CertificationError(f"{text}. {advice}. {caution}", first.design.id, bound, needed)

@@ -1,4 +1,4 @@
-"""`Tally`: what a design did with rows whose labels are known, as counts."""
+"""`DecisionCounts`: what a design did with rows whose labels are known, as counts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from emsco_runtime._arrays import Ints
 from emsco_runtime.manifest import Label
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.errors import DataError
 
-__all__ = ["Counts", "Tally"]
+__all__ = ["DecisionCounts", "LabelCounts"]
 
-Counts: TypeAlias = tuple[int, ...]
+LabelCounts: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DecisionCounts:
     """Counts of decisions by label; all that a certificate needs to know of the rows.
 
     Parameters
@@ -35,20 +35,20 @@ class Tally:
 
     Examples
     --------
-    >>> tally = Tally.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
-    >>> tally.accepted, tally.accepted_wrong, tally.true, tally.true_wrong
+    >>> counts = DecisionCounts.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
+    >>> counts.accepted, counts.accepted_wrong, counts.true, counts.true_wrong
     ((2, 1), (1, 0), (2, 2), (0, 1))
     """
 
     rows: int
     labels: tuple[Label, ...]
-    accepted: Counts
-    accepted_wrong: Counts
-    true: Counts
-    true_wrong: Counts
+    accepted: LabelCounts
+    accepted_wrong: LabelCounts
+    true: LabelCounts
+    true_wrong: LabelCounts
 
     @classmethod
-    def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> Tally:
+    def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> DecisionCounts:
         """Count the decisions on some rows.
 
         Parameters
@@ -61,8 +61,8 @@ class Tally:
             The labels in order.
         """
         if len(label) != len(target) or not len(target):
-            told = f"got {counted(len(label), 'decision')} for {counted(len(target), 'row')}"
-            raise DataError(f"{told}: one for each of at least 1 row is due")
+            detail = f"got {pluralize(len(label), 'decision')} for {pluralize(len(target), 'row')}"
+            raise DataError(f"{detail}: one for each of at least 1 row is due")
         for name, positions in (("label", label), ("target", target)):
             if not -1 <= int(positions.min()) <= int(positions.max()) < len(labels):
                 got = f"{positions.min()} to {positions.max()}"
@@ -88,5 +88,5 @@ class Tally:
         return sum(self.accepted_wrong)
 
 
-def _count(positions: Ints, labels: int) -> Counts:
+def _count(positions: Ints, labels: int) -> LabelCounts:
     return tuple(np.bincount(positions[positions >= 0], minlength=labels).tolist())

@@ -11,19 +11,19 @@ import math
 import numpy as np
 
 from emsco_runtime._arrays import Array, Floats, Ints
-from emsco_train._compiled import inner
-from emsco_train.logistic.algebra import tile
-from emsco_train.logistic.chosen import Chosen
-from emsco_train.logistic.passes import Rows
-from emsco_train.logistic.runs import Runs
+from emsco_train._compiled import jit_inner
+from emsco_train.logistic.algebra import tile_products
+from emsco_train.logistic.chosen import ColumnSet
+from emsco_train.logistic.passes import TrainingRows
+from emsco_train.logistic.runs import RowRuns
 
-__all__ = ["curvatures", "room"]
+__all__ = ["accumulate_hessian", "buffer_sizes"]
 
 _FAST = ("arcp", "contract", "nsz", "reassoc")
 
 
-@inner(*_FAST)
-def _roots(
+@jit_inner(*_FAST)
+def _curvature_roots(
     weights: Floats,
     one: Floats,
     other: Floats,
@@ -35,8 +35,8 @@ def _roots(
         out[row] = math.sqrt(weights[row] * one[row] * (1.0 - one[row] if same else other[row]))
 
 
-@inner(*_FAST)
-def _scale(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _scale_columns(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pragma: no cover - compiled
     for row in range(len(roots)):
         out[0, row] = roots[row]
     for j in range(len(columns)):
@@ -45,7 +45,7 @@ def _scale(block: Array, columns: Ints, roots: Array, out: Array) -> None:  # pr
             out[j + 1, row] = x[row] * roots[row]
 
 
-@inner(*_FAST)
+@jit_inner(*_FAST)
 def _products(
     scaled: Array, roots: Array, start: int, stop: int, sign: float, out: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -57,40 +57,40 @@ def _products(
         out[j] = sign * total
 
 
-@inner()
+@jit_inner()
 def _add_choices(
-    runs: Runs, k: int, chosen: Chosen, scaled: Array, roots: Array, sign: float, sums: Floats, out: Floats
+    runs: RowRuns, k: int, column_set: ColumnSet, scaled: Array, roots: Array, sign: float, sums: Floats, out: Floats
 ) -> None:  # pragma: no cover - compiled
     """Add the products of choices with 1 and with numbers, and of choices of two groups, in block k."""
     for run in range(runs.first[k], runs.first[k + 1]):
         _products(scaled, roots, runs.start[run], runs.stop[run], sign, sums)
         members = runs.members[runs.kind[run]]
         for one in range(len(members)):
-            spot = chosen.spots[members[one]]
+            slot = column_set.slots[members[one]]
             for j in range(len(sums)):
-                out[spot, j] += sums[j]
+                out[slot, j] += sums[j]
             for other in range(one):
-                out[spot, chosen.spots[members[other]]] += sums[0]
+                out[slot, column_set.slots[members[other]]] += sums[0]
 
 
-@inner()
-def room(chosen: Chosen) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Return the sizes that `curvatures` needs: of `scaled`, and of `out`."""
-    tall = -(-(len(chosen.numbers) + 1) // 4) * 4
-    return tall, max(tall, chosen.width + 1)
+@jit_inner()
+def buffer_sizes(column_set: ColumnSet) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Return the sizes that `accumulate_hessian` needs: of `scaled`, and of `out`."""
+    padded_rows = -(-(len(column_set.numbers) + 1) // 4) * 4
+    return padded_rows, max(padded_rows, column_set.width + 1)
 
 
-@inner()
-def curvatures(
-    blocks: Array, rows: Rows, chosen: Chosen, chances: Floats, scaled: Array, out: Floats
+@jit_inner()
+def accumulate_hessian(
+    blocks: Array, rows: TrainingRows, column_set: ColumnSet, probabilities: Floats, scaled: Array, out: Floats
 ) -> None:  # pragma: no cover - compiled
     """Fill the lower triangle of sum of curvature * x x^T, x = [1, columns], for each pair of labels one >= other.
 
-    The type of `blocks`, the rows' numbers, and of `scaled` [tall, places] is that of the products. `room` tells the sizes of
+    The type of `blocks`, the rows' numbers, and of `scaled` [tall, places] is that of the products. `buffer_sizes` tells the sizes of
     `scaled` and `out` [pairs, size, size]; `scaled` is zero beyond the set's numbers, and what belongs to no choice of the set is
     put beyond its width in `out`.
     """
-    numbers = len(chosen.numbers) + 1
+    numbers = len(column_set.numbers) + 1
     roots, sums, products = np.empty_like(scaled[0]), np.empty((4, 2)), np.empty(numbers)
     for pair in range(len(out)):
         for i in range(out.shape[1]):
@@ -98,21 +98,21 @@ def curvatures(
                 out[pair, i, j] = 0.0
     for k in range(len(blocks)):
         pair = 0
-        for one in range(chances.shape[1]):
+        for one in range(probabilities.shape[1]):
             for other in range(one + 1):
-                _roots(rows.weights[k], chances[k, one], chances[k, other], one == other, roots)
-                _scale(blocks[k], chosen.numbers, roots, scaled)
+                _curvature_roots(rows.weights[k], probabilities[k, one], probabilities[k, other], one == other, roots)
+                _scale_columns(blocks[k], column_set.numbers, roots, scaled)
                 sign = 1.0 if one == other else -1.0
                 for i in range(0, len(scaled), 4):
                     for j in range(0, i + 4, 2):
-                        tile(scaled, i, j, scaled.shape[1], sums)
+                        tile_products(scaled, i, j, scaled.shape[1], sums)
                         for row in range(4):
                             out[pair, i + row, j] += sign * sums[row, 0]
                             out[pair, i + row, j + 1] += sign * sums[row, 1]
-                if numbers < chosen.width:
-                    _add_choices(rows.runs, k, chosen, scaled, roots, sign, products, out[pair])
+                if numbers < column_set.width:
+                    _add_choices(rows.runs, k, column_set, scaled, roots, sign, products, out[pair])
                 pair += 1
     for pair in range(len(out)):
-        for spot in range(numbers, chosen.width):
+        for slot in range(numbers, column_set.width):
             # A choice is 1 or 0, and its own square; two of one group are never both 1.
-            out[pair, spot, spot] = out[pair, spot, 0]
+            out[pair, slot, slot] = out[pair, slot, 0]

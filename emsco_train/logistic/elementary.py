@@ -11,9 +11,9 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from emsco_train._compiled import inner
+from emsco_train._compiled import jit_inner
 
-__all__ = ["chance_of", "exp_of_negative", "softplus"]
+__all__ = ["exp_negative", "sigmoid", "softplus"]
 
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: multiples of the first by whole numbers up to 2^11 are exact.
@@ -50,8 +50,8 @@ _float_of: Any = intrinsic(_emit_float)
 
 
 # Sums must not be regrouped here (the two parts of ln 2 would collapse); fused multiply-add is welcome.
-@inner("contract", "nsz")
-def exp_of_negative(x: float) -> float:  # pragma: no cover - compiled
+@jit_inner("contract", "nsz")
+def exp_negative(x: float) -> float:  # pragma: no cover - compiled
     """Return e^x for x <= 0; below -700, e^-700, which nothing can tell from 0."""
     x = x if x > _LEAST else _LEAST  # noqa: FURB136 - max() minds NaN, and keeps the loop scalar
     shifted = x * _LOG2_E + _ROUNDER
@@ -67,7 +67,7 @@ def exp_of_negative(x: float) -> float:  # pragma: no cover - compiled
     return series * scale
 
 
-@inner("contract", "nsz")
+@jit_inner("contract", "nsz")
 def _log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     """Return ln(1 + u) for u in [0, 1]."""
     # ln((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...), with s below 0.172 once ln 2 is taken out of the upper part.
@@ -82,16 +82,16 @@ def _log1p_of_unit(u: float) -> float:  # pragma: no cover - compiled
     return 2.0 * s * series + (_LN2 if upper else 0.0)
 
 
-@inner("arcp", "contract", "nsz")
-def chance_of(z: float) -> float:  # pragma: no cover - compiled
+@jit_inner("arcp", "contract", "nsz")
+def sigmoid(z: float) -> float:  # pragma: no cover - compiled
     """Return 1 / (1 + e^-z), exact in both tails."""
-    small = exp_of_negative(-abs(z))
+    small = exp_negative(-abs(z))
     share = 1.0 / (1.0 + small)
     return share if z >= 0.0 else small * share
 
 
-@inner("contract", "nsz")
+@jit_inner("contract", "nsz")
 def softplus(z: float) -> float:  # pragma: no cover - compiled
     """Return ln(1 + e^z)."""
     # |z| / 2 + z / 2 is max(z, 0).
-    return _log1p_of_unit(exp_of_negative(-abs(z))) + 0.5 * (abs(z) + z)
+    return _log1p_of_unit(exp_negative(-abs(z))) + 0.5 * (abs(z) + z)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_train._interrupts import interrupts_held
+from emsco_train._interrupts import defer_interrupts
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.newton import Anchor
-from emsco_train.logistic.passes import Rows
+from emsco_train.logistic.passes import TrainingRows
 from emsco_train.logistic.rows import RowBlocks
-from emsco_train.logistic.sets import expand, fit_sets, score_sets
+from emsco_train.logistic.sets import expand_loss, fit_sets, score_sets
 
 __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
 
@@ -29,7 +29,7 @@ __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "so
 # half, and one more, whose slope is at hand, is added at the end.
 _TOLERANCE = 1e-10
 # Sets that one thread takes at a time.
-_SHARE = 8
+_SETS_PER_TASK = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,23 +153,31 @@ class LogisticProblem:
         choices: Sequence[slice] = (),
     ) -> None:
         _check(encoded, C)
-        each = np.ones(len(encoded)) if weights is None else np.asarray(weights, dtype=np.float64)
-        hot = (np.asarray(target)[:, None] == np.arange(labels)).astype(np.float64)
-        share = each @ hot / each.sum()
+        row_weights = np.ones(len(encoded)) if weights is None else np.asarray(weights, dtype=np.float64)
+        one_hot = (np.asarray(target)[:, None] == np.arange(labels)).astype(np.float64)
+        share = row_weights @ one_hot / row_weights.sum()
         if not (share > 0.0).all():
             raise DataError(
                 f"label {int(np.argmin(share > 0.0))} (by position) has no row of any weight: give it some, or drop it"
             )
-        wanted = hot[:, 1:] if labels == 2 else hot
+        targets = one_hot[:, 1:] if labels == 2 else one_hot
         self.rows, self.columns = encoded.shape
-        laid = RowBlocks.of(encoded, choices)
-        self._order = laid.layout.order
-        weighted = np.ascontiguousarray(laid.lay(each[:, None])[:, 0])
+        row_blocks = RowBlocks.of(encoded, choices)
+        self._order = row_blocks.layout.order
+        weighted = np.ascontiguousarray(row_blocks.arrange(row_weights[:, None])[:, 0])
         with np.errstate(over="ignore"):
-            coarse = laid.values.astype(np.float32)
-        self._rows = Rows(laid.runs, laid.values, coarse, laid.lay(wanted), weighted, float(each.sum()), 1.0 / C)
+            single_precision = row_blocks.values.astype(np.float32)
+        self._rows = TrainingRows(
+            row_blocks.runs,
+            row_blocks.values,
+            single_precision,
+            row_blocks.arrange(targets),
+            weighted,
+            float(row_weights.sum()),
+            1.0 / C,
+        )
         intercepts = np.log(share[1:] / share[0]) if labels == 2 else np.log(share) - np.log(share).mean()
-        self._anchor = _anchored(self._rows, intercepts)
+        self._anchor = _make_anchor(self._rows, intercepts)
 
     def fit(self, columns: Mask, start: LogisticBatch | None = None, *, workers: int = 1) -> LogisticBatch:
         """Fit feature sets.
@@ -192,7 +200,7 @@ class LogisticProblem:
         sets = np.ascontiguousarray(columns, dtype=np.bool_)
         if sets.ndim != 2 or sets.shape[1] != self.columns:
             raise DesignError(f"feature sets have shape {sets.shape}: [sets, {self.columns}] is due, a truth value per column")
-        logits = self._rows.wanted.shape[1]
+        logits = self._rows.targets.shape[1]
         order = self._order
         table = np.zeros((len(sets), logits, 1 + self.columns))
         if start is not None:
@@ -204,11 +212,11 @@ class LogisticProblem:
         def work(part: slice) -> None:
             fit_sets(self._rows, self._anchor, ordered[part], warm, _TOLERANCE, table[part], passes[part])
 
-        _share_out(work, len(sets), workers)
-        self._refuse_failures(sets, passes)
+        _run_in_parallel(work, len(sets), workers)
+        self._check_converged(sets, passes)
         return LogisticBatch(sets, table[:, :, 1:][:, :, np.argsort(order)], table[:, :, 0], passes)
 
-    def _refuse_failures(self, sets: Mask, passes: Ints) -> None:
+    def _check_converged(self, sets: Mask, passes: Ints) -> None:
         failed = np.flatnonzero(passes <= 0)
         if len(failed):
             named = ", ".join(map(str, np.flatnonzero(sets[failed[0]])))
@@ -240,7 +248,7 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
     def work(part: slice) -> None:
         score_sets(rows.values, rows.runs, rows.order, table[part], columns[part], label[part], confidence[part])
 
-    _share_out(work, len(batch), workers)
+    _run_in_parallel(work, len(batch), workers)
     return TopLabels(label, confidence)
 
 
@@ -259,38 +267,38 @@ def _check(encoded: Floats, C: float) -> None:  # noqa: N803
         raise FitError(f"logistic regression, column {column}, row {row}: {encoded[row, column]} is no number to fit; impute it")
 
 
-def _anchored(rows: Rows, intercepts: Floats) -> Anchor:
+def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
     """Return the anchor at the model of all columns; at the one without columns, should that not converge."""
     columns = rows.blocks.shape[1] + rows.runs.choices
-    bare = np.zeros((len(intercepts), 1 + columns))
-    bare[:, 0] = intercepts
-    near = _expanded(rows, intercepts, bare.ravel(), None)
-    table, passes = np.zeros((1, *bare.shape)), np.zeros(1, dtype=np.intp)
+    intercepts_only = np.zeros((len(intercepts), 1 + columns))
+    intercepts_only[:, 0] = intercepts
+    near = _expand_at(rows, intercepts, intercepts_only.ravel(), None)
+    table, passes = np.zeros((1, *intercepts_only.shape)), np.zeros(1, dtype=np.intp)
     every = np.ones((1, columns), dtype=np.bool_)
     fit_sets(rows, near, every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
-    return _expanded(rows, intercepts, table.ravel(), near) if passes[0] > 0 else near
+    return _expand_at(rows, intercepts, table.ravel(), near) if passes[0] > 0 else near
 
 
-def _expanded(rows: Rows, intercepts: Floats, parameters: Floats, bare: Anchor | None) -> Anchor:
+def _expand_at(rows: TrainingRows, intercepts: Floats, parameters: Floats, intercepts_only: Anchor | None) -> Anchor:
     slope, hessian = np.empty(len(parameters)), np.empty((len(parameters), len(parameters)))
-    expand(rows, parameters, slope, hessian)
+    expand_loss(rows, parameters, slope, hessian)
     # Values near the largest float overflow here; the fits of the sets that have them say so.
     with np.errstate(over="ignore", invalid="ignore"):
         target = hessian @ parameters - slope
-    return Anchor(intercepts, slope if bare is None else bare.slope, hessian, target)
+    return Anchor(intercepts, slope if intercepts_only is None else intercepts_only.slope, hessian, target)
 
 
-def _share_out(work: Callable[[slice], None], count: int, workers: int) -> None:
+def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int) -> None:
     """Give the parts of a batch to threads; compiled work holds no lock."""
     # Few sets are few because each takes long: then every thread should have some.
-    share = min(_SHARE, max(1, count // (4 * workers)))
+    share = min(_SETS_PER_TASK, max(1, count // (4 * workers)))
     parts = [slice(start, start + share) for start in range(0, count, share)]
     if workers == 1 or len(parts) < 2:
         for part in parts:
             work(part)
         return
     stop = np.zeros(1, dtype=np.int64)
-    with interrupts_held(stop):
+    with defer_interrupts(stop):
         _in_threads(lambda part: None if stop[0] else work(part), parts, workers)
 
 

@@ -2,7 +2,7 @@
 
 Rows come in blocks [blocks, columns, places] (`RowBlocks`), so that a block's part of all columns stays in a near cache between
 two uses. Parameters are flat: for each logit its intercept, then the coefficients of the set's columns, numbers before choices.
-`logits` and `chances` are [blocks, logits, places]; two labels have one logit, more have one each.
+`logits` and `probabilities` are [blocks, logits, places]; two labels have one logit, more have one each.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints
-from emsco_train._compiled import inner
-from emsco_train.logistic.chosen import Chosen, tabulate
-from emsco_train.logistic.elementary import chance_of, exp_of_negative, softplus
+from emsco_train._compiled import jit_inner
+from emsco_train.logistic.chosen import ColumnSet, tabulate_kinds
+from emsco_train.logistic.elementary import exp_negative, sigmoid, softplus
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.runs import Runs
+from emsco_train.logistic.runs import RowRuns
 
-__all__ = ["Rows", "block_chances", "evaluate", "loss_rise", "slope_along"]
+__all__ = ["TrainingRows", "block_probabilities", "evaluate_loss", "loss_change", "slope_along"]
 
 # Division by zero is no event of its own, and sums may be regrouped: both are what lets loops run on several rows at once.
 _FAST = ("arcp", "contract", "nsz", "reassoc")
 
 
-class Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """Training rows as the passes see them (a tuple, since compiled code takes no dataclass).
 
     Parameters
@@ -35,9 +35,9 @@ class Rows(NamedTuple):
         Their choices.
     blocks
         Columns of numbers [blocks, columns, places].
-    coarse
+    single_precision
         The same in single precision, for Hessians that need no more.
-    wanted
+    targets
         1 where the row has that logit's label [blocks, logits, places].
     weights
         Of each row [blocks, places]; 0 in empty places.
@@ -47,17 +47,17 @@ class Rows(NamedTuple):
         1 / C.
     """
 
-    runs: Runs
+    runs: RowRuns
     blocks: Floats
-    coarse: NDArray[np.float32]
-    wanted: Floats
+    single_precision: NDArray[np.float32]
+    targets: Floats
     weights: Floats
     weight: float
     penalty: float
 
 
-@inner(*_FAST)
-def _share(runs: Runs, k: int, table: Floats, logits: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _fill_shared_logits(runs: RowRuns, k: int, table: Floats, logits: Floats) -> None:  # pragma: no cover - compiled
     """Fill in the part of block k's logits that the rows of a kind share."""
     for run in range(runs.first[k], runs.first[k + 1]):
         shared = table[runs.kind[run]]
@@ -65,8 +65,8 @@ def _share(runs: Runs, k: int, table: Floats, logits: Floats) -> None:  # pragma
             logits[row] = shared
 
 
-@inner(*_FAST)
-def _gather(runs: Runs, k: int, residual: Floats, sums: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _sum_residuals(runs: RowRuns, k: int, residual: Floats, sums: Floats) -> None:  # pragma: no cover - compiled
     """Add the residuals of block k to the sums of their kinds."""
     for run in range(runs.first[k], runs.first[k + 1]):
         total = 0.0
@@ -75,7 +75,7 @@ def _gather(runs: Runs, k: int, residual: Floats, sums: Floats) -> None:  # prag
         sums[runs.kind[run]] += total
 
 
-@inner(*_FAST)
+@jit_inner(*_FAST)
 def _add_logits(block: Floats, columns: Ints, parameters: Floats, at: int, logits: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
@@ -90,7 +90,7 @@ def _add_logits(block: Floats, columns: Ints, parameters: Floats, at: int, logit
             logits[row] += b0 * x0[row]
 
 
-@inner(*_FAST)
+@jit_inner(*_FAST)
 def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
     count = len(columns)
     fours = count - count % 4
@@ -114,14 +114,14 @@ def _add_slope(block: Floats, columns: Ints, residual: Floats, at: int, slope: F
         slope[at + j + 1] += s0
 
 
-@inner(*_FAST)
-def _sigmoid(logits: Floats, chances: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _fill_sigmoid(logits: Floats, probabilities: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(logits)):
-        chances[row] = chance_of(logits[row])
+        probabilities[row] = sigmoid(logits[row])
 
 
-@inner(*_FAST)
-def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _fill_softmax(logits: Floats, probabilities: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(top)):
         top[row], total[row] = logits[0, row], 0.0
     for label in range(1, len(logits)):
@@ -130,29 +130,29 @@ def _softmax(logits: Floats, chances: Floats, top: Floats, total: Floats) -> Non
             top[row] = z if z > top[row] else top[row]  # noqa: FURB136 - max() minds NaN, and keeps the loop scalar
     for label in range(len(logits)):
         for row in range(len(top)):
-            power = exp_of_negative(logits[label, row] - top[row])
-            chances[label, row] = power
+            power = exp_negative(logits[label, row] - top[row])
+            probabilities[label, row] = power
             total[row] += power
     for label in range(len(logits)):
         for row in range(len(top)):
-            chances[label, row] /= total[row]
+            probabilities[label, row] /= total[row]
 
 
-@inner()
-def _chances(logits: Floats, chances: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner()
+def _probabilities(logits: Floats, probabilities: Floats, top: Floats, total: Floats) -> None:  # pragma: no cover - compiled
     if len(logits) == 1:
-        _sigmoid(logits[0], chances[0])
+        _fill_sigmoid(logits[0], probabilities[0])
     else:
-        _softmax(logits, chances, top, total)
+        _fill_softmax(logits, probabilities, top, total)
 
 
-@inner(*_FAST)
-def _residual(weights: Floats, chances: Floats, wanted: Floats, residual: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _residual(weights: Floats, probabilities: Floats, targets: Floats, residual: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(residual)):
-        residual[row] = weights[row] * (chances[row] - wanted[row])
+        residual[row] = weights[row] * (probabilities[row] - targets[row])
 
 
-@inner(*_FAST)
+@jit_inner(*_FAST)
 def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> float:  # pragma: no cover - compiled
     """Return the largest change of log-odds between two labels, in any row."""
     worst = 0.0
@@ -172,107 +172,117 @@ def _block_change(logits: Floats, before: Floats, high: Floats, low: Floats) -> 
     return worst
 
 
-@inner()
-def _add_kinds(chosen: Chosen, members: Ints, sums: Floats, at: int, slope: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner()
+def _add_kind_slopes(
+    column_set: ColumnSet, members: Ints, sums: Floats, at: int, slope: Floats
+) -> None:  # pragma: no cover - compiled
     """Add the sums of all kinds to the slopes of the intercept and of their choices."""
     for kind in range(len(members)):
         slope[at] += sums[kind]
         for choice in members[kind]:
-            if chosen.spots[choice] < chosen.width:
-                slope[at + chosen.spots[choice]] += sums[kind]
+            if column_set.slots[choice] < column_set.width:
+                slope[at + column_set.slots[choice]] += sums[kind]
 
 
-@inner()
-def block_chances(
+@jit_inner()
+def block_probabilities(
     block: Floats,
-    runs: Runs,
+    runs: RowRuns,
     k: int,
-    chosen: Chosen,
+    column_set: ColumnSet,
     parameters: Floats,
     tables: Floats,
     logits: Floats,
-    chances: Floats,
+    probabilities: Floats,
     top: Floats,
     total: Floats,
 ) -> None:  # pragma: no cover - compiled
-    """Fill logits and chances of block k; `tables` are those of `tabulate`, `top` and `total` [places] are scratch."""
+    """Fill logits and chances of block k; `tables` are those of `tabulate_kinds`, `top` and `total` [places] are scratch."""
     for label in range(len(logits)):
-        _share(runs, k, tables[label], logits[label])
-        _add_logits(block, chosen.numbers, parameters, label * chosen.width, logits[label])
-    _chances(logits, chances, top, total)
+        _fill_shared_logits(runs, k, tables[label], logits[label])
+        _add_logits(block, column_set.numbers, parameters, label * column_set.width, logits[label])
+    _probabilities(logits, probabilities, top, total)
 
 
-@inner(key=KEY)
-def evaluate(
-    rows: Rows, chosen: Chosen, parameters: Floats, before: Floats, logits: Floats, chances: Floats, slope: Floats
+@jit_inner(key=KEY)
+def evaluate_loss(
+    rows: TrainingRows,
+    column_set: ColumnSet,
+    parameters: Floats,
+    before: Floats,
+    logits: Floats,
+    probabilities: Floats,
+    slope: Floats,
 ) -> float:  # pragma: no cover - compiled
     """Fill logits, chances and slope at `parameters`; return the largest change of log-odds from the logits `before`."""
-    labels, size, width, runs = logits.shape[1], logits.shape[2], chosen.width, rows.runs
+    labels, size, width, runs = logits.shape[1], logits.shape[2], column_set.width, rows.runs
     residual, spare = np.empty(size), np.empty(size)
     tables, sums = np.empty((labels, len(runs.members))), np.zeros((labels, len(runs.members)))
-    tabulate(chosen, runs.members, parameters, tables)
+    tabulate_kinds(column_set, runs.members, parameters, tables)
     for i in range(len(slope)):
         slope[i] = rows.penalty * parameters[i] if i % width else 0.0
     worst = 0.0
     for k in range(len(rows.blocks)):
-        block_chances(rows.blocks[k], runs, k, chosen, parameters, tables, logits[k], chances[k], residual, spare)
+        block_probabilities(rows.blocks[k], runs, k, column_set, parameters, tables, logits[k], probabilities[k], residual, spare)
         worst = max(worst, _block_change(logits[k], before[k], residual, spare))
         for label in range(labels):
-            _residual(rows.weights[k], chances[k, label], rows.wanted[k, label], residual)
-            _gather(runs, k, residual, sums[label])
-            _add_slope(rows.blocks[k], chosen.numbers, residual, label * width, slope)
+            _residual(rows.weights[k], probabilities[k, label], rows.targets[k, label], residual)
+            _sum_residuals(runs, k, residual, sums[label])
+            _add_slope(rows.blocks[k], column_set.numbers, residual, label * width, slope)
     for label in range(labels):
-        _add_kinds(chosen, runs.members, sums[label], label * width, slope)
+        _add_kind_slopes(column_set, runs.members, sums[label], label * width, slope)
     return worst
 
 
-@inner(*_FAST)
-def _between(before: Floats, after: Floats, share: float, out: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _interpolate(before: Floats, after: Floats, share: float, out: Floats) -> None:  # pragma: no cover - compiled
     for row in range(len(out)):
         out[row] = before[row] + share * (after[row] - before[row])
 
 
-@inner(*_FAST)
+@jit_inner(*_FAST)
 def _block_slope_along(
-    weights: Floats, chances: Floats, wanted: Floats, before: Floats, after: Floats
+    weights: Floats, probabilities: Floats, targets: Floats, before: Floats, after: Floats
 ) -> float:  # pragma: no cover - compiled
     total = 0.0
     for row in range(len(weights)):
-        total += weights[row] * (chances[row] - wanted[row]) * (after[row] - before[row])
+        total += weights[row] * (probabilities[row] - targets[row]) * (after[row] - before[row])
     return total
 
 
-@inner(key=KEY)
+@jit_inner(key=KEY)
 def slope_along(
-    rows: Rows, parameters: Floats, move: Floats, before: Floats, after: Floats, share: float
+    rows: TrainingRows, parameters: Floats, direction: Floats, before: Floats, after: Floats, share: float
 ) -> float:  # pragma: no cover - compiled
     """Return the slope of the loss along a move, at a share of it, from the logits at its two ends alone: no column is read."""
     labels, size = before.shape[1], before.shape[2]
     width = len(parameters) // labels
-    logits, chances, top, total = np.empty((labels, size)), np.empty((labels, size)), np.empty(size), np.empty(size)
+    logits, probabilities, top, total = np.empty((labels, size)), np.empty((labels, size)), np.empty(size), np.empty(size)
     slope = 0.0
     for i in range(len(parameters)):
         if i % width:
-            slope += rows.penalty * (parameters[i] + share * move[i]) * move[i]
+            slope += rows.penalty * (parameters[i] + share * direction[i]) * direction[i]
     for k in range(len(before)):
         for label in range(labels):
-            _between(before[k, label], after[k, label], share, logits[label])
-        _chances(logits, chances, top, total)
+            _interpolate(before[k, label], after[k, label], share, logits[label])
+        _probabilities(logits, probabilities, top, total)
         for label in range(labels):
-            slope += _block_slope_along(rows.weights[k], chances[label], rows.wanted[k, label], before[k, label], after[k, label])
+            slope += _block_slope_along(
+                rows.weights[k], probabilities[label], rows.targets[k, label], before[k, label], after[k, label]
+            )
     return slope
 
 
-@inner(*_FAST)
-def _block_loss(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _block_loss(logits: Floats, targets: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
     loss = 0.0
     for row in range(len(weights)):
-        loss += weights[row] * (softplus(logits[0, row]) - wanted[0, row] * logits[0, row])
+        loss += weights[row] * (softplus(logits[0, row]) - targets[0, row] * logits[0, row])
     return loss
 
 
-@inner()
-def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
+@jit_inner()
+def _block_losses(logits: Floats, targets: Floats, weights: Floats) -> float:  # pragma: no cover - compiled
     loss = 0.0
     for row in range(len(weights)):
         top, total, right = logits[0, row], 0.0, 0.0
@@ -280,29 +290,29 @@ def _block_losses(logits: Floats, wanted: Floats, weights: Floats) -> float:  # 
             top = max(top, logits[label, row])
         for label in range(len(logits)):
             total += math.exp(logits[label, row] - top)
-            right += wanted[label, row] * logits[label, row]
+            right += targets[label, row] * logits[label, row]
         loss += weights[row] * (math.log(total) + top - right)
     return loss
 
 
-@inner(key=KEY)
-def loss_rise(
-    rows: Rows, old: Floats, new: Floats, before: Floats, after: Floats
+@jit_inner(key=KEY)
+def loss_change(
+    rows: TrainingRows, old: Floats, new: Floats, before: Floats, after: Floats
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """Return the rise of the loss from parameters `old` to `new`, whose logits are given, and the old loss."""
     width = len(old) // before.shape[1]
-    loss, rise = 0.0, 0.0
+    loss, increase = 0.0, 0.0
     for i in range(len(old)):
         if i % width:
             loss += 0.5 * rows.penalty * old[i] * old[i]
-            rise += 0.5 * rows.penalty * (new[i] - old[i]) * (new[i] + old[i])
+            increase += 0.5 * rows.penalty * (new[i] - old[i]) * (new[i] + old[i])
     for k in range(len(rows.weights)):
         for logits, sign in ((before[k], -1.0), (after[k], 1.0)):
             if before.shape[1] == 1:
-                part = _block_loss(logits, rows.wanted[k], rows.weights[k])
+                part = _block_loss(logits, rows.targets[k], rows.weights[k])
             else:
-                part = _block_losses(logits, rows.wanted[k], rows.weights[k])
-            rise += sign * part
+                part = _block_losses(logits, rows.targets[k], rows.weights[k])
+            increase += sign * part
             if sign < 0.0:
                 loss += part
-    return rise, loss
+    return increase, loss

@@ -9,12 +9,12 @@ import numpy as np
 
 from emsco_runtime._arrays import Array, Floats, Ints
 from emsco_train.logistic.layout import ColumnLayout
-from emsco_train.logistic.runs import Runs, runs_of
+from emsco_train.logistic.runs import RowRuns, find_runs
 
 __all__ = ["RowBlocks"]
 
 # Rows of one block, at most: 30 columns of them fill the first cache of a common processor, 200 the second, between two uses.
-_MOST = 256
+_MAX_BLOCK_ROWS = 256
 _MULTIPLE = 8
 
 
@@ -43,7 +43,7 @@ class RowBlocks:
     """
 
     values: Floats
-    runs: Runs
+    runs: RowRuns
     layout: ColumnLayout
     order: Ints
 
@@ -53,18 +53,18 @@ class RowBlocks:
         layout = ColumnLayout.of(encoded, choices)
         order = np.argsort(layout.kinds, kind="stable")
         values = _in_blocks(encoded[:, layout.order[: layout.numbers]], order)
-        runs = runs_of(layout.kinds[order], layout.members, layout.choices, values.shape[0], values.shape[2])
+        runs = find_runs(layout.kinds[order], layout.members, layout.choices, values.shape[0], values.shape[2])
         return cls(values, runs, layout, order)
 
-    def lay(self, table: Floats) -> Floats:
+    def arrange(self, table: Floats) -> Floats:
         """Lay out more columns [rows, columns] of the same rows."""
         return _in_blocks(table, self.order)
 
 
 def _in_blocks(table: Array, order: Ints) -> Array:
     rows, columns = table.shape
-    count = max(1, -(-rows // _MOST))
+    count = max(1, -(-rows // _MAX_BLOCK_ROWS))
     places = -(-rows // (count * _MULTIPLE)) * _MULTIPLE
-    laid = np.zeros((count * places, columns))
-    laid[:rows] = table[order]
-    return np.ascontiguousarray(laid.reshape(count, places, columns).transpose(0, 2, 1))
+    padded = np.zeros((count * places, columns))
+    padded[:rows] = table[order]
+    return np.ascontiguousarray(padded.reshape(count, places, columns).transpose(0, 2, 1))

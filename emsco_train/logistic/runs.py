@@ -1,4 +1,4 @@
-"""`Runs`: rows that follow each other with the same choices."""
+"""`RowRuns`: rows that follow each other with the same choices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from emsco_runtime._arrays import Array, Ints
 
-__all__ = ["Runs", "runs_of"]
+__all__ = ["RowRuns", "find_runs"]
 
 
-class Runs(NamedTuple):
+class RowRuns(NamedTuple):
     """Which rows of a block follow each other with the same choices (a tuple, since compiled code takes no dataclass).
 
     Parameters
@@ -37,14 +37,14 @@ class Runs(NamedTuple):
     choices: int
 
 
-def runs_of(kinds: Ints, members: Ints, choices: int, count: int, places: int) -> Runs:
+def find_runs(kinds: Ints, members: Ints, choices: int, count: int, places: int) -> RowRuns:
     """Return the runs of rows that are laid out in so many blocks of so many places, by the kinds of the rows.
 
     Places without a row are counted to the last run.
 
     Examples
     --------
-    >>> runs = runs_of(np.array([0, 0, 1, 1, 1]), np.array([[0], [2]]), 3, count=2, places=4)
+    >>> runs = find_runs(np.array([0, 0, 1, 1, 1]), np.array([[0], [2]]), 3, count=2, places=4)
     >>> runs.first, runs.start, runs.stop, runs.kind
     (array([0, 2, 3]), array([0, 2, 0], dtype=uint64), array([2, 4, 4], dtype=uint64), array([0, 1, 1]))
     """
@@ -54,4 +54,4 @@ def runs_of(kinds: Ints, members: Ints, choices: int, count: int, places: int) -
     start = np.flatnonzero(begins)
     first = np.searchsorted(start, np.arange(count + 1) * places)
     stop = np.append(start[1:], len(padded)) - start // places * places
-    return Runs(first, (start % places).astype(np.uint64), stop.astype(np.uint64), padded[start], members, choices)
+    return RowRuns(first, (start % places).astype(np.uint64), stop.astype(np.uint64), padded[start], members, choices)

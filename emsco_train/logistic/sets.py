@@ -11,36 +11,36 @@ from __future__ import annotations
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_train._compiled import entry_point, inner
-from emsco_train.logistic.algebra import pack
-from emsco_train.logistic.chosen import Chosen, choose, tabulate
-from emsco_train.logistic.curvature import curvatures, room
+from emsco_train._compiled import jit_entry, jit_inner
+from emsco_train.logistic.algebra import assemble_hessian
+from emsco_train.logistic.chosen import ColumnSet, make_column_set, tabulate_kinds
+from emsco_train.logistic.curvature import accumulate_hessian, buffer_sizes
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.newton import Anchor, Work, iterate, prepare
-from emsco_train.logistic.passes import Rows, block_chances, evaluate
-from emsco_train.logistic.runs import Runs
+from emsco_train.logistic.newton import Anchor, FitState, run_newton, start_fit
+from emsco_train.logistic.passes import TrainingRows, block_probabilities, evaluate_loss
+from emsco_train.logistic.runs import RowRuns
 
-__all__ = ["begin_set", "expand", "finish_set", "fit_sets", "score_sets"]
+__all__ = ["begin_set", "expand_loss", "finish_set", "fit_sets", "score_sets"]
 
 
-@entry_point(KEY)
-def expand(rows: Rows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
+@jit_entry(KEY)
+def expand_loss(rows: TrainingRows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
     """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
-    blocks, labels, block = rows.wanted.shape
+    blocks, labels, block = rows.targets.shape
     numbers = rows.blocks.shape[1]
-    chosen = choose(np.arange(numbers + rows.runs.choices), numbers, rows.runs.choices)
-    tall, square = room(chosen)
-    logits, chances = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
-    parts, scaled = np.empty((labels * (labels + 1) // 2, square, square)), np.zeros((tall, block))
-    evaluate(rows, chosen, parameters, logits, logits, chances, slope)
-    curvatures(rows.blocks, rows, chosen, chances, scaled, parts)
-    pack(parts, labels, chosen.width, rows.penalty, rows.weight, hessian)
+    column_set = make_column_set(np.arange(numbers + rows.runs.choices), numbers, rows.runs.choices)
+    padded_rows, square = buffer_sizes(column_set)
+    logits, probabilities = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
+    parts, scaled = np.empty((labels * (labels + 1) // 2, square, square)), np.zeros((padded_rows, block))
+    evaluate_loss(rows, column_set, parameters, logits, logits, probabilities, slope)
+    accumulate_hessian(rows.blocks, rows, column_set, probabilities, scaled, parts)
+    assemble_hessian(parts, labels, column_set.width, rows.penalty, rows.weight, hessian)
     for i in range(len(hessian)):
         for j in range(i):
             hessian[j, i] = hessian[i, j]
 
 
-@inner()
+@jit_inner()
 def _gather(table: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
     """Take a set's parameters out of a table [logits, 1 + columns]."""
     width = len(columns) + 1
@@ -50,7 +50,7 @@ def _gather(table: Floats, columns: Ints, out: Floats) -> None:  # pragma: no co
             out[label * width + j + 1] = table[label, columns[j] + 1]
 
 
-@inner()
+@jit_inner()
 def _scatter(parameters: Floats, columns: Ints, out: Floats) -> None:  # pragma: no cover - compiled
     """Put a set's parameters into a table [logits, 1 + columns], and 0 elsewhere."""
     width = len(columns) + 1
@@ -62,7 +62,7 @@ def _scatter(parameters: Floats, columns: Ints, out: Floats) -> None:  # pragma:
             out[label, columns[j] + 1] = parameters[label * width + j + 1]
 
 
-@inner()
+@jit_inner()
 def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - compiled
     """Make each column's parameters sum to 0 over the labels: so they do at the optimum, and intercepts may by choice."""
     width = len(parameters) // labels
@@ -74,33 +74,33 @@ def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - comp
             parameters[label * width + j] -= total / labels
 
 
-@inner(key=KEY)
+@jit_inner(key=KEY)
 def begin_set(
-    rows: Rows,
+    rows: TrainingRows,
     anchor: Anchor,
     members: Mask,
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
     start: Floats,
-) -> tuple[Ints, Chosen, Work, float]:  # pragma: no cover - compiled
+) -> tuple[Ints, ColumnSet, FitState, float]:  # pragma: no cover - compiled
     """Return the columns of one set [columns], and its fit before the first step with minus the slope along that step."""
     columns = np.flatnonzero(members)
     parameters = np.empty(len(start) * (len(columns) + 1))
     _gather(start, columns, parameters)
-    chosen = choose(columns, rows.blocks.shape[1], rows.runs.choices)
-    work, fall = prepare(rows, anchor, columns, chosen, warm, parameters)
-    return columns, chosen, work, fall
+    column_set = make_column_set(columns, rows.blocks.shape[1], rows.runs.choices)
+    state, descent = start_fit(rows, anchor, columns, column_set, warm, parameters)
+    return columns, column_set, state, descent
 
 
-@inner(key=KEY)
-def finish_set(work: Work, columns: Ints, table: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(key=KEY)
+def finish_set(state: FitState, columns: Ints, table: Floats) -> None:  # pragma: no cover - compiled
     """Write the parameters of a fitted set into its table [logits, 1 + columns]."""
-    _centre(work.x, len(table))
-    _scatter(work.x, columns, table)
+    _centre(state.x, len(table))
+    _scatter(state.x, columns, table)
 
 
-@entry_point(KEY)
+@jit_entry(KEY)
 def fit_sets(
-    rows: Rows,
+    rows: TrainingRows,
     anchor: Anchor,
     sets: Mask,
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
@@ -114,39 +114,39 @@ def fit_sets(
     passes over the rows each took, minus them where the fit did not converge.
     """
     for at in range(len(sets)):
-        columns, chosen, work, fall = begin_set(rows, anchor, sets[at], warm, table[at])
-        passes[at] = iterate(rows, chosen, work, fall, tolerance)
-        finish_set(work, columns, table[at])
+        columns, column_set, state, descent = begin_set(rows, anchor, sets[at], warm, table[at])
+        passes[at] = run_newton(rows, column_set, state, descent, tolerance)
+        finish_set(state, columns, table[at])
 
 
-@inner()
-def _top(chances: Floats, place: int) -> tuple[int, float]:  # pragma: no cover - compiled
+@jit_inner()
+def _top_label(probabilities: Floats, place: int) -> tuple[int, float]:  # pragma: no cover - compiled
     """Return the most probable label, the first one of equals, and its probability."""
-    if len(chances) == 1:
-        second = chances[0, place]
+    if len(probabilities) == 1:
+        second = probabilities[0, place]
         return (1, second) if second > 0.5 else (0, 1.0 - second)
     best = 0
-    for label in range(1, len(chances)):
-        best = label if chances[label, place] > chances[best, place] else best
-    return best, chances[best, place]
+    for label in range(1, len(probabilities)):
+        best = label if probabilities[label, place] > probabilities[best, place] else best
+    return best, probabilities[best, place]
 
 
-@entry_point(KEY)
+@jit_entry(KEY)
 def score_sets(
-    blocks: Floats, runs: Runs, order: Ints, table: Floats, sets: Mask, label: Ints, confidence: Floats
+    blocks: Floats, runs: RowRuns, order: Ints, table: Floats, sets: Mask, label: Ints, confidence: Floats
 ) -> None:  # pragma: no cover - compiled
     """Fill the most probable label and its probability [sets, rows] of rows in blocks; parameters as `fit_sets` leaves them."""
     labels, block = table.shape[1], blocks.shape[2]
-    logits, chances, scratch = np.empty((labels, block)), np.empty((labels, block)), np.empty((2, block))
+    logits, probabilities, scratch = np.empty((labels, block)), np.empty((labels, block)), np.empty((2, block))
     tables = np.empty((labels, len(runs.members)))
     for at in range(len(sets)):
         columns = np.flatnonzero(sets[at])
         parameters = np.empty(labels * (len(columns) + 1))
         _gather(table[at], columns, parameters)
-        chosen = choose(columns, blocks.shape[1], runs.choices)
-        tabulate(chosen, runs.members, parameters, tables)
+        column_set = make_column_set(columns, blocks.shape[1], runs.choices)
+        tabulate_kinds(column_set, runs.members, parameters, tables)
         for k in range(len(blocks)):
-            block_chances(blocks[k], runs, k, chosen, parameters, tables, logits, chances, scratch[0], scratch[1])
+            block_probabilities(blocks[k], runs, k, column_set, parameters, tables, logits, probabilities, scratch[0], scratch[1])
             for place in range(min(block, len(order) - k * block)):
                 row = order[k * block + place]
-                label[at, row], confidence[at, row] = _top(chances, place)
+                label[at, row], confidence[at, row] = _top_label(probabilities, place)

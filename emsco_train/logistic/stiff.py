@@ -14,55 +14,57 @@ from __future__ import annotations
 import numpy as np
 
 from emsco_runtime._arrays import Floats, Ints
-from emsco_train._compiled import inner
-from emsco_train.logistic.algebra import dot, eliminate, solve, solve_half
-from emsco_train.logistic.chosen import Chosen
-from emsco_train.logistic.elementary import chance_of, softplus
+from emsco_train._compiled import jit_inner
+from emsco_train.logistic.algebra import dot, solve, solve_general, solve_lower
+from emsco_train.logistic.chosen import ColumnSet
+from emsco_train.logistic.elementary import sigmoid, softplus
 from emsco_train.logistic.key import KEY
-from emsco_train.logistic.passes import Rows
+from emsco_train.logistic.passes import TrainingRows
 
-__all__ = ["relieve"]
+__all__ = ["correct_step"]
 
 _FAST = ("arcp", "contract", "nsz", "reassoc")
 # The most rows that are taken for stiff.
-_MOST = 32
+_MAX_STIFF_ROWS = 32
 # The move is mended where what their parabolas hide is at least this share of the fall that the step promised.
-_WORTH = 0.05
+_MIN_ERROR_SHARE = 0.05
 _MAX_STEPS = 30
 _MAX_HALVINGS = 30
 # The search ends where a step of it would gain about this share of that fall.
-_NEAR = 1e-6
+_TOLERANCE = 1e-6
 
 
-@inner(*_FAST)
-def _beyond(z: float, change: float) -> float:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _parabola_error(z: float, change: float) -> float:  # pragma: no cover - compiled
     """Return how far a row's loss lies above its parabola at z, after its log-odds have changed."""
-    chance = chance_of(z)
-    return softplus(z + change) - softplus(z) - (chance + 0.5 * chance * (1.0 - chance) * change) * change
+    probability = sigmoid(z)
+    return softplus(z + change) - softplus(z) - (probability + 0.5 * probability * (1.0 - probability) * change) * change
 
 
-@inner(*_FAST)
-def _hidden(before: Floats, after: Floats, weights: Floats, out: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner(*_FAST)
+def _fill_parabola_errors(before: Floats, after: Floats, weights: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     """Fill in how far each row's loss after the move is from its parabola."""
     for row in range(len(out)):
-        out[row] = weights[row] * abs(_beyond(before[row], after[row] - before[row]))
+        out[row] = weights[row] * abs(_parabola_error(before[row], after[row] - before[row]))
 
 
-@inner()
-def _stiffest(rows: Rows, before: Floats, after: Floats, where: Ints) -> tuple[int, float]:  # pragma: no cover - compiled
+@jit_inner()
+def _find_stiff_rows(
+    rows: TrainingRows, before: Floats, after: Floats, where: Ints
+) -> tuple[int, float]:  # pragma: no cover - compiled
     """Fill in block and place of the rows that are farthest from their parabolas; return how many, and the sum of that."""
     count, least, places = 0, 0, before.shape[2]
-    hidden, each = np.empty(places), np.empty(len(where))
+    error, each = np.empty(places), np.empty(len(where))
     for k in range(len(before)):
-        _hidden(before[k, 0], after[k, 0], rows.weights[k], hidden)
+        _fill_parabola_errors(before[k, 0], after[k, 0], rows.weights[k], error)
         for place in range(places):
             if count < len(where):
                 at, count = count, count + 1
-            elif hidden[place] > each[least]:
+            elif error[place] > each[least]:
                 at = least
             else:
                 continue
-            where[at, 0], where[at, 1], each[at] = k, place, hidden[place]
+            where[at, 0], where[at, 1], each[at] = k, place, error[place]
             least = 0
             for i in range(1, count):
                 least = i if each[i] < each[least] else least
@@ -72,100 +74,104 @@ def _stiffest(rows: Rows, before: Floats, after: Floats, where: Ints) -> tuple[i
     return count, total
 
 
-@inner()
-def _row(rows: Rows, chosen: Chosen, block: int, place: int, out: Floats) -> None:  # pragma: no cover - compiled
+@jit_inner()
+def _fill_row(
+    rows: TrainingRows, column_set: ColumnSet, block: int, place: int, out: Floats
+) -> None:  # pragma: no cover - compiled
     """Fill in one row's columns, 1 for the intercept first."""
     for i in range(len(out)):
         out[i] = 0.0
     out[0] = 1.0
-    for j in range(len(chosen.numbers)):
-        out[j + 1] = rows.blocks[block, chosen.numbers[j], place]
+    for j in range(len(column_set.numbers)):
+        out[j + 1] = rows.blocks[block, column_set.numbers[j], place]
     runs = rows.runs
     run = runs.first[block]
     while runs.stop[run] <= place:
         run += 1
     for choice in runs.members[runs.kind[run]]:
-        if chosen.spots[choice] < chosen.width:
-            out[chosen.spots[choice]] = 1.0
+        if column_set.slots[choice] < column_set.width:
+            out[column_set.slots[choice]] = 1.0
 
 
-@inner()
-def _closeness(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - compiled
+@jit_inner()
+def _leverage(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - compiled
     """Return X H^-1 X^T [rows, rows] of the rows X [rows, width]."""
     count, width = columns.shape
     halves, out = np.empty((count, width)), np.empty((count, count))
     for row in range(count):
         for i in range(width):
             halves[row, i] = columns[row, i]
-        solve_half(factor, halves[row])
+        solve_lower(factor, halves[row])
         for other in range(row + 1):
             out[row, other] = out[other, row] = dot(halves[row], halves[other], width)
     return out
 
 
 # The matrices are small: a call of BLAS costs more than the work, and its threads are not ours.
-@inner()
+@jit_inner()
 def _multiply(matrix: Floats, vector: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     for i in range(len(matrix)):
         out[i] = dot(matrix[i], vector, len(vector))
 
 
-@inner()
-def _height(z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats, share: float) -> float:  # pragma: no cover
+@jit_inner()
+def _objective(z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats, share: float) -> float:  # pragma: no cover
     """Return how high the sum of parabolas and true losses is above the lowest point of the parabolas alone.
 
     `at` and `along` [2, rows] are amounts and what they pull, and a step of both, of which a share is gone.
     """
-    height = 0.0
+    objective = 0.0
     for row in range(len(z)):
-        pulled = at[1, row] + share * along[1, row]
-        height += 0.5 * (at[0, row] + share * along[0, row]) * pulled
-        height += weights[row] * _beyond(z[row], change[row] - pulled)
-    return height
+        shift = at[1, row] + share * along[1, row]
+        objective += 0.5 * (at[0, row] + share * along[0, row]) * shift
+        objective += weights[row] * _parabola_error(z[row], change[row] - shift)
+    return objective
 
 
-@inner()
-def _turn(
-    closeness: Floats, z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats
+@jit_inner()
+def _newton_step(
+    leverage: Floats, z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats
 ) -> float:  # pragma: no cover - compiled
     """Fill in the Newton step of the amounts, and what it pulls; return minus the slope along it, 0 if there is none."""
     count = len(z)
     matrix, wanted = np.empty((count, count)), np.empty(count)
     for i in range(count):
         changed = change[i] - at[1, i]
-        old, new = chance_of(z[i]), chance_of(z[i] + changed)
+        old, new = sigmoid(z[i]), sigmoid(z[i] + changed)
         curvature = old * (1.0 - old)
         wanted[i] = along[0, i] = weights[i] * (new - old - curvature * changed) - at[0, i]
         for j in range(count):
-            matrix[i, j] = weights[i] * (new * (1.0 - new) - curvature) * closeness[i, j]
+            matrix[i, j] = weights[i] * (new * (1.0 - new) - curvature) * leverage[i, j]
         matrix[i, i] += 1.0
-    if not eliminate(matrix, along[0]):
+    if not solve_general(matrix, along[0]):
         return 0.0
-    _multiply(closeness, along[0], along[1])
+    _multiply(leverage, along[0], along[1])
     return dot(along[1], wanted, count)
 
 
-@inner()
-def _amounts(closeness: Floats, z: Floats, weights: Floats, change: Floats, near: float) -> Floats:  # pragma: no cover - compiled
+@jit_inner()
+def _solve_amounts(
+    leverage: Floats, z: Floats, weights: Floats, change: Floats, near: float
+) -> Floats:  # pragma: no cover - compiled
     """Return each row's amount a of the lowest point, within about `near` of its height.
 
-    `closeness` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less closeness @ a.
+    `leverage` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less closeness @ a.
     """
     at, along = np.zeros((2, len(z))), np.zeros((2, len(z)))
-    height = _height(z, weights, change, at, along, 0.0)
+    objective = _objective(z, weights, change, at, along, 0.0)
     for _ in range(_MAX_STEPS):
-        fall = _turn(closeness, z, weights, change, at, along)
-        if not fall > near:
+        descent = _newton_step(leverage, z, weights, change, at, along)
+        if not descent > near:
             break
-        share, lower = 1.0, height
+        share, lower = 1.0, objective
         for _ in range(_MAX_HALVINGS):
-            lower = _height(z, weights, change, at, along, share)
-            if lower <= height - 1e-4 * share * fall:
+            lower = _objective(z, weights, change, at, along, share)
+            if lower <= objective - 1e-4 * share * descent:
                 break
             share *= 0.5
-        if not lower < height:
+        if not lower < objective:
             break
-        height = lower
+        objective = lower
         for row in range(len(z)):
             at[0, row] += share * along[0, row]
             at[1, row] += share * along[1, row]
@@ -173,9 +179,9 @@ def _amounts(closeness: Floats, z: Floats, weights: Floats, change: Floats, near
     return amounts
 
 
-@inner(key=KEY)
-def relieve(
-    rows: Rows, chosen: Chosen, factor: Floats, slope: Floats, before: Floats, after: Floats, move: Floats
+@jit_inner(key=KEY)
+def correct_step(
+    rows: TrainingRows, column_set: ColumnSet, factor: Floats, slope: Floats, before: Floats, after: Floats, direction: Floats
 ) -> float:  # pragma: no cover - compiled
     """Mend a Newton step on account of its stiff rows; return minus the slope along it, 0 if it is left as it is.
 
@@ -187,29 +193,29 @@ def relieve(
         The factor of the Hessian and the slope before the step.
     before, after
         Logits before and after it [blocks, 1, places].
-    move
+    direction
         The step; what is mended.
     """
-    fall = -dot(move, slope, len(move))
-    where = np.empty((_MOST, 2), dtype=np.intp)
-    count, hidden = _stiffest(rows, before, after, where)
-    if not _WORTH * fall < hidden < np.inf:
+    descent = -dot(direction, slope, len(direction))
+    where = np.empty((_MAX_STIFF_ROWS, 2), dtype=np.intp)
+    count, error = _find_stiff_rows(rows, before, after, where)
+    if not _MIN_ERROR_SHARE * descent < error < np.inf:
         return 0.0
-    columns, z, change, weights = np.empty((count, chosen.width)), np.empty(count), np.empty(count), np.empty(count)
+    columns, z, change, weights = np.empty((count, column_set.width)), np.empty(count), np.empty(count), np.empty(count)
     for row in range(count):
         block, place = where[row]
-        _row(rows, chosen, block, place, columns[row])
+        _fill_row(rows, column_set, block, place, columns[row])
         z[row], weights[row] = before[block, 0, place], rows.weights[block, place]
         change[row] = after[block, 0, place] - z[row]
-    amounts = _amounts(_closeness(factor, columns), z, weights, change, _NEAR * fall)
-    back = np.zeros(chosen.width)
+    amounts = _solve_amounts(_leverage(factor, columns), z, weights, change, _TOLERANCE * descent)
+    correction = np.zeros(column_set.width)
     for row in range(count):
-        for i in range(chosen.width):
-            back[i] += amounts[row] * columns[row, i]
-    solve(factor, back)
-    fall += dot(back, slope, len(back))
-    if not 0.0 < fall < np.inf:
+        for i in range(column_set.width):
+            correction[i] += amounts[row] * columns[row, i]
+    solve(factor, correction)
+    descent += dot(correction, slope, len(correction))
+    if not 0.0 < descent < np.inf:
         return 0.0
-    for i in range(len(move)):
-        move[i] -= back[i]
-    return fall
+    for i in range(len(direction)):
+        direction[i] -= correction[i]
+    return descent

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from emsco_runtime._batch import BatchOfOne, by_name
+from emsco_runtime._batch import BatchOfOne, values_by_name
 from emsco_runtime._encoding import ValueFault
 from emsco_runtime._plan import is_async
-from emsco_runtime.acquirers import Acquirer, texts
+from emsco_runtime.acquirers import Acquirer, string_names
 from emsco_train.errors import DesignError
 from emsco_train.profiling.clock import Clock
 
-__all__ = ["Caller", "ProfiledCall", "Timing", "calls_of"]
+__all__ = ["CallTimer", "ProfiledCall", "Timing", "resolve_calls"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class ProfiledCall:
     function: Callable[[Any], Any]
     is_async: bool
 
-    def fault(self, outcome: Any) -> str | None:
+    def outcome_fault(self, outcome: Any) -> str | None:
         """Return what is wrong with an outcome, as far as one can tell without a bundle; None when nothing is."""
         if inspect.isgenerator(outcome) or inspect.isasyncgen(outcome):
             return "returned a generator: it uses yield, where return is due"
@@ -52,7 +52,7 @@ class ProfiledCall:
             return "returned a coroutine: write it as `async def`"
         if self.entry.shape == "feature" or (self.entry.shape == "batch" and len(self.entry.names) == 1):
             return None
-        values = by_name(self.entry.names, outcome)
+        values = values_by_name(self.entry.names, outcome)
         faults = [f"{name}: {value}" for name, value in values.items() if name in self.features and isinstance(value, ValueFault)]
         return faults[0] if faults else None
 
@@ -65,43 +65,43 @@ class Timing(NamedTuple):
     error: str | None
 
 
-def calls_of(entries: Sequence[Acquirer]) -> tuple[ProfiledCall, ...]:
+def resolve_calls(entries: Sequence[Acquirer]) -> tuple[ProfiledCall, ...]:
     """Return the calls that serve every registered feature of a single item, in the order of registration.
 
     Where a feature has an acquirer for single items and one for many, the first serves it, as in `decide`.
     """
-    faults = _faults(entries)
+    faults = _registry_faults(entries)
     if faults:
         raise DesignError("acquirers: " + "; ".join(faults))
     # Stable sort: acquirers for single items come last, and the last one wins.
     chosen = {name: entry for entry in sorted(entries, key=lambda entry: entry.shape != "batch") for name in entry.names}
     served = [(entry, tuple(name for name in entry.names if chosen[name] is entry)) for entry in entries]
-    return tuple(_call(entry, features) for entry, features in served if features)
+    return tuple(_make_call(entry, features) for entry, features in served if features)
 
 
-def _call(entry: Acquirer, features: tuple[str, ...]) -> ProfiledCall:
+def _make_call(entry: Acquirer, features: tuple[str, ...]) -> ProfiledCall:
     function = BatchOfOne(entry.function, entry.names) if entry.shape == "batch" else entry.function
     return ProfiledCall(entry, features, function, is_async(entry.function))
 
 
-def _faults(entries: Sequence[Acquirer]) -> list[str]:
+def _registry_faults(entries: Sequence[Acquirer]) -> list[str]:
     if not entries:
         return ['none is registered. Register them with @acquirers.feature("name")']
     owners: dict[tuple[str, bool], list[str]] = {}
     faults: list[str] = []
     for entry in entries:
-        if not entry.names or len(texts(entry.names)) < len(entry.names):
+        if not entry.names or len(string_names(entry.names)) < len(entry.names):
             faults.append(f"{entry} is registered for {entry.names!r}: feature names are due, as text")
             continue
         if not callable(entry.function):
             faults.append(f"what is registered for {', '.join(entry.names)} is no function: {entry.function!r}")
         for name in entry.names:
             owners.setdefault((name, entry.shape == "batch"), []).append(str(entry))
-    twice = [(name, found) for (name, _), found in owners.items() if len(found) > 1]
-    return faults + [f"feature {name!r} has {len(found)} acquirers ({', '.join(found)}): keep one" for name, found in twice]
+    duplicates = [(name, found) for (name, _), found in owners.items() if len(found) > 1]
+    return faults + [f"feature {name!r} has {len(found)} acquirers ({', '.join(found)}): keep one" for name, found in duplicates]
 
 
-class Caller:
+class CallTimer:
     """Makes calls under a clock; async ones in one event loop, in which their connections may stay open.
 
     Parameters
@@ -122,35 +122,35 @@ class Caller:
         """Close the event loop, if there was one."""
         self._runner.close()
 
-    def call(self, call: ProfiledCall, item: Any) -> Timing:
+    def time_call(self, call: ProfiledCall, item: Any) -> Timing:
         """Call an acquirer once with an item; whatever it raises is a failure, and told in one line."""
-        begun = self._clock.wall()
+        start = self._clock.wall()
         try:
-            outcome, seconds = self._runner.run(self._awaited(call, item)) if call.is_async else self._plain(call, item)
+            outcome, seconds = self._runner.run(self._run_async(call, item)) if call.is_async else self._run_sync(call, item)
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed call
-            return Timing(0.0, self._clock.wall() - begun, _told(error))
-        wall_s = self._clock.wall() - begun
-        fault = call.fault(outcome)
+            return Timing(0.0, self._clock.wall() - start, _describe_error(error))
+        wall_s = self._clock.wall() - start
+        fault = call.outcome_fault(outcome)
         limit = call.entry.timeout_s
         if fault is None and limit is not None and wall_s > limit:
             fault = f"took {wall_s:.3g} s, and its timeout_s is {limit:g}"
         return Timing(seconds, wall_s, fault)
 
-    def _plain(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
+    def _run_sync(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
         function, read = call.function, self._clock.read
-        begun = read()
+        start = read()
         outcome = function(item)
-        ended = read()
-        return outcome, self._clock.seconds(begun, ended)
+        end = read()
+        return outcome, self._clock.seconds(start, end)
 
-    async def _awaited(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
+    async def _run_async(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
         function, read = call.function, self._clock.read
         async with asyncio.timeout(call.entry.timeout_s):
-            begun = read()
+            start = read()
             outcome = await function(item)
-            ended = read()
-        return outcome, self._clock.seconds(begun, ended)
+            end = read()
+        return outcome, self._clock.seconds(start, end)
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")

@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-__all__ = ["CLOCKS", "Clock", "ClockName", "calibrated"]
+__all__ = ["CLOCKS", "Clock", "ClockName", "calibrate_clock"]
 
 ClockName: TypeAlias = Literal["cpu", "wall"]
 
 # Of the process, not of the thread: an acquirer may work in threads of its own.
 CLOCKS: dict[ClockName, Callable[[], int]] = {"cpu": time.process_time_ns, "wall": time.perf_counter_ns}
 
-_READINGS = 2001
+_N_READINGS = 2001
 _NS = 1e-9
 
 
@@ -45,7 +45,7 @@ class Clock:
     resolution_s: float
     wall: Callable[[], float] = time.perf_counter
 
-    def seconds(self, begun: int, ended: int) -> float:
+    def seconds(self, start: int, end: int) -> float:
         """Return the seconds between two readings, without what reading takes; a little below 0 when there was nothing.
 
         Examples
@@ -53,10 +53,10 @@ class Clock:
         >>> Clock("cpu", int, overhead_s=1e-6, resolution_s=1e-8).seconds(5_000, 9_000)
         3e-06
         """
-        return round((ended - begun) * _NS - self.overhead_s, 12)
+        return round((end - start) * _NS - self.overhead_s, 12)
 
 
-def calibrated(name: ClockName, read: Callable[[], int] | None = None) -> Clock:
+def calibrate_clock(name: ClockName, read: Callable[[], int] | None = None) -> Clock:
     """Return a clock after reading it many times in a row.
 
     Parameters
@@ -67,19 +67,19 @@ def calibrated(name: ClockName, read: Callable[[], int] | None = None) -> Clock:
         The clock itself, in nanoseconds; that of the name unless given.
     """
     read = CLOCKS[name] if read is None else read
-    gaps = np.empty(_READINGS)
-    for place in range(_READINGS):
-        begun = read()
-        gaps[place] = read() - begun
-    low, middle, high = np.quantile(gaps, [0.25, 0.5, 0.75])
+    intervals = np.empty(_N_READINGS)
+    for place in range(_N_READINGS):
+        start = read()
+        intervals[place] = read() - start
+    low, middle, high = np.quantile(intervals, [0.25, 0.5, 0.75])
     # A coarse clock stands still between its steps, and nothing shorter than one of them can be told.
-    least = float(high - low) if middle > 0 else _step(read)
-    return Clock(name, read, float(middle) * _NS, max(least, 1.0) * _NS)
+    shortest = float(high - low) if middle > 0 else _measure_step(read)
+    return Clock(name, read, float(middle) * _NS, max(shortest, 1.0) * _NS)
 
 
-def _step(read: Callable[[], int]) -> float:
+def _measure_step(read: Callable[[], int]) -> float:
     """Return the step of a clock that stands still between readings."""
-    begun = read()
-    while (now := read()) == begun:
+    start = read()
+    while (now := read()) == start:
         pass
-    return float(now - begun)
+    return float(now - start)

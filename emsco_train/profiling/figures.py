@@ -15,7 +15,7 @@ import numpy as np
 from emsco_runtime._arrays import Floats
 from emsco_train.profiling.clock import ClockName
 
-__all__ = ["Spread", "Statistic", "per_item", "spread_of"]
+__all__ = ["Spread", "Statistic", "compute_spread", "reduce_repeats"]
 
 Statistic: TypeAlias = Literal["median", "mean"]
 
@@ -37,14 +37,14 @@ class Spread:
     high: float
 
 
-def per_item(table: Floats, clock: ClockName) -> Floats:
+def reduce_repeats(table: Floats, clock: ClockName) -> Floats:
     """Return one timing per item out of its repeats (the last axis); NaN where there is none.
 
     Examples
     --------
-    >>> per_item(np.array([[5.0, 4.0, 9.0], [7.0, np.nan, 6.0]]), "cpu").tolist()
+    >>> reduce_repeats(np.array([[5.0, 4.0, 9.0], [7.0, np.nan, 6.0]]), "cpu").tolist()
     [4.0, 6.0]
-    >>> per_item(np.array([[5.0, 4.0, 9.0], [np.nan, np.nan, np.nan]]), "wall").tolist()
+    >>> reduce_repeats(np.array([[5.0, 4.0, 9.0], [np.nan, np.nan, np.nan]]), "wall").tolist()
     [5.0, nan]
     """
     if clock == "cpu":
@@ -55,12 +55,12 @@ def per_item(table: Floats, clock: ClockName) -> Floats:
     return found
 
 
-def spread_of(times: Floats, statistic: Statistic) -> Spread:
+def compute_spread(times: Floats, statistic: Statistic) -> Spread:
     """Return the figure over the items, leaving out those without a timing; there is one at least.
 
     Examples
     --------
-    >>> spread_of(np.array([1.0, 2.0, 9.0, np.nan]), "median"), spread_of(np.array([1.0, 2.0, 9.0]), "mean").value
+    >>> compute_spread(np.array([1.0, 2.0, 9.0, np.nan]), "median"), compute_spread(np.array([1.0, 2.0, 9.0]), "mean").value
     (Spread(value=2.0, low=1.5, high=5.5), 4.0)
     """
     known = times[~np.isnan(times)]

@@ -12,20 +12,20 @@ import numpy as np
 
 from emsco_runtime.acquirers import Acquirers
 from emsco_train.errors import DataError, DesignError
-from emsco_train.profiling.calls import Caller, ProfiledCall, calls_of
-from emsco_train.profiling.clock import Clock, ClockName, calibrated
+from emsco_train.profiling.calls import CallTimer, ProfiledCall, resolve_calls
+from emsco_train.profiling.clock import Clock, ClockName, calibrate_clock
 from emsco_train.profiling.figures import Statistic
-from emsco_train.profiling.reckoning import Reckoning
+from emsco_train.profiling.reckoning import CostEstimator
 from emsco_train.profiling.result import Profile
-from emsco_train.profiling.schedule import steps_of
-from emsco_train.profiling.sharing import Sharing, sharing_of
+from emsco_train.profiling.schedule import plan_steps
+from emsco_train.profiling.sharing import CallGroups, group_calls
 from emsco_train.profiling.timings import Timings
 from emsco_train.settings import is_integer
 
 __all__ = ["profile"]
 
 # Files are read, caches filled and code specialised by then.
-_WARM_ITEMS = 3
+_WARMUP_ITEMS = 3
 
 
 def profile(
@@ -91,13 +91,13 @@ def profile(
     (True, 0.0, 'layout', 'us of CPU time')
     """
     _check(samples, repeats, clock, statistic)
-    calls = calls_of(acquirers.entries)
-    sharing = sharing_of(calls, groups or {})
-    _check_loop(calls)
-    reader = calibrated(clock)
-    work = _Work(calls, sharing, samples, make, rng)
-    timings = work.measure(reader, repeats, on_progress or _nobody)
-    return Reckoning(calls, sharing, timings, reader, statistic).profile(len(samples), repeats)
+    calls = resolve_calls(acquirers.entries)
+    call_groups = group_calls(calls, groups or {})
+    _check_no_running_loop(calls)
+    calibrated_clock = calibrate_clock(clock)
+    measurement = _Measurement(calls, call_groups, samples, make, rng)
+    timings = measurement.measure(calibrated_clock, repeats, on_progress or _ignore_progress)
+    return CostEstimator(calls, call_groups, timings, calibrated_clock, statistic).profile(len(samples), repeats)
 
 
 def _check(samples: Sequence[Any], repeats: object, clock: str, statistic: str) -> None:
@@ -111,7 +111,7 @@ def _check(samples: Sequence[Any], repeats: object, clock: str, statistic: str) 
         raise DesignError("profile: " + "; ".join(faults))
 
 
-def _check_loop(calls: Sequence[ProfiledCall]) -> None:
+def _check_no_running_loop(calls: Sequence[ProfiledCall]) -> None:
     if not any(call.is_async for call in calls):
         return
     try:
@@ -121,21 +121,21 @@ def _check_loop(calls: Sequence[ProfiledCall]) -> None:
     raise DesignError("profile: async acquirers are run in a loop of its own, and one is running here: call it in a thread")
 
 
-def _nobody(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Tell nobody."""
 
 
-def _over_repeats(on_progress: Callable[[int, int], None], repeat: int, repeats: int) -> Callable[[int, int], None]:
+def _scale_progress(on_progress: Callable[[int, int], None], repeat: int, repeats: int) -> Callable[[int, int], None]:
     """Return who is told of the steps of one repeat, and tells of those of all."""
     return lambda done, steps: on_progress(repeat * steps + done, repeats * steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Work:
+class _Measurement:
     """Makes items and calls."""
 
     calls: tuple[ProfiledCall, ...]
-    sharing: Sharing
+    call_groups: CallGroups
     samples: Sequence[Any]
     make: Callable[[Any], Any]
     rng: np.random.Generator
@@ -143,27 +143,27 @@ class _Work:
     def measure(self, clock: Clock, repeats: int, on_progress: Callable[[int, int], None]) -> Timings:
         """Warm up, then make all calls."""
         count = len(self.samples)
-        warm = min(count, _WARM_ITEMS)
+        warm = min(count, _WARMUP_ITEMS)
         timings = Timings.empty(len(self.calls), count, repeats)
-        with Caller(clock) as caller:
-            self._pass(caller, Timings.empty(len(self.calls), warm, 1), 0, warm, _nobody)
+        with CallTimer(clock) as timer:
+            self._run_pass(timer, Timings.empty(len(self.calls), warm, 1), 0, warm, _ignore_progress)
             for repeat in range(repeats):
-                self._pass(caller, timings, repeat, count, _over_repeats(on_progress, repeat, repeats))
+                self._run_pass(timer, timings, repeat, count, _scale_progress(on_progress, repeat, repeats))
         return timings
 
-    def _pass(self, caller: Caller, timings: Timings, repeat: int, items: int, told: Callable[[int, int], None]) -> None:
-        steps = steps_of(items, len(self.calls), self.sharing, self.rng)
+    def _run_pass(self, timer: CallTimer, timings: Timings, repeat: int, items: int, report: Callable[[int, int], None]) -> None:
+        steps = plan_steps(items, len(self.calls), self.call_groups, self.rng)
         for done, step in enumerate(steps, start=1):
-            item = self._fresh(step.item)
+            item = self._make_item(step.item)
             for position, role in step.calls:
-                timing = caller.call(self.calls[position], item)
-                timings.put(role, position, step.item, repeat, timing)
+                timing = timer.time_call(self.calls[position], item)
+                timings.record(role, position, step.item, repeat, timing)
                 if timing.error is not None and role == "first":
                     # It may not have done the work that the next one is to find done.
                     break
-            told(done, len(steps))
+            report(done, len(steps))
 
-    def _fresh(self, place: int) -> Any:
+    def _make_item(self, place: int) -> Any:
         try:
             return self.make(self.samples[place])
         except Exception as error:

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import emsco_runtime
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train._writing import write_text
 from emsco_train.costs.files import CostComments
 from emsco_train.costs.model import CostGroup, CostModel
 from emsco_train.profiling.clock import ClockName
 from emsco_train.profiling.figures import Spread, Statistic
 
-__all__ = ["CallFigures", "GroupFigures", "Profile", "TimeUnit", "in_unit"]
+__all__ = ["CallFigures", "GroupFigures", "Profile", "TimeUnit", "convert_seconds"]
 
 TimeUnit: TypeAlias = Literal["us", "ms", "s"]
 
 _PER_SECOND: dict[TimeUnit, float] = {"us": 1e6, "ms": 1e3, "s": 1.0}
-_MEANING: dict[ClockName, str] = {"cpu": "CPU time", "wall": "wall time"}
-_LEAST: dict[ClockName, str] = {"cpu": "the least of the repeats", "wall": "the middle one of the repeats"}
+_CLOCK_LABEL: dict[ClockName, str] = {"cpu": "CPU time", "wall": "wall time"}
+_REPEAT_LABEL: dict[ClockName, str] = {"cpu": "the least of the repeats", "wall": "the middle one of the repeats"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class Profile:
         unit
             What the prices count: microseconds, milliseconds or seconds of the clock.
         """
-        features = {name: in_unit(call.own.value, unit) for name, call in self.prices()}
-        groups = [CostGroup(group.name, in_unit(group.shared.value, unit), group.features) for group in self.groups]
-        return CostModel.from_mapping(features, groups=groups, unit=f"{unit} of {_MEANING[self.clock]}")
+        features = {name: convert_seconds(call.own.value, unit) for name, call in self.prices()}
+        groups = [CostGroup(group.name, convert_seconds(group.shared.value, unit), group.features) for group in self.groups]
+        return CostModel.from_mapping(features, groups=groups, unit=f"{unit} of {_CLOCK_LABEL[self.clock]}")
 
     def to_toml(self, unit: TimeUnit = "us") -> str:
         """Return the text of a costs file: the prices, with date, spread and counts as comments.
@@ -143,11 +143,11 @@ class Profile:
         """
         when = f"Measured by emsco-profile {emsco_runtime.__version__} on {self.measured:%Y-%m-%d %H:%M %Z}"
         head = (
-            f"{when}: {_MEANING[self.clock]}, {counted(self.items, 'item')}, {counted(self.repeats, 'repeat')}.",
-            f"A price is the {self.statistic} over the items of {_LEAST[self.clock]}. Behind it: the quartiles over the items.",
+            f"{when}: {_CLOCK_LABEL[self.clock]}, {pluralize(self.items, 'item')}, {pluralize(self.repeats, 'repeat')}.",
+            f"A price is the {self.statistic} over the items of {_REPEAT_LABEL[self.clock]}. Behind it: the quartiles over the items.",
         )
-        features = {name: _note(call.own, call, unit) for name, call in self.prices()}
-        groups = {group.name: _quartiles(group.shared, unit) for group in self.groups}
+        features = {name: _price_comment(call.own, call, unit) for name, call in self.prices()}
+        groups = {group.name: _format_quartiles(group.shared, unit) for group in self.groups}
         return self.cost_model(unit).to_toml(CostComments(head, features, groups))
 
     def write(self, path: str | os.PathLike[str], unit: TimeUnit = "us") -> None:
@@ -163,22 +163,22 @@ class Profile:
         write_text(Path(path), self.to_toml(unit))
 
 
-def in_unit(seconds: float, unit: TimeUnit) -> float:
+def convert_seconds(seconds: float, unit: TimeUnit) -> float:
     """Return seconds in a unit, with four digits.
 
     Examples
     --------
-    >>> in_unit(0.0012345678, "us"), in_unit(0.0, "ms")
+    >>> convert_seconds(0.0012345678, "us"), convert_seconds(0.0, "ms")
     (1235.0, 0.0)
     """
     return float(f"{seconds * _PER_SECOND[unit]:.4g}")
 
 
-def _quartiles(spread: Spread, unit: TimeUnit) -> str:
-    return f"{in_unit(spread.low, unit):g} to {in_unit(spread.high, unit):g}"
+def _format_quartiles(spread: Spread, unit: TimeUnit) -> str:
+    return f"{convert_seconds(spread.low, unit):g} to {convert_seconds(spread.high, unit):g}"
 
 
-def _note(own: Spread, call: CallFigures, unit: TimeUnit) -> str:
+def _price_comment(own: Spread, call: CallFigures, unit: TimeUnit) -> str:
     failed = f", {call.failures} failed" if call.failures else ""
-    told = "paid by its group" if len(call.features) > 1 else _quartiles(own, unit)
-    return f"{told}; {counted(call.calls, 'call')}{failed}"
+    spread_text = "paid by its group" if len(call.features) > 1 else _format_quartiles(own, unit)
+    return f"{spread_text}; {pluralize(call.calls, 'call')}{failed}"

@@ -10,27 +10,27 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from emsco_train.profiling.sharing import Sharing
+from emsco_train.profiling.sharing import CallGroups
 
-__all__ = ["Role", "Step", "steps_of"]
+__all__ = ["CallStep", "Role", "plan_steps"]
 
 # first: nothing was called on the item before. after: another member of its group was. company: all are called, in any order.
 Role: TypeAlias = Literal["first", "after", "company"]
 
 
-class Step(NamedTuple):
+class CallStep(NamedTuple):
     """Calls on one fresh item, by position, each in its role."""
 
     item: int
     calls: tuple[tuple[int, Role], ...]
 
 
-def steps_of(items: int, calls: int, sharing: Sharing, rng: np.random.Generator) -> list[Step]:
+def plan_steps(items: int, calls: int, call_groups: CallGroups, rng: np.random.Generator) -> list[CallStep]:
     """Return one pass: each call first on each item, each member of a named group after another one, and all in company.
 
     Examples
     --------
-    >>> steps = steps_of(1, 3, Sharing({"html": (0, 1)}, {}), np.random.default_rng(0))
+    >>> steps = plan_steps(1, 3, CallGroups({"html": (0, 1)}, {}), np.random.default_rng(0))
     >>> for step in sorted(steps):
     ...     print(step.calls)
     ((0, 'first'), (1, 'after'))
@@ -38,18 +38,18 @@ def steps_of(items: int, calls: int, sharing: Sharing, rng: np.random.Generator)
     ((2, 'company'), (0, 'company'), (1, 'company'))
     ((2, 'first'),)
     """
-    grouped = [position for positions in sharing.named.values() for position in positions]
+    grouped = [position for positions in call_groups.named.values() for position in positions]
     alone = [position for position in range(calls) if position not in grouped]
-    steps: list[Step] = []
+    steps: list[CallStep] = []
     for item in range(items):
-        steps += [Step(item, ((position, "first"),)) for position in alone]
-        for positions in sharing.named.values():
-            steps += _pairs(item, rng.permutation(positions).tolist())
-        steps.append(Step(item, tuple((position, "company") for position in rng.permutation(calls).tolist())))
+        steps += [CallStep(item, ((position, "first"),)) for position in alone]
+        for positions in call_groups.named.values():
+            steps += _pair_steps(item, rng.permutation(positions).tolist())
+        steps.append(CallStep(item, tuple((position, "company") for position in rng.permutation(calls).tolist())))
     # What disturbs the machine for a while must not fall on one acquirer alone.
     return [steps[place] for place in rng.permutation(len(steps))]
 
 
-def _pairs(item: int, circle: Sequence[int]) -> list[Step]:
+def _pair_steps(item: int, cycle: Sequence[int]) -> list[CallStep]:
     """Return a step for each member: first itself, then its neighbour in a random circle."""
-    return [Step(item, ((one, "first"), (circle[place - len(circle) + 1], "after"))) for place, one in enumerate(circle)]
+    return [CallStep(item, ((one, "first"), (cycle[place - len(cycle) + 1], "after"))) for place, one in enumerate(cycle)]

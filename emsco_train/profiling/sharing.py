@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from emsco_train.errors import DesignError
 from emsco_train.profiling.calls import ProfiledCall
 
-__all__ = ["Sharing", "sharing_of"]
+__all__ = ["CallGroups", "group_calls"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class CallGroups:
     """How calls are grouped.
 
     Parameters
@@ -37,9 +37,9 @@ class Sharing:
         return owners[0] if owners else None
 
 
-def sharing_of(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]]) -> Sharing:
+def group_calls(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]]) -> CallGroups:
     """Check the groups that the user names, and return them with those of calls that yield several features."""
-    faults = _faults(calls, groups)
+    faults = _group_faults(calls, groups)
     if faults:
         raise DesignError("groups: " + "; ".join(faults))
     position = {name: place for place, call in enumerate(calls) for name in call.features}
@@ -49,18 +49,18 @@ def sharing_of(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]
     single = {name: positions[0] for name, positions in found.items() if len(positions) == 1}
     for place, call in enumerate(calls):
         if len(call.features) > 1 and place not in single.values():
-            single[_name(call, {*named, *single})] = place
-    return Sharing(named, single)
+            single[_group_name(call, {*named, *single})] = place
+    return CallGroups(named, single)
 
 
-def _name(call: ProfiledCall, taken: set[str]) -> str:
+def _group_name(call: ProfiledCall, taken: set[str]) -> str:
     plain = getattr(call.entry.function, "__name__", "").strip("<>") or call.features[0]
     names = [plain, *(f"{plain}_{number}" for number in range(2, len(taken) + 3))]
     return next(name for name in names if name not in taken)
 
 
-def _faults(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    of = {name: call for call in calls for name in call.features}
+def _group_faults(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    call_of = {name: call for call in calls for name in call.features}
     faults: list[str] = []
     owner: dict[str, str] = {}
     for group, members in groups.items():
@@ -70,18 +70,20 @@ def _faults(calls: Sequence[ProfiledCall], groups: Mapping[str, Sequence[str]]) 
             faults.append(f"{group!r} is {members!r}: two features or more are due, since one alone shares nothing")
             continue
         for name in dict.fromkeys(members):
-            if name not in of:
-                faults.append(f"{group!r} holds {name!r}, which no acquirer obtains: correct it ({', '.join(list(of)[:20])})")
+            if name not in call_of:
+                faults.append(
+                    f"{group!r} holds {name!r}, which no acquirer obtains: correct it ({', '.join(list(call_of)[:20])})"
+                )
             elif name in owner:
                 faults.append(f"{name!r} is in {owner[name]!r} and in {group!r}: keep it in one")
             owner.setdefault(name, group)
-        faults += _nested(group, members, of)
+        faults += _mixed_call_faults(group, members, call_of)
     return faults
 
 
-def _nested(group: str, members: Sequence[str], of: Mapping[str, ProfiledCall]) -> list[str]:
+def _mixed_call_faults(group: str, members: Sequence[str], call_of: Mapping[str, ProfiledCall]) -> list[str]:
     """Refuse a call of several features among others: what it shares inside and outside cannot both be one group."""
-    several = {id(of[name]): of[name] for name in members if name in of and len(of[name].features) > 1}
+    several = {id(call_of[name]): call_of[name] for name in members if name in call_of and len(call_of[name].features) > 1}
     return [
         f"{group!r} holds {' and '.join(call.features)} of one call, {call.entry}, which are a group of their own: leave them "
         "out, or give each an acquirer"

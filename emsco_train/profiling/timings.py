@@ -11,11 +11,11 @@ from emsco_runtime._arrays import Floats
 from emsco_train.profiling.calls import Timing
 from emsco_train.profiling.schedule import Role
 
-__all__ = ["Tally", "Timings"]
+__all__ = ["CallCounts", "Timings"]
 
 
 @dataclass(slots=True)
-class Tally:
+class CallCounts:
     """Calls of one acquirer so far.
 
     Parameters
@@ -53,24 +53,24 @@ class Timings:
     ----------
     first, after, company
         Seconds [calls, items, repeats] in each role; NaN where a call failed or was not due.
-    tallies
+    call_counts
         One per call.
     """
 
     first: Floats
     after: Floats
-    company: Floats
-    tallies: tuple[Tally, ...]
+    mixed: Floats
+    call_counts: tuple[CallCounts, ...]
 
     @classmethod
     def empty(cls, calls: int, items: int, repeats: int) -> Timings:
         """Return tables of this size with nothing in them."""
-        first, after, company = np.full((3, calls, items, repeats), np.nan)
-        return cls(first, after, company, tuple(Tally() for _ in range(calls)))
+        first, after, mixed = np.full((3, calls, items, repeats), np.nan)
+        return cls(first, after, mixed, tuple(CallCounts() for _ in range(calls)))
 
-    def put(self, role: Role, call: int, item: int, repeat: int, timing: Timing) -> None:
+    def record(self, role: Role, call: int, item: int, repeat: int, timing: Timing) -> None:
         """Keep the timing of one call."""
-        self.tallies[call].add(timing)
+        self.call_counts[call].add(timing)
         if timing.error is None:
-            table = {"first": self.first, "after": self.after, "company": self.company}[role]
+            table = {"first": self.first, "after": self.after, "mixed": self.mixed}[role]
             table[call, item, repeat] = timing.seconds

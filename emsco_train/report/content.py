@@ -1,4 +1,4 @@
-"""`Content`: what a run's folder says of its designs, put together; the data themselves are not needed."""
+"""`ReportData`: what a run's folder says of its designs, put together; the data themselves are not needed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from emsco_train.costs.model import CostModel
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError
-from emsco_train.runs.calibration_file import Calibration, StageEntry
+from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.run_file import FiguresEntry, RunFile, ThresholdEntry
+from emsco_train.runs.run_file import CountsEntry, RunFile, ThresholdEntry
 
-__all__ = ["Content", "DesignContent", "StageContent", "read_content"]
+__all__ = ["DesignData", "ReportData", "StageData", "read_report_data"]
 
 
 @dataclass(frozen=True, slots=True)
-class StageContent:
+class StageData:
     """One stage of a design.
 
     Parameters
@@ -30,9 +30,9 @@ class StageContent:
         Counted from 1.
     features
         What it acquires.
-    adds
+    added_cost
         What that costs, after the stages before.
-    total
+    total_cost
         What an item that gets here has cost in all.
     calibration
         Which rows get here and which are accepted, and how honest the confidence is.
@@ -40,20 +40,20 @@ class StageContent:
 
     number: int
     features: tuple[str, ...]
-    adds: float
-    total: float
+    added_cost: float
+    total_cost: float
     calibration: StageEntry
 
 
 @dataclass(frozen=True, slots=True)
-class DesignContent:
+class DesignData:
     """One design.
 
     Parameters
     ----------
     design
         With the figures of the search.
-    level
+    threshold_index
         Position of its threshold in the run.
     is_fittest
         Whether no design with its threshold is fitter.
@@ -66,11 +66,11 @@ class DesignContent:
     """
 
     design: Design
-    level: int
+    threshold_index: int
     is_fittest: bool
-    validation: FiguresEntry
-    test: FiguresEntry | None
-    stages: tuple[StageContent, ...]
+    validation: CountsEntry
+    test: CountsEntry | None
+    stages: tuple[StageData, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class DesignContent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Content:
+class ReportData:
     """A run as the page shows it.
 
     Parameters
@@ -92,7 +92,7 @@ class Content:
         Its designs with their prices, to choose from.
     costs
         Its prices.
-    held
+    held_out_split
         Name of the rows that exits and calibration were counted on: test, or validation where there are no test rows.
     designs
         Fittest first, each id once.
@@ -102,20 +102,20 @@ class Content:
     run: RunFile
     front: Front
     costs: CostModel
-    held: str
-    designs: tuple[DesignContent, ...]
+    held_out_split: str
+    designs: tuple[DesignData, ...]
 
     @property
-    def tested(self) -> bool:
+    def has_test_rows(self) -> bool:
         """Whether there are test rows."""
         return self.run.rows.get("test", 0) > 0
 
-    def threshold_of(self, design: DesignContent) -> ThresholdEntry:
+    def threshold_of(self, design: DesignData) -> ThresholdEntry:
         """Return how the search of a design's threshold went."""
-        return self.run.thresholds[design.level]
+        return self.run.thresholds[design.threshold_index]
 
 
-def read_content(path: str | os.PathLike[str]) -> Content:
+def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     """Read the folder of a finished run.
 
     Parameters
@@ -132,65 +132,65 @@ def read_content(path: str | os.PathLike[str]) -> Content:
     run = folder.read()
     front = Front.from_json(folder.text("front.json"))
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
-    calibration = Calibration.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
-    tests = _test_figures(folder.text("front.csv"), run.rows.get("test", 0))
+    calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
+    tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0))
     try:
-        designs = _designs(run, front, costs.meter(), calibration, tests)
+        designs = _design_data(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
         told = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
         raise DataError(f"{told}. Train again") from None
     if not designs:
         raise DataError(f"{folder.path} holds no design: train again with looser constraints")
-    return Content(folder, run, front, costs, calibration.split, designs)
+    return ReportData(folder, run, front, costs, calibration.split, designs)
 
 
-def _designs(
-    run: RunFile, front: Front, meter: Meter, calibration: Calibration, tests: Mapping[str, FiguresEntry | None]
-) -> tuple[DesignContent, ...]:
+def _design_data(
+    run: RunFile, front: Front, meter: Meter, calibration: CalibrationFile, tests: Mapping[str, CountsEntry | None]
+) -> tuple[DesignData, ...]:
     levels: dict[tuple[float, ...], int] = {}
     for position, entry in enumerate(run.thresholds):
         levels.setdefault(entry.thresholds, position)
     seen: set[tuple[float, ...]] = set()
-    found: dict[str, DesignContent] = {}
+    found: dict[str, DesignData] = {}
     for design in front:
         # A threshold that was given twice has each of its designs twice.
         if design.id not in found:
-            found[design.id] = DesignContent(
+            found[design.id] = DesignData(
                 design=design,
-                level=levels[design.thresholds],
+                threshold_index=levels[design.thresholds],
                 is_fittest=design.thresholds not in seen,
-                validation=_validation_figures(design, run.rows["validation"]),
+                validation=_validation_counts(design, run.rows["validation"]),
                 test=tests[design.id],
-                stages=_stages(design, meter, calibration.designs[design.id]),
+                stages=_stage_data(design, meter, calibration.designs[design.id]),
             )
         seen.add(design.thresholds)
     return tuple(found.values())
 
 
-def _stages(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> tuple[StageContent, ...]:
+def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> tuple[StageData, ...]:
     stages = []
     before: list[str] = []
     for number, (features, entry) in enumerate(zip(design.stages, entries, strict=True), start=1):
-        adds = meter.increment(before, features)
+        added_cost = meter.increment(before, features)
         before += features
-        stages.append(StageContent(number, features, adds, meter.cost(before), entry))
+        stages.append(StageData(number, features, added_cost, meter.cost(before), entry))
     return tuple(stages)
 
 
-def _validation_figures(design: Design, rows: int) -> FiguresEntry:
-    return _figures("validation", rows, design.coverage, design.accuracy, design.cost)
+def _validation_counts(design: Design, rows: int) -> CountsEntry:
+    return _counts_from_shares("validation", rows, design.coverage, design.accuracy, design.cost)
 
 
-def _test_figures(text: str, rows: int) -> dict[str, FiguresEntry | None]:
+def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:
     """Return each design's figures on the test rows, from front.csv."""
-    found: dict[str, FiguresEntry | None] = {}
+    found: dict[str, CountsEntry | None] = {}
     for line in csv.DictReader(io.StringIO(text)):
         shares = [line[f"test_{name}"] for name in ("coverage", "accuracy", "cost")]
-        found[line["id"]] = _figures("test", rows, *map(float, shares)) if rows and all(shares) else None
+        found[line["id"]] = _counts_from_shares("test", rows, *map(float, shares)) if rows and all(shares) else None
     return found
 
 
-def _figures(split: str, rows: int, coverage: float, accuracy: float, cost: float) -> FiguresEntry:
+def _counts_from_shares(split: str, rows: int, coverage: float, accuracy: float, cost: float) -> CountsEntry:
     # Back to the counts that the shares were made of, so that every command prints the same digits.
     accepted = round(coverage * rows)
-    return FiguresEntry(split=split, rows=rows, accepted=accepted, right=round(accuracy * accepted), cost=cost)
+    return CountsEntry(split=split, rows=rows, accepted=accepted, right=round(accuracy * accepted), cost=cost)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from emsco_runtime.summary import counted, percent
-from emsco_train.report.cascade import cascade
-from emsco_train.report.content import Content, DesignContent, StageContent
-from emsco_train.report.markup import escaped
+from emsco_runtime.summary import percent, pluralize
+from emsco_train.report.cascade import draw_cascade
+from emsco_train.report.content import DesignData, ReportData, StageData
+from emsco_train.report.markup import escape_html
 from emsco_train.report.reliability import reliability_diagram
-from emsco_train.report.wording import CostWords, accuracy_words, coverage_words, threshold_words
+from emsco_train.report.wording import CostFormat, format_accuracy, format_coverage, format_threshold
 from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["DesignView", "design_view"]
@@ -39,52 +39,55 @@ class DesignView(NamedTuple):
         return "".join(self)
 
 
-def design_view(content: Content, one: DesignContent) -> DesignView:
+def design_view(data: ReportData, one: DesignData) -> DesignView:
     """Return the parts of the page about one design.
 
     Parameters
     ----------
-    content
+    data
         The run.
     one
         One of its designs.
     """
-    words = CostWords(content.front.full_cost, content.front.unit)
-    rows = counted(content.run.rows[content.held], f"{content.held} row")
+    costs_format = CostFormat(data.front.full_cost, data.front.unit)
+    rows = pluralize(data.run.rows[data.held_out_split], f"{data.held_out_split} row")
     stages = (
-        f'<h3>Stages</h3><div class="wide">{cascade(one.stages, words)}</div><p class="hint">Shares are of the {rows}. '
-        f"Features of a stage are acquired only for items that get there.</p>{_left_out(one)}"
+        f'<h3>Stages</h3><div class="wide">{draw_cascade(one.stages, costs_format)}</div><p class="hint">Shares are of the {rows}. '
+        f"Features of a stage are acquired only for items that get there.</p>{_excluded_features(one)}"
     )
-    return DesignView(_title(content, one) + _figures(content, one, words), stages, _calibration(content, one))
+    return DesignView(_title(data, one) + _counts_table(data, one, costs_format), stages, _calibration(data, one))
 
 
-def _title(content: Content, one: DesignContent) -> str:
+def _title(data: ReportData, one: DesignData) -> str:
     design = one.design
     badge = ' <span class="badge">fittest at its threshold</span>' if one.is_fittest else ""
-    if one is content.designs[0]:
+    if one is data.designs[0]:
         badge = ' <span class="badge">fittest</span>'
     facts = [
-        f"threshold {escaped(threshold_words(design.thresholds, content.run.labels))}",
-        counted(len(design.stages), "stage"),
-        f"{counted(sum(map(len, design.stages)), 'feature')}, {len(design.excluded)} left out",
+        f"threshold {escape_html(format_threshold(design.thresholds, data.run.labels))}",
+        pluralize(len(design.stages), "stage"),
+        f"{pluralize(sum(map(len, design.stages)), 'feature')}, {len(design.excluded)} left out",
         f"fitness {design.fitness:.4f}",
     ]
     if design.ties > 1:
-        facts.append(f"{counted(design.ties, 'design')} have these same figures")
+        facts.append(f"{pluralize(design.ties, 'design')} have these same figures")
     return f'<h3 class="id"><code>{design.id}</code>{badge}</h3><p class="sub">{" &middot; ".join(facts)}</p>'
 
 
-def _figures(content: Content, one: DesignContent, words: CostWords) -> str:
+def _counts_table(data: ReportData, one: DesignData, costs_format: CostFormat) -> str:
     """Return the design's figures beside those of acquiring everything at once."""
-    whole = content.threshold_of(one).everything
+    whole = data.threshold_of(one).everything
     own = [one.validation, *([] if one.test is None else [one.test])]
     columns = [*own, *whole[: len(own)]]
     names = "".join(f'<th scope="col">{figures.split}</th>' for figures in columns)
     lines = [
-        ("accuracy", [accuracy_words(figures) for figures in columns]),
-        ("coverage", [coverage_words(figures) for figures in columns]),
-        (f"mean cost, {escaped(words.unit)}", [escaped(words.bare(figures.cost)) for figures in columns]),
-        ("share of full cost", [f"{100 * figures.cost / words.full:.1f} %" for figures in columns]),
+        ("accuracy", [format_accuracy(figures) for figures in columns]),
+        ("coverage", [format_coverage(figures) for figures in columns]),
+        (
+            f"mean cost, {escape_html(costs_format.unit)}",
+            [escape_html(costs_format.without_unit(figures.cost)) for figures in columns],
+        ),
+        ("share of full cost", [f"{100 * figures.cost / costs_format.full_cost:.1f} %" for figures in columns]),
         ("rows", [f"{figures.rows:,}" for figures in columns]),
     ]
     body = "".join(
@@ -103,37 +106,37 @@ def _cell(text: str, other: bool) -> str:  # noqa: FBT001 - which half of the ta
     return f'<td class="other">{text}</td>' if other else f"<td>{text}</td>"
 
 
-def _left_out(one: DesignContent) -> str:
+def _excluded_features(one: DesignData) -> str:
     if not one.design.excluded:
         return ""
-    names = ", ".join(f"<code>{escaped(name)}</code>" for name in one.design.excluded)
+    names = ", ".join(f"<code>{escape_html(name)}</code>" for name in one.design.excluded)
     return f'<p class="hint">Never acquired: {names}</p>'
 
 
-def _calibration(content: Content, one: DesignContent) -> str:
-    parts = "".join(_stage(content, one, stage) for stage in one.stages)
+def _calibration(data: ReportData, one: DesignData) -> str:
+    parts = "".join(_stage_calibration(data, one, stage) for stage in one.stages)
     return (
         f'<h3>Can its confidence be trusted?</h3><div class="stages">{parts}</div>'
         '<p class="hint">Each dot is a tenth of the rows that reach the stage, by confidence; bars are 95 % intervals. On the '
         "dashed line, confidence is honest; dots below it claim too much. Rows right of the threshold are accepted. ECE is the "
         "mean distance "
-        f"from the line, over the bins of {content.held} rows.</p>"
+        f"from the line, over the bins of {data.held_out_split} rows.</p>"
     )
 
 
-def _stage(content: Content, one: DesignContent, stage: StageContent) -> str:
+def _stage_calibration(data: ReportData, one: DesignData, stage: StageData) -> str:
     reached, accepted = stage.calibration.reached, stage.calibration.accepted
     if not reached.rows:
         told = '<p class="empty">No row gets here.</p>'
     else:
-        told = reliability_diagram(reached, one.design.thresholds, len(content.run.labels))
-    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _facts(reached, accepted))
+        told = reliability_diagram(reached, one.design.thresholds, len(data.run.labels))
+    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _calibration_facts(reached, accepted))
     warning = stage.calibration.warning
-    warned = "" if warning is None else f'<p class="warning">{escaped(_sentence(warning))}</p>'
+    warned = "" if warning is None else f'<p class="warning">{escape_html(_warning_sentence(warning))}</p>'
     return f"<figure><figcaption>Stage {stage.number}</figcaption>{told}<dl>{facts}</dl>{warned}</figure>"
 
 
-def _facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
+def _calibration_facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
     if reached.error is not None:
         yield "ECE, rows that get here", f"{reached.error:.3f}"
     if accepted.error is not None and accepted.confidence is not None:
@@ -142,7 +145,7 @@ def _facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tu
         yield "right of these", percent(accepted.right, accepted.rows)
 
 
-def _sentence(warning: str) -> str:
+def _warning_sentence(warning: str) -> str:
     """Return a warning without the number of its stage, which stands above it."""
     told = warning.partition(": ")[2] if warning.startswith("stage ") else warning
     return f"{told[:1].upper()}{told[1:]}."

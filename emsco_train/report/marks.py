@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["COLOURS", "SHAPES", "Shades", "shape_definitions", "shape_of"]
+__all__ = ["COLOURS", "SHAPES", "CoverageColours", "shape_definitions", "shape_index"]
 
 # Told apart without colour; of about the same area.
 SHAPES = (
@@ -22,7 +22,7 @@ COLOURS = 6
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
 
-def shape_of(level: int) -> int:
+def shape_index(level: int) -> int:
     """Return the shape of a threshold by its position; after the last shape they begin anew."""
     return level % len(SHAPES)
 
@@ -34,7 +34,7 @@ def shape_definitions(levels: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shades:
+class CoverageColours:
     """Ranges of coverage with round ends.
 
     Parameters
@@ -48,8 +48,8 @@ class Shades:
 
     Examples
     --------
-    >>> shades = Shades.over([0.49, 0.63, 0.98])
-    >>> shades.words(0), shades.words(shades.count - 1), shades.colour_of(0.63)
+    >>> colours = CoverageColours.over([0.49, 0.63, 0.98])
+    >>> colours.range_text(0), colours.range_text(colours.count - 1), colours.colour_of(0.63)
     ('40\N{EN DASH}50 %', '90\N{EN DASH}100 %', 2)
     """
 
@@ -58,14 +58,14 @@ class Shades:
     count: int
 
     @classmethod
-    def over(cls, shares: Sequence[float]) -> Shades:
+    def over(cls, shares: Sequence[float]) -> CoverageColours:
         """Choose the narrowest ranges that hold all shares in few enough colours."""
         low, high = min(shares), max(shares)
         # The widest step makes four ranges, so that there is always one that will do.
-        return next(made for made in (cls._with(step, low, high) for step in _STEPS) if made.count <= COLOURS)
+        return next(made for made in (cls._with_step(step, low, high) for step in _STEPS) if made.count <= COLOURS)
 
     @classmethod
-    def _with(cls, step: float, low: float, high: float) -> Shades:
+    def _with_step(cls, step: float, low: float, high: float) -> CoverageColours:
         first = math.floor(low / step + 1e-9)
         # A share on an end belongs to the range above; 1 has none above.
         last = min(math.floor(high / step + 1e-9), round(1 / step) - 1)
@@ -79,7 +79,7 @@ class Shades:
         """Return the colour of a range; few ranges are spread over all colours."""
         return COLOURS - 1 if self.count == 1 else round(position * (COLOURS - 1) / (self.count - 1))
 
-    def words(self, position: int) -> str:
+    def range_text(self, position: int) -> str:
         """Return a range as text."""
         low, high = (100 * self.step * (self.first + position + end) for end in (0, 1))
         return f"{low:.4g}\N{EN DASH}{high:.4g} %"

@@ -5,29 +5,29 @@ from __future__ import annotations
 import html
 import json
 
-__all__ = ["embedded_json", "escaped"]
+__all__ = ["escape_html", "to_script_json"]
 
 # HTML has no way to write these, not even as references; a reader would see nothing, or something else.
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 13), *range(14, 32), 127], "\N{REPLACEMENT CHARACTER}")
 
 
-def escaped(words: object) -> str:
+def escape_html(costs_format: object) -> str:
     """Return words as they may stand in an element or in a quoted attribute.
 
     Examples
     --------
-    >>> escaped('<b> & "c"')
+    >>> escape_html('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
     """
-    return html.escape(str(words).translate(_CONTROLS))
+    return html.escape(str(costs_format).translate(_CONTROLS))
 
 
-def embedded_json(document: object) -> str:
+def to_script_json(document: object) -> str:
     r"""Return JSON that may stand in a script element: no tag or comment can begin in it.
 
     Examples
     --------
-    >>> embedded_json(["</script>"])
+    >>> to_script_json(["</script>"])
     '["\\u003c/script>"]'
     """
     return json.dumps(document, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

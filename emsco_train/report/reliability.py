@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from emsco_train.report.axes import Axis, place
+from emsco_train.report.axes import Axis, format_coordinate
 from emsco_train.runs.calibration_file import ReliabilityEntry
 
-__all__ = ["interval", "reliability_diagram", "reliability_frame"]
+__all__ = ["reliability_diagram", "reliability_frame", "wilson_interval"]
 
 _WIDTH, _HEIGHT = 240, 196
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 230.0, 12.0, 156.0
 # Two-sided 95 %.
-_NORMAL = 1.959963984540054
+_NORMAL_95 = 1.959963984540054
 
 
 def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[float], labels: int) -> str:
@@ -28,16 +28,16 @@ def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[floa
     labels
         How many labels there are: the top probability is never below one part of so many.
     """
-    x, y = _axes(labels)
+    x, y = _make_axes(labels)
     # One path for all bars and one for all dots, in whole pixels: a page holds many of these.
     bars, dots = "", ""
     for _, _, rows, right, confidence in reliability.bins:
-        low, high = interval(right, rows)
+        low, high = wilson_interval(right, rows)
         # The last bit of a probability may lie above 1.
         across = f"{x.at(min(max(confidence, x.ticks[0]), 1.0)):.0f}"
         bars += f"M{across} {y.at(low):.0f}V{y.at(high):.0f}"
         dots += f"M{across} {y.at(right / rows):.0f}h0"
-    needed = "".join(_thresholds(thresholds, x))
+    needed = "".join(_draw_thresholds(thresholds, x))
     return (
         f'<svg class="reliability" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Confidence and share of right rows">'
         f'<use href="#reliability"/>{needed}<path class="spread" d="{bars}"/><path class="dots" d="{dots}"/></svg>'
@@ -52,49 +52,49 @@ def reliability_frame(labels: int) -> str:
     labels
         As in `reliability_diagram`.
     """
-    return f'<svg class="hidden" aria-hidden="true"><defs><g id="reliability">{"".join(_frame(*_axes(labels)))}</g></defs></svg>'
+    return f'<svg class="hidden" aria-hidden="true"><defs><g id="reliability">{"".join(_draw_frame(*_make_axes(labels)))}</g></defs></svg>'
 
 
-def _axes(labels: int) -> tuple[Axis, Axis]:
+def _make_axes(labels: int) -> tuple[Axis, Axis]:
     least = math.floor(10 / labels) / 10
     return Axis((least, 1.0), _LEFT, _RIGHT, 1), Axis((0.0, 1.0), _BOTTOM, _TOP, 1)
 
 
-def interval(right: int, rows: int) -> tuple[float, float]:
+def wilson_interval(right: int, rows: int) -> tuple[float, float]:
     """Return the 95 % interval of a share, by Wilson's score.
 
     Examples
     --------
-    >>> [round(end, 3) for end in interval(8, 10)]
+    >>> [round(end, 3) for end in wilson_interval(8, 10)]
     [0.49, 0.943]
     """
-    share, square = right / rows, _NORMAL**2
+    share, square = right / rows, _NORMAL_95**2
     centre = (share + square / (2 * rows)) / (1 + square / rows)
-    half = _NORMAL / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
+    half = _NORMAL_95 / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _frame(x: Axis, y: Axis) -> Iterator[str]:
+def _draw_frame(x: Axis, y: Axis) -> Iterator[str]:
     least = x.ticks[0]
     for level in (0.0, 0.5, 1.0):
-        at = place(y.at(level))
+        at = format_coordinate(y.at(level))
         yield f'<line class="grid" x1="{_LEFT:g}" x2="{_RIGHT:g}" y1="{at}" y2="{at}"/>'
         yield f'<text class="tick small end" x="{_LEFT - 6:g}" y="{at}" dy=".35em">{level:g}</text>'
     for number in (least, 1.0):
-        yield f'<text class="tick small middle" x="{place(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'
+        yield f'<text class="tick small middle" x="{format_coordinate(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'
     yield f'<text class="tick small middle" x="{(_LEFT + _RIGHT) / 2:g}" y="{_BOTTOM + 34:g}">confidence</text>'
     turn = f"{(_TOP + _BOTTOM) / 2:g}"
     yield f'<text class="tick small middle" transform="translate(9 {turn}) rotate(-90)">share right</text>'
     ends = (x.at(least), y.at(least), x.at(1.0), y.at(1.0))
-    yield '<line class="honest" x1="{}" y1="{}" x2="{}" y2="{}"/>'.format(*map(place, ends))
+    yield '<line class="honest" x1="{}" y1="{}" x2="{}" y2="{}"/>'.format(*map(format_coordinate, ends))
 
 
-def _thresholds(thresholds: Sequence[float], x: Axis) -> Iterator[str]:
+def _draw_thresholds(thresholds: Sequence[float], x: Axis) -> Iterator[str]:
     shown = sorted({number for number in thresholds if number > x.ticks[0]})
     for number in shown:
-        at = place(x.at(number))
+        at = format_coordinate(x.at(number))
         yield f'<line class="needed" x1="{at}" x2="{at}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
     # Words at one of them only: several would lie on each other.
     for number in shown[-1:]:
         if x.at(number) < _RIGHT - 20:
-            yield f'<text class="tick small middle" x="{place(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'
+            yield f'<text class="tick small middle" x="{format_coordinate(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'

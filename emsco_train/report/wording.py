@@ -8,71 +8,71 @@ from dataclasses import dataclass
 
 from emsco_runtime.decision import Label
 from emsco_runtime.summary import percent
-from emsco_train.runs.run_file import FiguresEntry
+from emsco_train.runs.run_file import CountsEntry
 
-__all__ = ["CostWords", "accuracy_words", "coverage_words", "threshold_words", "time_words"]
+__all__ = ["CostFormat", "format_accuracy", "format_coverage", "format_duration", "format_threshold"]
 
 _COST_DIGITS = 5
-_MOST_DECIMALS = 9
+_MAX_DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class CostWords:
+class CostFormat:
     """Costs with the same number of decimals everywhere, so that columns of them line up.
 
     Parameters
     ----------
-    full
+    full_cost
         Cost of all features: it gets five digits.
     unit
         What costs count.
 
     Examples
     --------
-    >>> words = CostWords(44.29, "CAD")
-    >>> words.bare(5.30370), words.of(21.0)
+    >>> costs_format = CostFormat(44.29, "CAD")
+    >>> costs_format.without_unit(5.30370), costs_format.with_unit(21.0)
     ('5.304', '21.000 CAD')
-    >>> words.short(21.0)
+    >>> costs_format.compact(21.0)
     '21 CAD'
     """
 
-    full: float
+    full_cost: float
     unit: str
 
     @property
     def decimals(self) -> int:
         """How many decimals a cost has."""
-        return min(max(0, _COST_DIGITS - 1 - math.floor(math.log10(self.full))), _MOST_DECIMALS)
+        return min(max(0, _COST_DIGITS - 1 - math.floor(math.log10(self.full_cost))), _MAX_DECIMALS)
 
-    def bare(self, cost: float) -> str:
+    def without_unit(self, cost: float) -> str:
         """Return a cost without its unit."""
         return f"{cost:,.{self.decimals}f}"
 
-    def of(self, cost: float) -> str:
+    def with_unit(self, cost: float) -> str:
         """Return a cost with its unit."""
-        return f"{self.bare(cost)} {self.unit}"
+        return f"{self.without_unit(cost)} {self.unit}"
 
-    def short(self, cost: float) -> str:
+    def compact(self, cost: float) -> str:
         """Return a price with its unit, without zeros that say nothing."""
         return f"{cost:.6g} {self.unit}"
 
 
-def coverage_words(figures: FiguresEntry) -> str:
+def format_coverage(figures: CountsEntry) -> str:
     """Return the share of accepted rows."""
     return percent(figures.accepted, figures.rows)
 
 
-def accuracy_words(figures: FiguresEntry) -> str:
+def format_accuracy(figures: CountsEntry) -> str:
     """Return the share of right ones among accepted rows."""
     return percent(figures.right, figures.accepted)
 
 
-def threshold_words(thresholds: Sequence[float], labels: Sequence[Label]) -> str:
+def format_threshold(thresholds: Sequence[float], labels: Sequence[Label]) -> str:
     """Return a threshold as people write it.
 
     Examples
     --------
-    >>> threshold_words([0.9, 0.9], ["ham", "spam"]), threshold_words([0.9, 0.99], ["ham", "spam"])
+    >>> format_threshold([0.9, 0.9], ["ham", "spam"]), format_threshold([0.9, 0.99], ["ham", "spam"])
     ('0.9', 'ham 0.9, spam 0.99')
     """
     if len(set(thresholds)) == 1:
@@ -80,12 +80,12 @@ def threshold_words(thresholds: Sequence[float], labels: Sequence[Label]) -> str
     return ", ".join(f"{label} {number:g}" for label, number in zip(labels, thresholds, strict=True))
 
 
-def time_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a stretch of time in the unit that fits it.
 
     Examples
     --------
-    >>> time_words(0.24), time_words(150.0)
+    >>> format_duration(0.24), format_duration(150.0)
     ('0.2 s', '2 min')
     """
     if seconds < 120:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from emsco_train._writing import write_text
 from emsco_train.errors import DesignError
-from emsco_train.report.content import Content, read_content
-from emsco_train.report.page import report_page
-from emsco_train.runs.folder import PAGE, is_page
+from emsco_train.report.content import ReportData, read_report_data
+from emsco_train.report.page import render_page
+from emsco_train.runs.folder import REPORT_NAME, is_report
 
 __all__ = ["write_report"]
 
@@ -32,21 +32,21 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     DesignError
         If the page cannot be written there.
     """
-    content = read_content(run)
-    path = content.folder.path / PAGE if out is None else Path(out)
-    _check(path, content)
-    if out is None and path.exists() and not is_page(path):
+    data = read_report_data(run)
+    path = data.folder.path / REPORT_NAME if out is None else Path(out)
+    _check_target(path, data)
+    if out is None and path.exists() and not is_report(path):
         # One that the user names may be replaced; here, it is we who choose the name.
         raise DesignError(f"{path} is not a page of emsco-report: move it away, or name another file for the page")
-    write_text(path, report_page(content))
+    write_text(path, render_page(data))
     return path
 
 
-def _check(path: Path, content: Content) -> None:
+def _check_target(path: Path, data: ReportData) -> None:
     if path.is_dir():
         raise DesignError(f"{path} is a folder: name a file for the page")
     if not path.parent.is_dir():
         raise DesignError(f"{path.parent} is no folder: make it first, or name another file for the page")
-    own = [content.folder.path / name for name in ("run.json", *content.run.files)]
+    own = [data.folder.path / name for name in ("run.json", *data.run.files)]
     if path.exists() and any(file.exists() and path.samefile(file) for file in own):
         raise DesignError(f"{path} is a file of the run itself: name another file for the page")

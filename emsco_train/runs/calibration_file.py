@@ -1,4 +1,4 @@
-"""`Calibration`: calibration.json, which says for each design and stage how far its confidence can be trusted."""
+"""`CalibrationFile`: calibration.json, which says for each design and stage how far its confidence can be trusted."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from emsco_train._faults import first_fault
+from emsco_train._faults import first_error
 from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
-from emsco_train.runs.figures import Measured
+from emsco_train.runs.figures import MeasuredDesign
 
-__all__ = ["Bin", "Calibration", "ReliabilityEntry", "StageEntry"]
+__all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
 
 # More digits than rows could ever justify; full ones would double the file.
-_DIGITS = 6
+_MAX_DIGITS = 6
 
 # What its five numbers are, in the words of the file.
 Bin: TypeAlias = tuple[float, float, int, int, float]
-_BIN = ("lowest", "highest", "rows", "right", "confidence")
+_BIN_FIELDS = ("lowest", "highest", "rows", "right", "confidence")
 
 
 class _Entry(BaseModel):
@@ -40,12 +40,16 @@ class ReliabilityEntry(_Entry):
     def of(cls, given: Reliability) -> ReliabilityEntry:
         """Return what the file keeps of it."""
         bins = tuple(
-            (round(part.lowest, _DIGITS), round(part.highest, _DIGITS), part.rows, part.right, round(part.confidence, _DIGITS))
+            (
+                round(part.lowest, _MAX_DIGITS),
+                round(part.highest, _MAX_DIGITS),
+                part.rows,
+                part.right,
+                round(part.confidence, _MAX_DIGITS),
+            )
             for part in given.bins
         )
-        return cls(
-            rows=given.rows, right=given.right, confidence=_rounded(given.confidence), error=_rounded(given.error), bins=bins
-        )
+        return cls(rows=given.rows, right=given.right, confidence=_round(given.confidence), error=_round(given.error), bins=bins)
 
 
 class StageEntry(_Entry):
@@ -63,17 +67,17 @@ class StageEntry(_Entry):
         return cls(stage=given.stage, reached=reached, accepted=accepted, warning=given.warning)
 
 
-class Calibration(_Entry):
+class CalibrationFile(_Entry):
     """The document: the rows that all was counted on, and the stages of each design by its id."""
 
     format: Literal["emsco-calibration"] = "emsco-calibration"
     version: Literal[1] = 1
     split: str
-    bins: tuple[str, ...] = _BIN
+    bins: tuple[str, ...] = _BIN_FIELDS
     designs: dict[str, tuple[StageEntry, ...]]
 
     @classmethod
-    def of(cls, split: str, measured: Sequence[Measured]) -> Calibration:
+    def of(cls, split: str, measured: Sequence[MeasuredDesign]) -> CalibrationFile:
         """Return the document of some designs.
 
         Parameters
@@ -91,7 +95,7 @@ class Calibration(_Entry):
         return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
     @classmethod
-    def read(cls, text: str, path: str) -> Calibration:
+    def read(cls, text: str, path: str) -> CalibrationFile:
         """Read the JSON; one error tells the place of the first fault.
 
         Parameters
@@ -104,9 +108,9 @@ class Calibration(_Entry):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            fault = first_fault(error)
-            raise DataError(f"{path}: {fault.place}: {fault.said}. Train again") from None
+            fault = first_error(error)
+            raise DataError(f"{path}: {fault.place}: {fault.message}. Train again") from None
 
 
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, _DIGITS)
+def _round(number: float | None) -> float | None:
+    return None if number is None else round(number, _MAX_DIGITS)

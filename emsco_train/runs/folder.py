@@ -18,18 +18,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderTakenError
+from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderLockedError
 from emsco_train.runs.run_file import RunFile
 
-__all__ = ["PAGE", "PAGE_MARK", "RunFolder", "is_page"]
+__all__ = ["REPORT_MARK", "REPORT_NAME", "RunFolder", "is_report"]
 
-_RUN = "run.json"
+_RUN_NAME = "run.json"
 _RUN_MARK = b'"emsco-run"'
-_NEW, _READY = "new", "ready"
+_NEW_NAME, _READY_NAME = "new", "ready"
 _WORK_MARK = "emsco-run"
 # The page of a run, which lies in its folder, and what a page of ours holds.
-PAGE = "report.html"
-PAGE_MARK = '<meta name="generator" content="emsco-report">'
+REPORT_NAME = "report.html"
+REPORT_MARK = '<meta name="generator" content="emsco-report">'
 
 
 class RunFolder:
@@ -52,7 +52,7 @@ class RunFolder:
 
     def is_complete(self) -> bool:
         """Return whether a finished run is there."""
-        return (self.path / _RUN).is_file()
+        return (self.path / _RUN_NAME).is_file()
 
     def begin(self, *, resume: bool, force: bool) -> None:
         """Take the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` let it go.
@@ -67,10 +67,10 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise DesignError(f"{self.path} is a file: name a folder for the run")
         try:
-            self._refuse_foreign()
+            self._refuse_other_files()
             self._lock = FolderLock(self.path)
-            self._make_room(resume=resume, force=force)
-        except FolderTakenError:
+            self._prepare_work_folder(resume=resume, force=force)
+        except FolderLockedError:
             told = f"another run is being written into {self.path}"
             raise DesignError(f"{told}: wait for it to end, or choose another folder") from None
         except OSError as error:
@@ -112,17 +112,17 @@ class RunFolder:
             Leave the checkpoints: the run was cut short, and may be resumed.
         """
         try:
-            self._refuse_in_the_way(files)
+            self._refuse_overwrite(files)
             hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
             document = run.model_copy(update={"files": hashes})
-            new = self.work / _NEW
+            new = self.work / _NEW_NAME
             if new.is_dir():
                 shutil.rmtree(new)
             new.mkdir()
-            for name, text in {**files, _RUN: document.text()}.items():
+            for name, text in {**files, _RUN_NAME: document.text()}.items():
                 _write_synced(new / name, text)
-            new.rename(self.work / _READY)
-            self._settle()
+            new.rename(self.work / _READY_NAME)
+            self._install_ready_files()
             if not keep_work:
                 shutil.rmtree(self.work)
         finally:
@@ -132,12 +132,12 @@ class RunFolder:
         """Return the record of a finished run; every named file is there and is the one that was written."""
         if not self.path.is_dir():
             raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
-        self._settle_for_reading()
+        self._complete_killed_write()
         if not self.is_complete():
             unfinished = "an unfinished run: end it by training again with `resume=True`"
-            told = unfinished if self.work.is_dir() else f"no {_RUN}: give the folder that emsco-train wrote"
+            told = unfinished if self.work.is_dir() else f"no {_RUN_NAME}: give the folder that emsco-train wrote"
             raise DataError(f"{self.path} holds {told}")
-        run = RunFile.read((self.path / _RUN).read_bytes(), str(self.path / _RUN))
+        run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
@@ -150,7 +150,7 @@ class RunFolder:
         return (self.path / name).read_text(encoding="utf-8")
 
     def _holds_run(self) -> bool:
-        return self.is_complete() and _RUN_MARK in (self.path / _RUN).read_bytes()
+        return self.is_complete() and _RUN_MARK in (self.path / _RUN_NAME).read_bytes()
 
     def _holds_work(self) -> bool:
         """Return whether the work folder is ours; an empty one may be, of a run that was killed as it began."""
@@ -158,7 +158,7 @@ class RunFolder:
             return False
         return (self.work / _WORK_MARK).is_file() or not any(self.work.iterdir())
 
-    def _refuse_foreign(self) -> None:
+    def _refuse_other_files(self) -> None:
         """Refuse a folder that holds other files and no run, or a work folder of somebody else."""
         if not self.path.is_dir():
             return
@@ -170,14 +170,14 @@ class RunFolder:
             told = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
             raise DesignError(f"{told}: choose an empty or a new folder")
 
-    def _refuse_in_the_way(self, names: Iterable[str]) -> None:
+    def _refuse_overwrite(self, names: Iterable[str]) -> None:
         """Refuse to overwrite a file that somebody else put where there was no run when this one began."""
-        for name in () if self._holds_run() else (*names, _RUN):
+        for name in () if self._holds_run() else (*names, _RUN_NAME):
             if (self.path / name).exists():
                 raise DesignError(f"{self.path / name} is not an emsco run's: move it away, then resume the run")
 
-    def _make_room(self, *, resume: bool, force: bool) -> None:
-        self._settle()
+    def _prepare_work_folder(self, *, resume: bool, force: bool) -> None:
+        self._install_ready_files()
         unfinished = resume and self.work.is_dir()
         if self.is_complete() and not (force or unfinished):
             told = "a finished run, so there is nothing to resume" if resume else "a run"
@@ -192,36 +192,36 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
-    def _settle_for_reading(self) -> None:
+    def _complete_killed_write(self) -> None:
         """Do what a killed writer left to do; a living one does it itself."""
-        if not (self.work / _READY).is_dir() or not self._holds_work():
+        if not (self.work / _READY_NAME).is_dir() or not self._holds_work():
             return
         try:
             self._lock = FolderLock(self.path)
-        except FolderTakenError:
+        except FolderLockedError:
             raise DataError(f"{self.path} is being written at this moment: try again") from None
         try:
-            self._settle()
+            self._install_ready_files()
         finally:
             self._release()
 
-    def _settle(self) -> None:
+    def _install_ready_files(self) -> None:
         """Move the files of a complete run into place, all that are not there yet."""
-        ready = self.work / _READY
+        ready = self.work / _READY_NAME
         if not ready.is_dir():
             return
         names = {entry.name for entry in ready.iterdir()}
-        for name in (*sorted(names - {_RUN}), *(names & {_RUN})):
+        for name in (*sorted(names - {_RUN_NAME}), *(names & {_RUN_NAME})):
             (ready / name).replace(self.path / name)
         # A page of the run that was here before would show other designs.
-        if is_page(self.path / PAGE):
-            (self.path / PAGE).unlink()
+        if is_report(self.path / REPORT_NAME):
+            (self.path / REPORT_NAME).unlink()
         ready.rmdir()
 
 
-def is_page(path: Path) -> bool:
+def is_report(path: Path) -> bool:
     """Return whether a file is a page of ours."""
-    return path.is_file() and PAGE_MARK.encode() in path.read_bytes()
+    return path.is_file() and REPORT_MARK.encode() in path.read_bytes()
 
 
 def _write_synced(path: Path, text: str) -> None:

@@ -10,12 +10,12 @@ import fcntl
 import os
 from pathlib import Path
 
-__all__ = ["LOCK_NAME", "FolderLock", "FolderTakenError"]
+__all__ = ["LOCK_NAME", "FolderLock", "FolderLockedError"]
 
 LOCK_NAME = ".emsco-lock"
 
 
-class FolderTakenError(Exception):
+class FolderLockedError(Exception):
     """Another process, or another run of this one, writes into the folder."""
 
 
@@ -29,7 +29,7 @@ class FolderLock:
 
     Raises
     ------
-    FolderTakenError
+    FolderLockedError
         If somebody else holds it.
     OSError
         If the folder cannot be written, or its file system has no locks.
@@ -39,7 +39,7 @@ class FolderLock:
         self._path = folder / LOCK_NAME
         descriptor = None
         while descriptor is None:
-            descriptor = _locked(self._path)
+            descriptor = _try_lock(self._path)
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -49,7 +49,7 @@ class FolderLock:
         os.close(self._descriptor)
 
 
-def _locked(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """Return a locked file, or None if the file went away meanwhile: then its lock would keep nobody out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -62,7 +62,7 @@ def _locked(path: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         held = path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
     except BlockingIOError:
-        raise FolderTakenError(str(path.parent)) from None
+        raise FolderLockedError(str(path.parent)) from None
     finally:
         if not held:
             os.close(descriptor)

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from emsco_train.designs.design import write_names, write_stages
-from emsco_train.runs.figures import Measured
+from emsco_train.designs.design import format_names, format_stages
+from emsco_train.runs.figures import MeasuredDesign
 
-__all__ = ["front_table"]
+__all__ = ["format_front_csv"]
 
 _COLUMNS = (
     "id",
@@ -26,14 +26,14 @@ _COLUMNS = (
 )
 
 
-def front_table(measured: Sequence[Measured], *, tested: bool) -> str:
+def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool) -> str:
     """Return the text of front.csv.
 
     Parameters
     ----------
     measured
         Designs with their validation figures, fittest first, and their figures on the test rows.
-    tested
+    has_test_rows
         Whether there are test rows; without them, their fields stay empty.
     """
     text = io.StringIO()
@@ -41,8 +41,8 @@ def front_table(measured: Sequence[Measured], *, tested: bool) -> str:
     writer.writerow(_COLUMNS)
     for one in measured:
         design, figures = one.design, one.figures
-        test = tuple(map(repr, (figures.coverage, figures.accuracy, figures.cost))) if tested else ("", "", "")
+        test = tuple(map(repr, (figures.coverage, figures.accuracy, figures.cost))) if has_test_rows else ("", "", "")
         own = tuple(map(repr, (design.fitness, design.coverage, design.accuracy, design.cost)))
-        names = (design.id, design.threshold_text, write_stages(design.stages), write_names(design.excluded))
+        names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
         writer.writerow([*names, *own, *test])
     return text.getvalue()

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emsco_runtime.summary import counted
+from emsco_runtime.summary import pluralize
 from emsco_train.costs.model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
@@ -65,17 +65,17 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     run = folder.read()
     front = Front.from_json(folder.text("front.json"))
     paths = {file.split: file.path for file in run.data.files}
-    strangers = [str(split) for split in data or {} if split not in paths]
-    if strangers:
+    unknown_splits = [str(split) for split in data or {} if split not in paths]
+    if unknown_splits:
         told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
         raise DataError(f"{folder.path} was trained on {told}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
-    return OpenRun(folder, run, front, _problem(folder, run, source))
+    return OpenRun(folder, run, front, _rebuild_problem(folder, run, source))
 
 
-def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
+def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
     names = [row["split"] for row in csv.DictReader(io.StringIO(folder.text("splits.csv")))]
     _check_rows(run, source)
     with warnings.catch_warnings():
@@ -94,28 +94,28 @@ def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
                 for column in run.columns
             },
             splits=Splits.from_names(names),
-            class_weight=_class_weight(run),
+            class_weight=_class_weight_from_json(run),
             C=run.C,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:
-        raise DataError(f"{_files(source)}: values have changed since the run was trained. {_REMEDY}")
+        raise DataError(f"{_file_names(source)}: values have changed since the run was trained. {_HINT}")
     return problem
 
 
-def _class_weight(run: RunFile) -> ClassWeight:
+def _class_weight_from_json(run: RunFile) -> ClassWeight:
     weights = run.class_weight
     return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
 
 
-_REMEDY = "Give the data that it was trained on with `data`, or train again"
+_HINT = "Give the data that it was trained on with `data`, or train again"
 
 
 def _check_rows(run: RunFile, source: Source) -> None:
     for then, now in zip(run.data.files, source.files, strict=True):
         if then.rows != now.rows:
-            raise DataError(f"{now.path} has {counted(now.rows, 'row')}, it had {then.rows} when the run was trained. {_REMEDY}")
+            raise DataError(f"{now.path} has {pluralize(now.rows, 'row')}, it had {then.rows} when the run was trained. {_HINT}")
 
 
-def _files(source: Source) -> str:
+def _file_names(source: Source) -> str:
     return ", ".join(file.path for file in source.files)

@@ -15,27 +15,29 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp, versions
 from emsco_train.data.thresholds import resolve_thresholds
 from emsco_train.designs.design import Design
-from emsco_train.runs.figures import measure
-from emsco_train.runs.preparation import Prepared
+from emsco_train.runs.figures import measure_designs
+from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.request import TrainRequest
-from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 from emsco_train.runs.source import SourceFile
 from emsco_train.searches import Outcome
 from emsco_train.settings import Settings
 from emsco_train.stages.cascade_model import CascadeFitter
 
-__all__ = ["Searched", "column_entries", "run_record", "splits_table"]
+__all__ = ["TimedOutcome", "describe_columns", "format_splits_csv", "make_run_record"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched:
+class TimedOutcome:
     """The search of one threshold, and the seconds that it took."""
 
     outcome: Outcome
     elapsed_s: float
 
 
-def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Searched], fitter: CascadeFitter) -> RunFile:
+def make_run_record(
+    prepared: PreparedRun, settings: Settings, searched: Sequence[TimedOutcome], fitter: CascadeFitter
+) -> RunFile:
     """Return the record, without the hashes of the other files.
 
     Parameters
@@ -62,10 +64,10 @@ def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Search
             drop=request.columns.drop,
             fingerprint=problem.data_digest(),
         ),
-        columns=column_entries(problem),
+        columns=describe_columns(problem),
         labels=problem.labels,
         C=float(request.C),
-        class_weight=_class_weight(request),
+        class_weight=_class_weight_to_json(request),
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.
@@ -75,26 +77,26 @@ def run_record(prepared: Prepared, settings: Settings, searched: Sequence[Search
             time_limit=request.time_limit,
         ),
         thresholds=tuple(
-            _threshold(level, done, _everything_at_once(problem, level, fitter))
-            for level, done in zip(levels, searched, strict=False)
+            _make_threshold_entry(level, searched_threshold, _measure_single_stage(problem, level, fitter))
+            for level, searched_threshold in zip(levels, searched, strict=False)
         ),
         rows={split.name: len(split) for split in problem.splits()},
         files={},
     )
 
 
-def _everything_at_once(problem: Problem, levels: tuple[float, ...], fitter: CascadeFitter) -> tuple[FiguresEntry, ...]:
+def _measure_single_stage(problem: Problem, levels: tuple[float, ...], fitter: CascadeFitter) -> tuple[CountsEntry, ...]:
     """Return what one stage with all features does on the validation rows, and on the test rows where there are some."""
-    whole = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
+    single_stage = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
     splits = [split for split in (problem.validation, problem.test) if split is not None]
     return tuple(
-        FiguresEntry(split=split.name, **asdict(one.figures))
+        CountsEntry(split=split.name, **asdict(one.figures))
         for split in splits
-        for one in measure(problem, split, [whole], fitter)
+        for one in measure_designs(problem, split, [single_stage], fitter)
     )
 
 
-def splits_table(problem: Problem, files: Sequence[SourceFile]) -> str:
+def format_splits_csv(problem: Problem, files: Sequence[SourceFile]) -> str:
     """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each.
 
     Parameters
@@ -116,7 +118,7 @@ def splits_table(problem: Problem, files: Sequence[SourceFile]) -> str:
     return text.getvalue()
 
 
-def column_entries(problem: Problem) -> tuple[ColumnEntry, ...]:
+def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:
     """Return the columns of a problem as they were understood, with the gaps of all splits."""
     gaps = sum((np.isnan(split.codes).sum(axis=0) for split in problem.splits()), np.zeros(len(problem.names), dtype=int))
     return tuple(
@@ -132,19 +134,21 @@ def column_entries(problem: Problem) -> tuple[ColumnEntry, ...]:
     )
 
 
-def _threshold(level: tuple[float, ...], done: Searched, everything: tuple[FiguresEntry, ...]) -> ThresholdEntry:
-    outcome = done.outcome
+def _make_threshold_entry(
+    level: tuple[float, ...], searched_threshold: TimedOutcome, everything: tuple[CountsEntry, ...]
+) -> ThresholdEntry:
+    outcome = searched_threshold.outcome
     return ThresholdEntry(
         thresholds=level,
         method=outcome.method,
         stopped=outcome.stopped,
         designs=outcome.designs,
         fits=outcome.fits,
-        elapsed_s=round(done.elapsed_s, 3),
+        elapsed_s=round(searched_threshold.elapsed_s, 3),
         everything=everything,
     )
 
 
-def _class_weight(request: TrainRequest) -> Literal["balanced"] | dict[str, float] | None:
+def _class_weight_to_json(request: TrainRequest) -> Literal["balanced"] | dict[str, float] | None:
     weights = request.class_weight
     return {str(label): float(weight) for label, weight in weights.items()} if isinstance(weights, Mapping) else weights

@@ -11,12 +11,12 @@ from emsco_train.data.splits import Shares
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
-from emsco_train.settings import Method, Settings, checked_seed, checked_time_limit, worker_count
+from emsco_train.settings import Method, Settings, check_seed, check_time_limit, worker_count
 from emsco_train.stage_settings import ClassWeight
 
-__all__ = ["TrainRequest", "Unknown", "read_threshold"]
+__all__ = ["TrainRequest", "UnknownCategoryPolicy", "parse_threshold"]
 
-Unknown: TypeAlias = Literal["fail", "ignore"]
+UnknownCategoryPolicy: TypeAlias = Literal["fail", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ class TrainRequest:
     max_search_rows: int | None = None
     C: float = 1.0
     class_weight: ClassWeight = None
-    unknown: Mapping[str, Unknown] = field(default_factory=dict)
+    unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a request that no data could satisfy: it names none or two kinds of them, or a number is out of range."""
         if not self.thresholds:
             raise DesignError("there is no threshold: give at least one, such as 0.9")
         for threshold in self.thresholds:
-            _check_range(threshold)
+            _check_threshold(threshold)
         worker_count(self.jobs)
-        checked_seed(self.seed)
-        checked_time_limit(self.time_limit)
+        check_seed(self.seed)
+        check_time_limit(self.time_limit)
         names = set(self.paths)
         if None in names and len(names) > 1:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")
@@ -79,33 +79,33 @@ class TrainRequest:
             raise DesignError("ready splits are not divided again: leave out the shares, the group column and the time column")
 
 
-def _check_range(threshold: Threshold) -> None:
+def _check_threshold(threshold: Threshold) -> None:
     numbers = list(threshold.values()) if isinstance(threshold, Mapping) else [threshold]
     for number in numbers:
         if not is_number(number) or not 0 < number <= 1:
             raise DesignError(f"threshold {number!r}: a number above 0 and up to 1 is due")
 
 
-def read_threshold(text: str) -> Threshold:
+def parse_threshold(text: str) -> Threshold:
     """Read a threshold as people write it.
 
     Examples
     --------
-    >>> read_threshold("0.9"), read_threshold("ham=0.9,spam=0.99")
+    >>> parse_threshold("0.9"), parse_threshold("ham=0.9,spam=0.99")
     (0.9, {'ham': 0.9, 'spam': 0.99})
     """
     if "=" not in text:
-        return _number(text, text)
+        return _parse_number(text, text)
     found: dict[str | int, float] = {}
     for part in text.split(","):
         label, _, number = part.rpartition("=")
         if label.strip() in found:
             raise DesignError(f"threshold {text!r} names the label {label.strip()!r} twice")
-        found[label.strip()] = _number(number, text)
+        found[label.strip()] = _parse_number(number, text)
     return found
 
 
-def _number(text: str, whole: str) -> float:
+def _parse_number(text: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from emsco_runtime.decision import Label
-from emsco_train._faults import first_fault
+from emsco_train._faults import first_error
 from emsco_train.errors import DataError
 
-__all__ = ["ColumnEntry", "DataEntry", "FiguresEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
+__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
 
 _VERSION = 1
 
@@ -63,7 +63,7 @@ class SearchEntry(_Entry):
     time_limit: float | None
 
 
-class FiguresEntry(_Entry):
+class CountsEntry(_Entry):
     """Counts on the rows of a split, and the mean cost of a row."""
 
     split: str
@@ -82,7 +82,7 @@ class ThresholdEntry(_Entry):
     designs: int
     fits: int
     elapsed_s: float
-    everything: tuple[FiguresEntry, ...]
+    everything: tuple[CountsEntry, ...]
 
 
 class RunFile(_Entry):
@@ -121,17 +121,17 @@ class RunFile(_Entry):
             Its name, for messages.
         """
         try:
-            head = _Head.model_validate_json(text)
+            head = _FormatHeader.model_validate_json(text)
             if head.version != _VERSION:
                 told = f"this run has version {head.version}, this emsco reads version {_VERSION}"
                 raise DataError(f"{path}: {told}. Train again with emsco-train, or use the emsco that made it")
             return cls.model_validate_json(text)
         except ValidationError as error:
-            fault = first_fault(error)
-            raise DataError(f"{path}: {fault.place}: {fault.said}. Give a run that emsco-train wrote") from None
+            fault = first_error(error)
+            raise DataError(f"{path}: {fault.place}: {fault.message}. Give a run that emsco-train wrote") from None
 
 
-class _Head(BaseModel):
+class _FormatHeader(BaseModel):
     """Enough to tell what the document is, before its shape is judged."""
 
     format: Literal["emsco-run"]

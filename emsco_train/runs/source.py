@@ -13,12 +13,12 @@ import numpy as np
 
 from emsco_runtime._arrays import Array
 from emsco_runtime.cli._console import CommandError
-from emsco_runtime.cli._rows import csv_rows
+from emsco_runtime.cli._rows import open_csv
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.text_columns import read_column, read_labels, text_kind
+from emsco_train.runs.text_columns import infer_kind, parse_column, parse_labels
 
 __all__ = ["Columns", "Source", "SourceFile", "read_source"]
 
@@ -69,7 +69,7 @@ class Columns:
     drop: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] | None = None
 
-    def special(self) -> tuple[str, ...]:
+    def non_feature_columns(self) -> tuple[str, ...]:
         """Return the columns that are no features."""
         return tuple(name for name in (self.label, self.group, self.time, *self.drop) if name is not None)
 
@@ -104,7 +104,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Raw:
+class _RawTable:
     """The columns of one file: lists of text from CSV, typed arrays from Parquet."""
 
     path: str
@@ -128,22 +128,26 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         If a file is missing, empty or unreadable, lacks a column, or holds a value that cannot be meant; with file and line.
     """
     order = [None] if None in paths else [name for name in SPLITS if name in paths]
-    raws = {split: _read(os.fspath(paths[split])) for split in order}
+    raws = {split: _read_table(os.fspath(paths[split])) for split in order}
     first = raws[order[0]]
     for raw in raws.values():
         _check_columns(raw, first, columns)
-    names = [name for name in first.columns if name not in columns.special()]
+    names = [name for name in first.columns if name not in columns.non_feature_columns()]
     if not names:
-        raise DataError(f"{first.path}: there is no column beside {', '.join(columns.special())}: give at least one feature")
-    nameless = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
-    if nameless:
-        told = f"column {nameless[0]} of the header has no name (the index of a data frame?)"
+        raise DataError(
+            f"{first.path}: there is no column beside {', '.join(columns.non_feature_columns())}: give at least one feature"
+        )
+    unnamed = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
+    if unnamed:
+        told = f"column {unnamed[0]} of the header has no name (the index of a data frame?)"
         raise DataError(f"{first.path}: {told}: name it, or leave it out with `drop=('',)`")
     parts = list(raws.values())
     lines = [line for raw in parts for line in raw.lines]
-    features = {name: _feature(name, _joined(name, parts), (columns.kinds or {}).get(name), lines) for name in names}
-    files = tuple(_described(raw, split) for split, raw in raws.items())
-    labels = _labels(columns.label, _joined(columns.label, parts), lines)
+    features = {
+        name: _read_feature(name, _concatenate_column(name, parts), (columns.kinds or {}).get(name), lines) for name in names
+    }
+    files = tuple(_describe_file(raw, split) for split, raw in raws.items())
+    labels = _read_labels(columns.label, _concatenate_column(columns.label, parts), lines)
     if len(set(labels)) == 1:
         told = f"column {columns.label!r} holds only the label {labels[0]!r}"
         raise DataError(f"{first.path}: {told}: at least two different ones are needed to train")
@@ -151,12 +155,12 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         files,
         Table.of(features),
         labels,
-        _special(columns.group, parts),
-        _special(columns.time, parts),
+        _read_split_column(columns.group, parts),
+        _read_split_column(columns.time, parts),
     )
 
 
-def _read(path: str) -> _Raw:
+def _read_table(path: str) -> _RawTable:
     if not path or not Path(path).is_file():
         told = "is a folder" if path and Path(path).is_dir() else "does not exist"
         raise DataError(f"{path or 'the table'} {told}: give a CSV or Parquet file")
@@ -166,17 +170,17 @@ def _read(path: str) -> _Raw:
     return raw
 
 
-def _read_csv(path: str) -> _Raw:
+def _read_csv(path: str) -> _RawTable:
     try:
-        with csv_rows(path) as opened:
+        with open_csv(path) as opened:
             header, rows = opened.header, list(opened)
     except CommandError as error:
         raise DataError(str(error)) from None
     columns: dict[str, list[str] | Array] = {name: [row.fields[at] for row in rows] for at, name in enumerate(header)}
-    return _Raw(path, columns, [f"{path} line {row.line}" for row in rows])
+    return _RawTable(path, columns, [f"{path} line {row.line}" for row in rows])
 
 
-def _read_parquet(path: str) -> _Raw:
+def _read_parquet(path: str) -> _RawTable:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra, needed here only
         import pyarrow.parquet  # noqa: PLC0415
@@ -195,44 +199,44 @@ def _read_parquet(path: str) -> _Raw:
         column = table.column(name)
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         columns[name] = plain.to_numpy()
-    return _Raw(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
+    return _RawTable(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
 
 
-def _check_columns(raw: _Raw, first: _Raw, columns: Columns) -> None:
-    asked = [*columns.special(), *(columns.kinds or {})]
-    absent = [name for name in asked if name not in raw.columns]
-    if absent:
-        what = "label column" if absent[0] == columns.label else "column"
-        raise DataError(f"{raw.path}: there is no {what} {absent[0]!r}; it has: {', '.join(raw.columns)}")
-    odd = sorted(set(raw.columns) ^ set(first.columns))
-    if odd:
-        raise DataError(f"{raw.path} and {first.path} differ in columns: {', '.join(odd)}. Give all splits the same ones")
+def _check_columns(raw: _RawTable, first: _RawTable, columns: Columns) -> None:
+    asked = [*columns.non_feature_columns(), *(columns.kinds or {})]
+    missing = [name for name in asked if name not in raw.columns]
+    if missing:
+        what = "label column" if missing[0] == columns.label else "column"
+        raise DataError(f"{raw.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw.columns)}")
+    different = sorted(set(raw.columns) ^ set(first.columns))
+    if different:
+        raise DataError(f"{raw.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones")
     mixed = isinstance(raw.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
     if mixed:
         raise DesignError(f"{raw.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
-def _joined(name: str, parts: Sequence[_Raw]) -> list[str] | Array:
+def _concatenate_column(name: str, parts: Sequence[_RawTable]) -> list[str] | Array:
     columns = [raw.columns[name] for raw in parts]
     if isinstance(columns[0], list):
         return [value for column in columns for value in column]
     return np.concatenate(columns)
 
 
-def _feature(name: str, values: list[str] | Array, kind: Kind | None, lines: Sequence[str]) -> Array:
+def _read_feature(name: str, values: list[str] | Array, kind: Kind | None, lines: Sequence[str]) -> Array:
     if isinstance(values, list):
-        return read_column(name, values, kind or text_kind(values), lines)
+        return parse_column(name, values, kind or infer_kind(values), lines)
     return values
 
 
-def _labels(name: str, values: list[str] | Array, lines: Sequence[str]) -> list[Any]:
-    return read_labels(name, values, lines) if isinstance(values, list) else values.tolist()
+def _read_labels(name: str, values: list[str] | Array, lines: Sequence[str]) -> list[Any]:
+    return parse_labels(name, values, lines) if isinstance(values, list) else values.tolist()
 
 
-def _special(name: str | None, parts: Sequence[_Raw]) -> Array | None:
+def _read_split_column(name: str | None, parts: Sequence[_RawTable]) -> Array | None:
     if name is None:
         return None
-    values = _joined(name, parts)
+    values = _concatenate_column(name, parts)
     if not isinstance(values, list):
         return values
     lines = [line for raw in parts for line in raw.lines]
@@ -243,12 +247,12 @@ def _special(name: str | None, parts: Sequence[_Raw]) -> Array | None:
         )
     try:
         # Numbers sort as numbers; other text (groups, dates) stays as it is.
-        return read_column(name, values, "numeric", lines)
+        return parse_column(name, values, "numeric", lines)
     except DataError:
-        return read_column(name, values, "categorical", lines)
+        return parse_column(name, values, "categorical", lines)
 
 
-def _described(raw: _Raw, split: str | None) -> SourceFile:
+def _describe_file(raw: _RawTable, split: str | None) -> SourceFile:
     with Path(raw.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Absolute, so that the run can be exported from any folder.

@@ -13,34 +13,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from emsco_runtime._arrays import Array
-from emsco_runtime.cli._rows import FALSE_WORDS, TRUE_WORDS, whole_number
+from emsco_runtime.cli._rows import FALSE_WORDS, TRUE_WORDS, strip_decimal_zeros
 from emsco_runtime.decision import Label
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 
-__all__ = ["read_column", "read_labels", "text_kind"]
+__all__ = ["infer_kind", "parse_column", "parse_labels"]
 
 # A column with at least this share of numbers is meant to hold numbers: one word in it is a mistake, not a category.
-_MEANT_AS_NUMBERS = 0.9
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,14}")
+_NUMERIC_SHARE = 0.9
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
-def text_kind(values: Sequence[str]) -> Kind:
+def infer_kind(values: Sequence[str]) -> Kind:
     """Return what a column of text holds: numbers, truth values, or categories.
 
     Examples
     --------
-    >>> text_kind(["1", "", "2.5"]), text_kind(["yes", "no", ""]), text_kind(["tcp", "1"])
+    >>> infer_kind(["1", "", "2.5"]), infer_kind(["yes", "no", ""]), infer_kind(["tcp", "1"])
     ('numeric', 'boolean', 'categorical')
     """
     present = [value for value in values if value.strip()]
-    if not present or sum(map(_is_number, present)) >= _MEANT_AS_NUMBERS * len(present):
+    if not present or sum(map(_is_number, present)) >= _NUMERIC_SHARE * len(present):
         return "numeric"
     words = {value.strip().lower() for value in present}
     return "boolean" if words <= TRUE_WORDS | FALSE_WORDS else "categorical"
 
 
-def read_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[str]) -> Array:
+def parse_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[str]) -> Array:
     """Return a column as the values that acquirers would give.
 
     Parameters
@@ -56,38 +56,38 @@ def read_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[st
 
     Examples
     --------
-    >>> read_column("size", ["1", ""], "numeric", ["line 2", "line 3"])
+    >>> parse_column("size", ["1", ""], "numeric", ["line 2", "line 3"])
     array([ 1., nan])
-    >>> read_column("open", ["yes", "no"], "boolean", ["line 2", "line 3"])
+    >>> parse_column("open", ["yes", "no"], "boolean", ["line 2", "line 3"])
     array([True, False], dtype=object)
     """
     if kind == "numeric":
-        return np.array([_number(name, value, line) for value, line in zip(values, lines, strict=True)], dtype=np.float64)
+        return np.array([_parse_number(name, value, line) for value, line in zip(values, lines, strict=True)], dtype=np.float64)
     if kind == "boolean":
-        given: list[object] = [_truth(name, value, line) for value, line in zip(values, lines, strict=True)]
+        given: list[object] = [_parse_boolean(name, value, line) for value, line in zip(values, lines, strict=True)]
     else:
-        given = [whole_number(value) if value.strip() else None for value in values]
+        given = [strip_decimal_zeros(value) if value.strip() else None for value in values]
     column: Array = np.empty(len(given), dtype=object)
     column[:] = given
     return column
 
 
-def read_labels(name: str, values: Sequence[str], lines: Sequence[str]) -> list[Label]:
+def parse_labels(name: str, values: Sequence[str], lines: Sequence[str]) -> list[Label]:
     """Return labels: whole numbers if all of them are, else text as it stands.
 
     Examples
     --------
-    >>> read_labels("label", ["1", "0.0"], ["line 2", "line 3"]), read_labels("label", ["1", "x"], ["line 2", "line 3"])
+    >>> parse_labels("label", ["1", "0.0"], ["line 2", "line 3"]), parse_labels("label", ["1", "x"], ["line 2", "line 3"])
     ([1, 0], ['1', 'x'])
     """
     for value, line in zip(values, lines, strict=True):
         if not value.strip():
             raise DataError(f"{line}: the label {name!r} is missing; drop the row or give it a label")
-    plain = [whole_number(value) for value in values]
+    plain = [strip_decimal_zeros(value) for value in values]
     return [int(value) for value in plain] if all(map(_is_whole, plain)) else list(values)
 
 
-def _number(name: str, value: str, line: str) -> float:
+def _parse_number(name: str, value: str, line: str) -> float:
     if not value.strip():
         return float("nan")
     try:
@@ -101,7 +101,7 @@ def _number(name: str, value: str, line: str) -> float:
     return number
 
 
-def _truth(name: str, value: str, line: str) -> bool | None:
+def _parse_boolean(name: str, value: str, line: str) -> bool | None:
     word = value.strip().lower()
     if not word:
         return None
@@ -121,4 +121,4 @@ def _is_number(value: str) -> bool:
 
 def _is_whole(value: str) -> bool:
     # A longer number stays text: readers of JSON that use floats would change it.
-    return _WHOLE.fullmatch(value) is not None
+    return _WHOLE_NUMBER.fullmatch(value) is not None

@@ -13,26 +13,26 @@ from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.genetic.checkpoint import Checkpoints
 from emsco_train.progress import Progress
-from emsco_train.remeasure import measured_on_all
-from emsco_train.runs.calibration_file import Calibration
-from emsco_train.runs.figures import Measured, measure
+from emsco_train.remeasure import remeasure_front
+from emsco_train.runs.calibration_file import CalibrationFile
+from emsco_train.runs.figures import MeasuredDesign, measure_designs
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import front_table
-from emsco_train.runs.preparation import Prepared
-from emsco_train.runs.record import Searched, run_record, splits_table
+from emsco_train.runs.front_table import format_front_csv
+from emsco_train.runs.preparation import PreparedRun
+from emsco_train.runs.record import TimedOutcome, format_splits_csv, make_run_record
 from emsco_train.runs.run_file import RunFile
 from emsco_train.searches import Outcome, run_search, worker_count
 from emsco_train.settings import Settings, pinned_positions
 from emsco_train.stages.cascade_model import CascadeFitter
 from emsco_train.workbench import Workbench
 
-__all__ = ["Trained", "Watch", "train"]
+__all__ = ["ProgressFactory", "TrainedRun", "train"]
 
-Watch = Callable[[str], Progress]
+ProgressFactory = Callable[[str], Progress]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainedRun:
     """A finished run.
 
     Parameters
@@ -52,13 +52,18 @@ class Trained:
     folder: RunFolder
     run: RunFile
     front: Front
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredDesign, ...]
     interrupted: bool
 
 
 def train(
-    prepared: Prepared, out: str | os.PathLike[str], *, resume: bool = False, force: bool = False, watch: Watch | None = None
-) -> Trained:
+    prepared: PreparedRun,
+    out: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    force: bool = False,
+    watch: ProgressFactory | None = None,
+) -> TrainedRun:
     """Search at every threshold and write the folder.
 
     Parameters
@@ -80,78 +85,78 @@ def train(
     folder = RunFolder(out)
     folder.begin(resume=resume, force=force)
     try:
-        return _train_into(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
+        return _search_and_write(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()
         raise
 
 
-def _train_into(
-    folder: RunFolder, prepared: Prepared, settings: Settings, *, jobs: int, resume: bool, watch: Watch | None
-) -> Trained:
+def _search_and_write(
+    folder: RunFolder, prepared: PreparedRun, settings: Settings, *, jobs: int, resume: bool, watch: ProgressFactory | None
+) -> TrainedRun:
     """Search, measure and write, in a folder that is held."""
     problem = prepared.problem
-    searched = _search_all(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
-    designs = [design for done in searched for design in done.outcome.front]
+    searched = _search_thresholds(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
+    designs = [design for searched_threshold in searched for design in searched_threshold.outcome.front]
     front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
     fitter = CascadeFitter.of(problem)
-    measured = tuple(measure(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
+    measured = tuple(measure_designs(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
     files = {
-        "front.csv": front_table(measured, tested=problem.test is not None),
+        "front.csv": format_front_csv(measured, has_test_rows=problem.test is not None),
         "front.json": front.to_json(),
-        "splits.csv": splits_table(problem, prepared.source.files),
+        "splits.csv": format_splits_csv(problem, prepared.source.files),
         "costs.toml": problem.costs.to_toml(),
-        "calibration.json": Calibration.of(problem.held_out.name, measured).text(),
+        "calibration.json": CalibrationFile.of(problem.held_out.name, measured).text(),
     }
-    reasons = {done.outcome.stopped for done in searched}
+    reasons = {searched_threshold.outcome.stopped for searched_threshold in searched}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
-    folder.finish(files, run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
-    return Trained(folder, folder.read(), front, measured, interrupted)
+    folder.finish(files, make_run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
+    return TrainedRun(folder, folder.read(), front, measured, interrupted)
 
 
-def _search_all(
-    prepared: Prepared, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: Watch | None
-) -> list[Searched]:
+def _search_thresholds(
+    prepared: PreparedRun, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: ProgressFactory | None
+) -> list[TimedOutcome]:
     """Search at each threshold; Ctrl-C ends the rest as well."""
     request, problem = prepared.request, prepared.problem
     part = problem if request.max_search_rows is None else problem.sampled(request.max_search_rows, request.seed)
-    benches: tuple[Workbench, Workbench] | None = None
-    found: list[Searched] = []
+    workbenches: tuple[Workbench, Workbench] | None = None
+    searched_thresholds: list[TimedOutcome] = []
     for position, threshold in enumerate(request.thresholds):
         started = time.monotonic()
-        progress = None if watch is None else watch(_words(threshold))
+        progress = None if watch is None else watch(_describe_threshold(threshold))
         # After the clock has started: it fits models, which takes a while on a large table.
-        benches = benches or _benches(part, problem, request.thresholds, jobs)
-        bench, whole = benches
+        workbenches = workbenches or _make_workbenches(part, problem, request.thresholds, jobs)
+        bench, whole = workbenches
         checkpoints = Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume)
         try:
-            outcome = _search(prepared, settings, bench, position, progress, checkpoints, jobs)
+            outcome = _search_threshold(prepared, settings, bench, position, progress, checkpoints, jobs)
         except KeyboardInterrupt:
             # An exact search has no part to keep, but those of the thresholds before it are whole.
-            if not found:
+            if not searched_thresholds:
                 raise
             break
         if whole is not bench:
-            outcome = measured_on_all(outcome, whole, settings, position)
+            outcome = remeasure_front(outcome, whole, settings, position)
         if progress is not None:
             progress.ended(outcome)
-        found.append(Searched(outcome, time.monotonic() - started))
+        searched_thresholds.append(TimedOutcome(outcome, time.monotonic() - started))
         if outcome.stopped == "interrupted":
             break
-    if not any(len(done.outcome.front) for done in found):
+    if not any(len(searched_threshold.outcome.front) for searched_threshold in searched_thresholds):
         folder.abandon(checkpoints=True)
         raise DesignError("no design that was found satisfies the constraints of the search: loosen them, or search longer")
-    return found
+    return searched_thresholds
 
 
-def _benches(part: Problem, problem: Problem, thresholds: Sequence[Threshold], jobs: int) -> tuple[Workbench, Workbench]:
+def _make_workbenches(part: Problem, problem: Problem, thresholds: Sequence[Threshold], jobs: int) -> tuple[Workbench, Workbench]:
     """Return the workbench of the rows that are searched, and that of all rows: one and the same without a sample."""
     bench = Workbench(part, thresholds, jobs=jobs)
     return bench, bench if part is problem else Workbench(problem, thresholds, jobs=jobs)
 
 
-def _search(
-    prepared: Prepared,
+def _search_threshold(
+    prepared: PreparedRun,
     settings: Settings,
     bench: Workbench,
     position: int,
@@ -179,7 +184,7 @@ def _search(
             progress.close()
 
 
-def _words(threshold: object) -> str:
+def _describe_threshold(threshold: object) -> str:
     if isinstance(threshold, dict):
         return "threshold " + ", ".join(f"{label} {number:g}" for label, number in threshold.items())
     return f"threshold {threshold:g}"

@@ -11,15 +11,15 @@ from emsco_runtime._arrays import Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.scoring.kernel import count_exits
 from emsco_train.scoring.objectives import Objectives
-from emsco_train.scoring.stage_bits import StageBits
+from emsco_train.scoring.stage_bits import BitCache
 
-__all__ = ["CachedEvaluator", "Exits", "cumulative_sets"]
+__all__ = ["CachedEvaluator", "ExitCounts", "cumulative_sets"]
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exits:
+class ExitCounts:
     """Where the validation items leave each design.
 
     Parameters
@@ -30,14 +30,14 @@ class Exits:
         Those of them that leave with the right label.
     cost
         Cost units of each stage's cumulative set, zero behind the last stage.
-    whole
+    full_cost
         Cost units of all that a design acquires: what a rejected item pays.
     """
 
-    left: Counts
+    accepted: Counts
     right: Counts
     cost: Counts
-    whole: Counts
+    full_cost: Counts
 
 
 class CachedEvaluator:
@@ -53,34 +53,34 @@ class CachedEvaluator:
         Position of the threshold in the sweep.
     """
 
-    def __init__(self, bits: StageBits, units: CostUnits, threshold: int = 0) -> None:
+    def __init__(self, bits: BitCache, units: CostUnits, threshold: int = 0) -> None:
         self._bits = bits
         self._units = units
         self._threshold = threshold
         self.n = len(units.features)
         self.rows = bits.items
         free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
-        everything = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
+        full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
         # Contract: where some feature set costs nothing, one hundredth of the whole is added above and below the line.
-        self.offset = 0.01 * everything * self.rows if free else 0.0
+        self.offset = 0.01 * full_cost * self.rows if free else 0.0
 
     def __call__(self, population: NDArray[np.int8]) -> Objectives:
         """Return the objectives of compressed chromosomes [designs, features]."""
         exits = self.exits(population)
-        accepted = exits.left.sum(axis=1)
-        cost = (exits.left * exits.cost).sum(axis=1) + (self.rows - accepted) * exits.whole
+        accepted = exits.accepted.sum(axis=1)
+        cost = (exits.accepted * exits.cost).sum(axis=1) + (self.rows - accepted) * exits.full_cost
         return Objectives(accepted, exits.right.sum(axis=1), cost, self.rows, self.offset, self._units.scale)
 
-    def exits(self, population: NDArray[np.int8]) -> Exits:
+    def exits(self, population: NDArray[np.int8]) -> ExitCounts:
         """Return where the items leave each of these designs."""
         sets, valid = cumulative_sets(population)
         chains = np.full(valid.shape, -1, dtype=np.int64)
-        chains[valid] = self._bits.rows(sets[valid])
-        left, right = np.zeros(valid.shape, dtype=np.int64), np.zeros(valid.shape, dtype=np.int64)
-        count_exits(chains, self._bits.confident(self._threshold), self._bits.right(self._threshold), left, right)
+        chains[valid] = self._bits.locate(sets[valid])
+        accepted, right = np.zeros(valid.shape, dtype=np.int64), np.zeros(valid.shape, dtype=np.int64)
+        count_exits(chains, self._bits.confident(self._threshold), self._bits.right(self._threshold), accepted, right)
         cost = np.zeros(valid.shape, dtype=np.int64)
         cost[valid] = self._units.cost(sets[valid])
-        return Exits(left, right, cost, cost.max(axis=1))
+        return ExitCounts(accepted, right, cost, cost.max(axis=1))
 
 
 def cumulative_sets(population: NDArray[np.int8]) -> tuple[Mask, Mask]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train._compiled import entry_point, inner, source_key
+from emsco_train._compiled import jit_entry, jit_inner, source_key
 
 __all__ = ["count_exits"]
 
 _KEY = source_key("emsco_train.scoring")
 
 
-@inner(counted=False)
-def _population(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
+@jit_inner(pluralize=False)
+def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@entry_point(_KEY)
+@jit_entry(_KEY)
 def count_exits(
     chains: NDArray[np.int64],
     confident: NDArray[np.uint64],
@@ -42,8 +42,8 @@ def count_exits(
             leaving = np.int64(0)
             good = np.int64(0)
             for word in range(words):
-                leaving += _population(waiting[word] & confident[row, word])
-                good += _population(waiting[word] & right[row, word])
+                leaving += _popcount(waiting[word] & confident[row, word])
+                good += _popcount(waiting[word] & right[row, word])
                 waiting[word] &= ~confident[row, word]
             exits[design, stage] = leaving
             hits[design, stage] = good

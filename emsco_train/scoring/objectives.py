@@ -44,7 +44,7 @@ class Objectives:
     Examples
     --------
     >>> two = Objectives(np.array([90, 80]), np.array([81, 80]), np.array([500, 250]), rows=100)
-    >>> two.coverage, two.accuracy, two.mean_cost, two.thrift()
+    >>> two.coverage, two.accuracy, two.mean_cost, two.cost_ratio()
     (array([0.9, 0.8]), array([0.9, 1. ]), array([5. , 2.5]), array([0.5, 1. ]))
     """
 
@@ -83,7 +83,7 @@ class Objectives:
         """Mean cost of a row in the user's unit (g3*)."""
         return self.cost / (self.rows * self.scale)
 
-    def thrift(self, cheapest: int | None = None) -> Floats:
+    def cost_ratio(self, cheapest: int | None = None) -> Floats:
         """Return the cheapest cost by each cost, both with the offset: in (0, 1] (g3).
 
         Parameters
@@ -96,7 +96,7 @@ class Objectives:
 
     def performance(self, cheapest: int | None = None) -> Floats:
         """Return the Euclidean norm of coverage, accuracy and thrift (E)."""
-        squares: Floats = self.coverage**2 + self.accuracy**2 + self.thrift(cheapest) ** 2
+        squares: Floats = self.coverage**2 + self.accuracy**2 + self.cost_ratio(cheapest) ** 2
         return np.sqrt(squares)
 
     def vectors(self) -> Counts:

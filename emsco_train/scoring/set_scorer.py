@@ -15,9 +15,9 @@ from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
 from emsco_train.logistic.fits import LogisticBatch, top_labels
 from emsco_train.logistic.rows import RowBlocks
-from emsco_train.scoring.stage_bits import SetScorer, SetScores
+from emsco_train.scoring.stage_bits import SetScorer, TopScores
 from emsco_train.stages.fitted_set import FittedSet, SetFitter
-from emsco_train.stages.settling import Levels, settle_top_labels
+from emsco_train.stages.settling import ThresholdLevels, settle_top_labels
 
 __all__ = ["set_scorer"]
 
@@ -42,33 +42,33 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     """
     fitter = SetFitter.of(problem)
     if problem.settings.classifier is None:
-        return _LogisticScorer(problem, fitter, [Levels(each) for each in thresholds], jobs)
+        return _LogisticScorer(problem, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
     return _ClassifierScorer(problem, fitter, jobs)
 
 
 class _LogisticScorer:
     """Logistic regressions, fitted in batches; the same fits that an export makes."""
 
-    def __init__(self, problem: Problem, fitter: SetFitter, levels: Sequence[Levels], jobs: int) -> None:
+    def __init__(self, problem: Problem, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int) -> None:
         self._fitter = fitter
         self._levels = levels
         self._names = problem.names
         self._codes = problem.validation.codes
         self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.choices)
-        self._owner = _owners(problem.encoder)
+        self._column_feature = _column_features(problem.encoder)
         self._jobs = jobs
         self._chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
 
-    def score(self, sets: Mask) -> Iterator[SetScores]:
+    def score(self, sets: Mask) -> Iterator[TopScores]:
         for start in range(0, len(sets), self._chunk):
             part = sets[start : start + self._chunk]
-            batch = self._fitter.stages.fit_batch(part[:, self._owner], self._jobs)
+            batch = self._fitter.stages.fit_batch(part[:, self._column_feature], self._jobs)
             top = top_labels(batch, self._rows, workers=self._jobs)
-            settle_top_labels(top, self._levels, self._codes, partial(self._fitted, part, batch))
-            yield SetScores(top.label, top.confidence)
+            settle_top_labels(top, self._levels, self._codes, partial(self._fitted_set, part, batch))
+            yield TopScores(top.label, top.confidence)
 
-    def _fitted(self, sets: Mask, batch: LogisticBatch, index: int) -> FittedSet:
-        return self._fitter.fitted(_members(self._names, sets[index]), batch.model(index))
+    def _fitted_set(self, sets: Mask, batch: LogisticBatch, index: int) -> FittedSet:
+        return self._fitter.fitted(_names_in_set(self._names, sets[index]), batch.model(index))
 
 
 class _ClassifierScorer:
@@ -79,24 +79,24 @@ class _ClassifierScorer:
         self._codes = problem.validation.codes
         self._fitter = fitter
         self._jobs = jobs
-        self._converting = threading.Lock()
+        self._conversion_lock = threading.Lock()
 
-    def score(self, sets: Mask) -> Iterator[SetScores]:
-        chosen = [_members(self._names, one) for one in sets]
+    def score(self, sets: Mask) -> Iterator[TopScores]:
+        chosen = [_names_in_set(self._names, one) for one in sets]
         if self._jobs == 1:
             yield from map(self._score_one, chosen)
             return
-        together = self._jobs * _SETS_PER_THREAD
-        for start in range(0, len(chosen), together):
-            yield from self._score_many(chosen[start : start + together])
+        batch_size = self._jobs * _SETS_PER_THREAD
+        for start in range(0, len(chosen), batch_size):
+            yield from self._score_many(chosen[start : start + batch_size])
 
-    def _score_many(self, chosen: Sequence[tuple[str, ...]]) -> list[SetScores]:
+    def _score_many(self, chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:
         """Score some sets in threads; each depends on its own set alone, so the number of threads changes nothing."""
         from sklearn import config_context, get_config  # noqa: PLC0415 - a search with our own models never needs it
 
         settings = get_config()
 
-        def score(names: tuple[str, ...]) -> SetScores:
+        def score(names: tuple[str, ...]) -> TopScores:
             # scikit-learn keeps the user's settings for each thread apart.
             with config_context(**settings):
                 return self._score_one(names)
@@ -105,20 +105,20 @@ class _ClassifierScorer:
         with warnings.catch_warnings(), ThreadPoolExecutor(self._jobs) as pool:
             return list(pool.map(score, chosen))
 
-    def _score_one(self, names: tuple[str, ...]) -> SetScores:
+    def _score_one(self, names: tuple[str, ...]) -> TopScores:
         fitted = self._fitter.fit(names)
-        with self._converting:
+        with self._conversion_lock:
             # The converter is not known to be safe in threads.
             _ = fitted.graph
-        scores = fitted.reference(self._codes[:, fitted.positions])
+        scores = fitted.reference_scores(self._codes[:, fitted.positions])
         label = scores.argmax(axis=1)[None, :]
-        return SetScores(label, scores.max(axis=1)[None, :])
+        return TopScores(label, scores.max(axis=1)[None, :])
 
 
-def _members(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:
+def _names_in_set(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:
     return tuple(name for name, taken in zip(names, chosen.tolist(), strict=True) if taken)
 
 
-def _owners(encoder: BlockEncoder) -> Ints:
+def _column_features(encoder: BlockEncoder) -> Ints:
     """Return the feature that each encoded column belongs to."""
     return np.repeat(np.arange(len(encoder.blocks)), [block.width for block in encoder.blocks])

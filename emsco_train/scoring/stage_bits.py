@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_train.errors import DesignError
-from emsco_train.stages.settling import Levels
+from emsco_train.stages.settling import ThresholdLevels
 
-__all__ = ["SetScorer", "SetScores", "StageBits", "Words", "packed"]
+__all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits"]
 
 Words = NDArray[np.uint64]
 
-_FIRST_CAPACITY = 1024
+_INITIAL_CAPACITY = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SetScores:
+class TopScores:
     """What the models of some feature sets say about every validation item.
 
     Parameters
@@ -43,12 +43,12 @@ class SetScores:
 class SetScorer(Protocol):
     """Fits feature sets and scores the validation items: the only slow part of a search."""
 
-    def score(self, sets: Mask) -> Iterator[SetScores]:
+    def score(self, sets: Mask) -> Iterator[TopScores]:
         """Yield the scores of the sets [sets, features], in order, in parts that fit into memory."""
         ...
 
 
-class StageBits:
+class BitCache:
     """Packed bits of every feature set met so far.
 
     Parameters
@@ -66,24 +66,24 @@ class StageBits:
     def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
         self._scorer = scorer
         self._target = target
-        self._levels = [Levels(threshold) for threshold in thresholds]
+        self._levels = [ThresholdLevels(threshold) for threshold in thresholds]
         self.items = len(target)
         self.words = -(-self.items // 64)
         per_set = 2 * len(self._levels) * self.words * 8
         self._capacity = max_bytes // per_set
-        if self._capacity < _FIRST_CAPACITY:
-            told = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
-            raise DesignError(f"max_bytes: {told}, at least {_FIRST_CAPACITY} are due. Allow more, or use fewer items")
+        if self._capacity < _INITIAL_CAPACITY:
+            detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
+            raise DesignError(f"max_bytes: {detail}, at least {_INITIAL_CAPACITY} are due. Allow more, or use fewer items")
         self.fits = 0
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._rows: dict[bytes, int] = {}
-        size = (len(self._levels), min(_FIRST_CAPACITY, self._capacity), self.words)
+        size = (len(self._levels), min(_INITIAL_CAPACITY, self._capacity), self.words)
         self._confident: Words = np.zeros(size, dtype=np.uint64)
         self._right: Words = np.zeros(size, dtype=np.uint64)
 
-    def rows(self, sets: Mask) -> Ints:
+    def locate(self, sets: Mask) -> Ints:
         """Return the row of each set [sets, features] in the bits, fitting what is new.
 
         Rows stay valid until the next call.
@@ -94,7 +94,7 @@ class StageBits:
             return np.array(known, dtype=np.intp)
         new = {key: position for position, (key, row) in enumerate(zip(keys, known, strict=True)) if row is None}
         if len(self._rows) + len(new) > self._capacity:
-            self._forget()
+            self._reset()
             new = {key: position for position, key in enumerate(keys)}
             if len(new) > self._capacity:
                 raise DesignError(f"{len(new)} feature sets at once do not fit into the memory allowed. Allow more memory")
@@ -117,9 +117,9 @@ class StageBits:
             part = slice(row, row + len(scores.label))
             hit = scores.label == self._target
             for index, level in enumerate(self._levels):
-                confident = scores.confidence >= level.needed(scores.label)
-                self._confident[index, part] = packed(confident)
-                self._right[index, part] = packed(confident & hit)
+                confident = scores.confidence >= level.required_confidence(scores.label)
+                self._confident[index, part] = pack_bits(confident)
+                self._right[index, part] = pack_bits(confident & hit)
             row = part.stop
         self.fits += len(keys)
         self._rows.update(zip(keys, range(start, row), strict=True))
@@ -141,12 +141,12 @@ def _keys(sets: Mask) -> list[bytes]:
     return keys
 
 
-def packed(bits: Mask) -> Words:
+def pack_bits(bits: Mask) -> Words:
     """Pack rows of bits into 64-bit words, the last one filled up with zeros.
 
     Examples
     --------
-    >>> packed(np.array([[True, False, True]]))
+    >>> pack_bits(np.array([[True, False, True]]))
     array([[5]], dtype=uint64)
     """
     width = -(-bits.shape[1] // 64) * 8

@@ -44,33 +44,33 @@ def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> by
     """
     if isinstance(model, LogisticModel):
         return logistic_graph(encoder, model)
-    wanted = model.probabilities(encoder.transform(codes))
-    troubles: list[str] = []
+    expected = model.probabilities(encoder.transform(codes))
+    failures: list[str] = []
     for precision, tolerance in _TOLERANCES:
         try:
-            content, worst = _attempt(encoder, model, codes, wanted, precision)
+            content, worst = _try_precision(encoder, model, codes, expected, precision)
         except Exception as error:  # noqa: BLE001 - converters and onnxruntime raise whatever they like; all is told below
-            troubles.append(f"{precision}: {type(error).__name__}: {_first_line(error)}")
+            failures.append(f"{precision}: {type(error).__name__}: {_first_line(error)}")
             continue
         if worst <= tolerance:
             return content
-        troubles.append(f"{precision}: probabilities differ from predict_proba by up to {worst:.2g} (allowed {tolerance:g})")
-    raise ConversionError(f"{model.name} has no faithful ONNX graph: {'; '.join(troubles)}. {_REMEDY}")
+        failures.append(f"{precision}: probabilities differ from predict_proba by up to {worst:.2g} (allowed {tolerance:g})")
+    raise ConversionError(f"{model.name} has no faithful ONNX graph: {'; '.join(failures)}. {_REMEDY}")
 
 
 def stage_scorer(content: bytes, inputs: int, labels: int) -> Scorer:
     """Return a scorer of one stage graph, as stage 0."""
-    return Scorer.single(content, input=INPUT, output=OUTPUT, width=inputs, labels=labels)
+    return Scorer.from_model(content, input=INPUT, output=OUTPUT, width=inputs, labels=labels)
 
 
-def _attempt(
-    encoder: BlockEncoder, model: ClassifierModel, codes: Floats, wanted: Floats, precision: Precision
+def _try_precision(
+    encoder: BlockEncoder, model: ClassifierModel, codes: Floats, expected: Floats, precision: Precision
 ) -> tuple[bytes, float]:
-    labels = wanted.shape[1]
+    labels = expected.shape[1]
     content = classifier_graph(encoder, model, labels, precision)
     got = stage_scorer(content, len(encoder.blocks), labels).score_rows(0, codes)
     # NaN compares to nothing; as infinity it can only be refused.
-    return content, float(np.nan_to_num(np.abs(got - wanted), nan=np.inf).max())
+    return content, float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max())
 
 
 def _first_line(error: Exception) -> str:

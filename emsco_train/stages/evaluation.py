@@ -15,9 +15,9 @@ from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime.manifest import Expected, StageExits
 from emsco_runtime.summary import summarise_costs
 from emsco_train.stages.cascade_model import CascadeModel
-from emsco_train.stages.fitted_set import StageVerdicts
+from emsco_train.stages.fitted_set import StageDecisions
 
-__all__ = ["REJECTED", "Evaluation", "evaluate", "walk"]
+__all__ = ["REJECTED", "Evaluation", "evaluate", "run_stages"]
 
 REJECTED = -1
 
@@ -88,10 +88,10 @@ def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
         stage.fitted.verdicts(codes[:, positions], model.thresholds)
         for stage, positions in zip(model.stages, model.input_positions(), strict=True)
     ]
-    return walk(stages, model.stage_costs())
+    return run_stages(stages, model.stage_costs())
 
 
-def walk(stages: Sequence[StageVerdicts], costs: Sequence[float]) -> Evaluation:
+def run_stages(stages: Sequence[StageDecisions], costs: Sequence[float]) -> Evaluation:
     """Let every row leave at the first stage that is confident about it.
 
     Parameters
@@ -104,10 +104,10 @@ def walk(stages: Sequence[StageVerdicts], costs: Sequence[float]) -> Evaluation:
     rows = len(stages[0].label)
     label = np.full(rows, REJECTED, dtype=np.intp)
     stage = np.full(rows, len(stages), dtype=np.intp)
-    waiting: Mask = np.ones(rows, dtype=np.bool_)
-    for number, one in enumerate(stages, start=1):
-        leaving = waiting & one.confident
-        label[leaving] = one.label[leaving]
+    undecided: Mask = np.ones(rows, dtype=np.bool_)
+    for number, decisions in enumerate(stages, start=1):
+        leaving = undecided & decisions.confident
+        label[leaving] = decisions.label[leaving]
         stage[leaving] = number
-        waiting &= ~one.confident
-    return Evaluation(label, stage, np.array(costs)[stage - 1], tuple(one.probabilities for one in stages))
+        undecided &= ~decisions.confident
+    return Evaluation(label, stage, np.array(costs)[stage - 1], tuple(decisions.probabilities for decisions in stages))

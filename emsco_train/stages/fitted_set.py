@@ -21,13 +21,13 @@ from emsco_train.logistic.fits import LogisticModel
 from emsco_train.stage_model import StageFitter, StageModel
 from emsco_train.stage_settings import StageSettings
 from emsco_train.stages.conversion import convert_stage, stage_scorer
-from emsco_train.stages.settling import settle_matrix
+from emsco_train.stages.settling import settle_rows
 
-__all__ = ["FittedSet", "SetFitter", "StageVerdicts"]
+__all__ = ["FittedSet", "SetFitter", "StageDecisions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StageVerdicts:
+class StageDecisions:
     """What one stage does with every row, whether the row gets there or not.
 
     Parameters
@@ -79,7 +79,7 @@ class FittedSet:
     def _scorer(self) -> Scorer:
         return stage_scorer(self.graph, len(self.inputs), self._labels)
 
-    def reference(self, codes: Floats) -> Floats:
+    def reference_scores(self, codes: Floats) -> Floats:
         """Return what the graph says of each row alone: the scores that decide in production.
 
         Parameters
@@ -100,9 +100,9 @@ class FittedSet:
         """
         if isinstance(self.model, LogisticModel):
             return self.model.probabilities(self._encoder.transform(codes))
-        return self.reference(codes)
+        return self.reference_scores(codes)
 
-    def verdicts(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageVerdicts:
+    def verdicts(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
         """Decide rows.
 
         Parameters
@@ -115,11 +115,11 @@ class FittedSet:
             Their `probabilities`, where they are at hand.
         """
         scores = self.probabilities(codes) if matrix is None else matrix
-        by_reference = not isinstance(self.model, LogisticModel)
-        label, confident = settle_matrix(
-            scores, thresholds, lambda rows: scores[rows] if by_reference else self.reference(codes[rows])
+        is_reference = not isinstance(self.model, LogisticModel)
+        label, confident = settle_rows(
+            scores, thresholds, lambda rows: scores[rows] if is_reference else self.reference_scores(codes[rows])
         )
-        return StageVerdicts(scores, label, confident)
+        return StageDecisions(scores, label, confident)
 
 
 class SetFitter:
@@ -177,16 +177,16 @@ class SetFitter:
         stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.choices)
         return cls(encoder, codes, stages, labels)
 
-    def in_column_order(self, names: Sequence[str]) -> tuple[str, ...]:
+    def sort_by_column(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names in the order of the columns."""
         return tuple(self._names[position] for position in sorted(self.encoder.positions(names)))
 
     def fit(self, names: Sequence[str]) -> FittedSet:
         """Fit one set, given by the names of its features in any order."""
-        inputs = self.in_column_order(names)
+        inputs = self.sort_by_column(names)
         return self.fitted(inputs, self.stages.fit(self.encoder.columns(inputs)))
 
-    def fit_each(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
+    def fit_many(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
         """Fit many sets, each given in column order; the same models as `fit` gives one by one."""
         if not self.stages.is_logistic:
             yield from map(self.fit, sets)

@@ -43,7 +43,7 @@ def _onnx() -> Any:
 
 
 @dataclass(slots=True)
-class _Builder:
+class _GraphBuilder:
     """Nodes and constants of a graph in the making; names are numbered, so that the same graph has the same bytes."""
 
     nodes: list[NodeProto] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Builder:
         self.nodes.append(node)
         return name
 
-    def serialized(self, inputs: int, labels: int) -> bytes:
+    def serialize(self, inputs: int, labels: int) -> bytes:
         onnx = _onnx()
         source = onnx.helper.make_tensor_value_info(INPUT, onnx.TensorProto.DOUBLE, ["rows", inputs])
         target = onnx.helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, ["rows", labels])
@@ -82,8 +82,8 @@ def logistic_graph(encoder: BlockEncoder, model: LogisticModel) -> bytes:
     model
         Fitted on the columns that `encoder` makes.
     """
-    builder = _Builder()
-    filled = _fill_gaps(builder, encoder)
+    builder = _GraphBuilder()
+    filled = _impute(builder, encoder)
     numbers = [index for index, block in enumerate(encoder.blocks) if not block.categories]
     categories = [index for index, block in enumerate(encoder.blocks) if block.categories]
     logits: list[str] = []
@@ -94,7 +94,7 @@ def logistic_graph(encoder: BlockEncoder, model: LogisticModel) -> bytes:
         logits.append(logits.pop(0) if numbers else builder.constant(model.intercept))
         logits = [builder.add("Add", *logits)]
     builder.add("Softmax", logits[0], axis=1, output=OUTPUT)
-    return builder.serialized(len(encoder.blocks), len(model.intercept))
+    return builder.serialize(len(encoder.blocks), len(model.intercept))
 
 
 def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int, precision: Precision) -> bytes:
@@ -116,24 +116,24 @@ def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int,
     Exception
         Whatever skl2onnx raises for a classifier that it cannot convert; `convert_stage` turns it into our own error.
     """
-    builder = _Builder()
-    encoded = _encode(builder, _fill_gaps(builder, encoder), encoder)
+    builder = _GraphBuilder()
+    encoded = _encode(builder, _impute(builder, encoder), encoder)
     if precision == "float":
         encoded = builder.add("Cast", encoded, to=_onnx().TensorProto.FLOAT)
-    graph = _converted(model.estimator, encoder.width, precision)
+    graph = _convert_classifier(model.estimator, encoder.width, precision)
     source = graph.input[0].name
     # The probabilities are the second output; the label before them is left out, and so is all that leads only to it.
     target = graph.output[1].name
-    nodes = _needed(graph.node, target)
+    nodes = _nodes_leading_to(graph.node, target)
     builder.add("Identity", encoded, output=source)
     builder.nodes.extend(nodes)
-    used = {name for node in nodes for name in _reads(node)}
+    used = {name for node in nodes for name in _input_names(node)}
     builder.constants.extend(constant for constant in graph.initializer if constant.name in used)
     builder.add("Cast", target, to=_onnx().TensorProto.DOUBLE, output=OUTPUT)
-    return builder.serialized(len(encoder.blocks), labels)
+    return builder.serialize(len(encoder.blocks), labels)
 
 
-def _fill_gaps(builder: _Builder, encoder: BlockEncoder) -> str:
+def _impute(builder: _GraphBuilder, encoder: BlockEncoder) -> str:
     if not any(block.impute for block in encoder.blocks):
         return INPUT
     # Where gaps are forbidden the runtime lets no NaN through, so one row of fill values serves all inputs.
@@ -141,13 +141,15 @@ def _fill_gaps(builder: _Builder, encoder: BlockEncoder) -> str:
     return builder.add("Where", builder.add("IsNaN", INPUT), fills, INPUT)
 
 
-def _gather(builder: _Builder, values: str, positions: Sequence[int], encoder: BlockEncoder) -> str:
+def _gather(builder: _GraphBuilder, values: str, positions: Sequence[int], encoder: BlockEncoder) -> str:
     if list(positions) == list(range(len(encoder.blocks))):
         return values
     return builder.add("Gather", values, builder.constant(np.array(positions, dtype=np.int64)), axis=1)
 
 
-def _number_logits(builder: _Builder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel) -> str:
+def _number_logits(
+    builder: _GraphBuilder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel
+) -> str:
     blocks = [encoder.blocks[index] for index in positions]
     columns = encoder.columns([block.name for block in blocks])
     scales = np.array([block.scale for block in blocks])
@@ -160,7 +162,7 @@ def _number_logits(builder: _Builder, filled: str, positions: Sequence[int], enc
 
 
 def _category_logits(
-    builder: _Builder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel
+    builder: _GraphBuilder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel
 ) -> str:
     """Look weights up instead of multiplying by ones and zeros: one stacked table, a row of zeros before each feature's own."""
     parts: list[Floats] = []
@@ -175,28 +177,28 @@ def _category_logits(
     return builder.add("ReduceSum", weights, builder.constant(np.array([1], dtype=np.int64)), keepdims=0)
 
 
-def _encode(builder: _Builder, filled: str, encoder: BlockEncoder) -> str:
+def _encode(builder: _GraphBuilder, filled: str, encoder: BlockEncoder) -> str:
     """Write the columns of the encoded matrix: the operations of `BlockEncoder.transform`, in the same order.
 
     Every column is computed both as a number and as a category and the right one is taken, so that the number of nodes does not
     grow with the number of features.
     """
-    wide = [(block, index, code) for index, block in enumerate(encoder.blocks) for code in range(block.width)]
-    values = _gather(builder, filled, [index for _, index, _ in wide], encoder)
-    is_category = np.array([[bool(block.categories) for block, _, _ in wide]])
+    encoded_columns = [(block, index, code) for index, block in enumerate(encoder.blocks) for code in range(block.width)]
+    values = _gather(builder, filled, [index for _, index, _ in encoded_columns], encoder)
+    is_category = np.array([[bool(block.categories) for block, _, _ in encoded_columns]])
     standardised = ""
     if not is_category.all():
-        means = builder.constant(np.array([[block.mean for block, _, _ in wide]]))
-        scales = builder.constant(np.array([[block.scale for block, _, _ in wide]]))
+        means = builder.constant(np.array([[block.mean for block, _, _ in encoded_columns]]))
+        scales = builder.constant(np.array([[block.scale for block, _, _ in encoded_columns]]))
         standardised = builder.add("Div", builder.add("Sub", values, means), scales)
     if not is_category.any():
         return standardised
-    codes = builder.constant(np.array([[float(code) for _, _, code in wide]]))
-    hot = builder.add("Cast", builder.add("Equal", values, codes), to=_onnx().TensorProto.DOUBLE)
-    return builder.add("Where", builder.constant(is_category), hot, standardised) if standardised else hot
+    codes = builder.constant(np.array([[float(code) for _, _, code in encoded_columns]]))
+    one_hot = builder.add("Cast", builder.add("Equal", values, codes), to=_onnx().TensorProto.DOUBLE)
+    return builder.add("Where", builder.constant(is_category), one_hot, standardised) if standardised else one_hot
 
 
-def _converted(estimator: Any, width: int, precision: Precision) -> GraphProto:
+def _convert_classifier(estimator: Any, width: int, precision: Precision) -> GraphProto:
     # Imported here: skl2onnx loads much of scikit-learn, and logistic stages never need it.
     from skl2onnx import convert_sklearn  # noqa: PLC0415
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType  # noqa: PLC0415
@@ -211,35 +213,35 @@ def _converted(estimator: Any, width: int, precision: Precision) -> GraphProto:
             options={"zipmap": False},
             target_opset={"": _OPSET, "ai.onnx.ml": _OPSET_ML},
         )
-    strangers = {opset.domain for opset in model.opset_import} - set(_DOMAINS)
-    if strangers:
-        raise NotImplementedError(f"its graph needs operators of {sorted(strangers)}, which plain onnxruntime has not")
+    unknown_domains = {opset.domain for opset in model.opset_import} - set(_DOMAINS)
+    if unknown_domains:
+        raise NotImplementedError(f"its graph needs operators of {sorted(unknown_domains)}, which plain onnxruntime has not")
     if precision == "double" and any(node.op_type.startswith("TreeEnsemble") for node in model.graph.node):
         # The operator keeps float32 thresholds: float64 values would fall on the other side of some, and on the training rows
         # alone that may go unnoticed. scikit-learn's trees work in float32 themselves.
         raise NotImplementedError("trees compare in float32")
-    _rename(model.graph, {})
+    _renumber_names(model.graph, {})
     return model.graph
 
 
-def _needed(nodes: Iterable[NodeProto], target: str) -> list[NodeProto]:
+def _nodes_leading_to(nodes: Iterable[NodeProto], target: str) -> list[NodeProto]:
     """Return the nodes that lead to `target`, in their order."""
     wanted = {target}
     kept: list[NodeProto] = []
     for node in reversed(list(nodes)):
         if wanted.intersection(node.output):
-            wanted.update(_reads(node))
+            wanted.update(_input_names(node))
             kept.append(node)
     return kept[::-1]
 
 
-def _reads(node: NodeProto) -> list[str]:
+def _input_names(node: NodeProto) -> list[str]:
     """Return the names that a node reads, those inside its subgraphs included."""
     inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    return [*node.input, *(name for graph in inner for child in graph.node for name in _reads(child))]
+    return [*node.input, *(name for graph in inner for child in graph.node for name in _input_names(child))]
 
 
-def _rename(graph: GraphProto, names: dict[str, str]) -> None:
+def _renumber_names(graph: GraphProto, names: dict[str, str]) -> None:
     """Give all names numbers in order of appearance: converters count theirs over the process, which would change the bytes."""
     graph.name = "classifier"
     del graph.value_info[:]
@@ -256,4 +258,4 @@ def _rename(graph: GraphProto, names: dict[str, str]) -> None:
         node.output[:] = [new(name) for name in node.output]
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _rename(attribute.g, names)
+                _renumber_names(attribute.g, names)

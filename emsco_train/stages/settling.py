@@ -16,10 +16,10 @@ from emsco_runtime._arrays import Floats, Ints, Mask
 from emsco_runtime._rule import accept, accept_rows
 from emsco_train.logistic.fits import TopLabels
 
-__all__ = ["CLOSE", "Levels", "ScoredSet", "settle_matrix", "settle_top_labels"]
+__all__ = ["TOLERANCE", "ScoredSet", "ThresholdLevels", "settle_rows", "settle_top_labels"]
 
 # Float64 scores of one logistic model differ by some 1e-15, whoever computes them.
-CLOSE = 1e-9
+TOLERANCE = 1e-9
 
 
 class ScoredSet(Protocol):
@@ -32,11 +32,11 @@ class ScoredSet(Protocol):
     def probabilities(self, codes: Floats) -> Floats:
         """Return probabilities [rows, labels] of rows of its own features, by training's arithmetic."""
 
-    def reference(self, codes: Floats) -> Floats:
+    def reference_scores(self, codes: Floats) -> Floats:
         """Return the same by the graph, each row alone."""
 
 
-class Levels:
+class ThresholdLevels:
     """The confidence that each label needs, as it is compared with many top labels.
 
     Parameters
@@ -46,7 +46,7 @@ class Levels:
 
     Examples
     --------
-    >>> Levels([0.9, 0.9]).needed(np.array([0, 1])), Levels([0.9, 0.8]).needed(np.array([0, 1]))
+    >>> ThresholdLevels([0.9, 0.9]).required_confidence(np.array([0, 1])), ThresholdLevels([0.9, 0.8]).required_confidence(np.array([0, 1]))
     (0.9, array([0.9, 0.8]))
     """
 
@@ -55,13 +55,13 @@ class Levels:
         self._each = np.asarray(thresholds, dtype=np.float64)
         self._is_one = len(set(thresholds)) == 1
 
-    def needed(self, label: Ints) -> Floats | float:
+    def required_confidence(self, label: Ints) -> Floats | float:
         """Return the confidence that each of the top labels needs; one number where all need the same."""
         # Looking a number up for every row takes longer than all the rest of a comparison.
         return self.lowest if self._is_one else np.asarray(self._each.take(label))
 
 
-def settle_matrix(matrix: Floats, thresholds: Sequence[float], reference: Callable[[Ints], Floats]) -> tuple[Ints, Mask]:
+def settle_rows(matrix: Floats, thresholds: Sequence[float], reference: Callable[[Ints], Floats]) -> tuple[Ints, Mask]:
     """Return the top label of each row, and whether it is accepted.
 
     Parameters
@@ -73,7 +73,7 @@ def settle_matrix(matrix: Floats, thresholds: Sequence[float], reference: Callab
     reference
         Returns the single-row scores of some of the rows, given by position.
     """
-    label, _, confident, near = accept_rows(matrix, thresholds, within=CLOSE)
+    label, _, confident, near = accept_rows(matrix, thresholds, within=TOLERANCE)
     rows = np.flatnonzero(near)
     if len(rows):
         for row, scores in zip(rows.tolist(), reference(rows).tolist(), strict=True):
@@ -81,7 +81,9 @@ def settle_matrix(matrix: Floats, thresholds: Sequence[float], reference: Callab
     return label, confident
 
 
-def settle_top_labels(top: TopLabels, levels: Sequence[Levels], codes: Floats, fitted: Callable[[int], ScoredSet]) -> None:
+def settle_top_labels(
+    top: TopLabels, levels: Sequence[ThresholdLevels], codes: Floats, fitted: Callable[[int], ScoredSet]
+) -> None:
     """Put the reference score in the place of every score that is near one of several thresholds, or near a tie.
 
     Comparing what is there afterwards with any of the thresholds gives the answer of the reference.
@@ -98,45 +100,45 @@ def settle_top_labels(top: TopLabels, levels: Sequence[Levels], codes: Floats, f
         Returns the fitted model of one of the sets, given by position.
     """
     near, tied = _near_thresholds(top, levels), _maybe_tied(top, levels)
-    doubtful = [mask for mask in (near, tied) if mask is not None]
-    if not doubtful:
+    borderline_masks = [mask for mask in (near, tied) if mask is not None]
+    if not borderline_masks:
         return
-    for index in np.flatnonzero(np.logical_or.reduce(doubtful).any(axis=1)).tolist():
+    for index in np.flatnonzero(np.logical_or.reduce(borderline_masks).any(axis=1)).tolist():
         stage = fitted(index)
         part = codes[:, stage.positions]
-        close = np.zeros(len(codes), dtype=np.bool_) if near is None else near[index]
+        is_borderline = np.zeros(len(codes), dtype=np.bool_) if near is None else near[index]
         if tied is not None:
-            maybe = np.flatnonzero(tied[index])
-            close[maybe] |= _is_tied(stage.probabilities(part[maybe]))
-        rows = np.flatnonzero(close)
+            tied_rows = np.flatnonzero(tied[index])
+            is_borderline[tied_rows] |= _is_tied(stage.probabilities(part[tied_rows]))
+        rows = np.flatnonzero(is_borderline)
         if len(rows):
-            scores = stage.reference(part[rows])
+            scores = stage.reference_scores(part[rows])
             top.label[index, rows] = scores.argmax(axis=1)
             top.confidence[index, rows] = scores.max(axis=1)
 
 
-def _near_thresholds(top: TopLabels, levels: Sequence[Levels]) -> Mask | None:
+def _near_thresholds(top: TopLabels, levels: Sequence[ThresholdLevels]) -> Mask | None:
     """Tell which scores are near a threshold; None if none is."""
     near: Mask | None = None
     for level in levels:
-        distance = top.confidence - level.needed(top.label)
+        distance = top.confidence - level.required_confidence(top.label)
         np.abs(distance, out=distance)
         # On most tables no score ever is, and the least distance is found in no time.
-        if distance.min() <= CLOSE:
-            near = distance <= CLOSE if near is None else near | (distance <= CLOSE)
+        if distance.min() <= TOLERANCE:
+            near = distance <= TOLERANCE if near is None else near | (distance <= TOLERANCE)
     return near
 
 
-def _maybe_tied(top: TopLabels, levels: Sequence[Levels]) -> Mask | None:
+def _maybe_tied(top: TopLabels, levels: Sequence[ThresholdLevels]) -> Mask | None:
     """Tell which top labels may be tied and yet accepted; None if none can be."""
-    lowest = min(level.lowest for level in levels) - CLOSE
+    lowest = min(level.lowest for level in levels) - TOLERANCE
     # Two labels are tied at one half or below, or not at all.
-    if lowest > 0.5 + CLOSE:
+    if lowest > 0.5 + TOLERANCE:
         return None
-    return np.asarray((top.confidence >= lowest) & (top.confidence <= 0.5 + CLOSE))
+    return np.asarray((top.confidence >= lowest) & (top.confidence <= 0.5 + TOLERANCE))
 
 
 def _is_tied(matrix: Floats) -> Mask:
     """Tell for each row whether its second probability is as high as the first, within the last bits."""
     highest = np.partition(matrix, -2, axis=1)
-    return np.asarray(highest[:, -1] - highest[:, -2] <= CLOSE)
+    return np.asarray(highest[:, -1] - highest[:, -2] <= TOLERANCE)

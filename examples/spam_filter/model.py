@@ -25,7 +25,7 @@ from spam_filter.errors import ModelError
 from spam_filter.features import acquirers
 from spam_filter.learnt.stores import Stores
 
-__all__ = ["BUNDLE", "COSTS", "STORES", "Model", "version_of"]
+__all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
 
 BUNDLE: Final = "bundle"
 STORES: Final = "stores.sqlite"
@@ -33,7 +33,7 @@ COSTS: Final = "costs.toml"
 _VERSION_CHARACTERS: Final = 16
 
 
-def version_of(stores_id: str) -> str:
+def bundle_version(stores_id: str) -> str:
     """Return the version of a bundle that belongs to stores."""
     return f"stores-{stores_id[:_VERSION_CHARACTERS]}"
 
@@ -134,7 +134,7 @@ class Model:
         bundle = read_bundle(self.folder / BUNDLE)
         stores = Stores.open(self.folder / STORES, timeout_s=self._timeout_s)
         try:
-            self._check_pair(bundle.manifest.version, version_of(stores.id))
+            self._check_pair(bundle.manifest.version, bundle_version(stores.id))
             registry = acquirers(stores)
             if old is not None:
                 return _Pair(old.with_bundle(bundle, registry), stores, registry)

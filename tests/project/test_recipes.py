@@ -27,7 +27,7 @@ from jsonschema import Draft202012Validator
 
 from emsco_runtime import Cascade, write_bundle
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.runtime.waiting import our_threads, until
+from tests.runtime.waiting import our_threads, wait_until
 
 # starlette would like another library than httpx for its test client.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -136,7 +136,7 @@ def service(page: str, put: Callable[[Any], str], tmp_path: Path) -> Iterator[Se
     with ExitStack() as stack:
         start = start_fastapi if page == "fastapi" else start_flask
         yield Service(start(app, tmp_path / "bundle", stack), tmp_path / "bundle", app)
-    until(lambda: all(thread in before for thread in our_threads()), "its threads end", seconds=20)
+    wait_until(lambda: all(thread in before for thread in our_threads()), "its threads end", seconds=20)
 
 
 def start_fastapi(app: ModuleType, folder: Path, stack: ExitStack) -> Callable[[str, str, Any], Answer]:

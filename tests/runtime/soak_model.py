@@ -22,17 +22,17 @@ from typing import Any
 from emsco_runtime import Cascade, Decision
 from tests.runtime.soak_bundles import Version
 from tests.runtime.soak_sources import BREAKING, FREE, FULL, POLICIES, TIMED, Calls
-from tests.runtime.soak_world import SENDERS, SOURCE_OF, Fault, Options, World, answered, failures_due
+from tests.runtime.soak_world import SENDERS, SOURCE_OF, Fault, Options, World, expected_answer, expected_failures
 
-BY_LOAD = ("timeout", "breaker_open", "refused")
+LOAD_FAILURES = ("timeout", "breaker_open", "refused")
 
 
-class Wrong(Exception):
+class WrongDecision(Exception):
     """A decision that breaks a promise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ItemRequest:
     """One item and how it was decided: alone, or as one of many."""
 
     item: int
@@ -80,14 +80,14 @@ class Model:
 
 
 @dataclass(slots=True)
-class Follow:
+class DecisionChecker:
     """The one decision that follows from the values, the failures told and the options.
 
     Parameters
     ----------
     model, world, calls
         The bundle, the sources, and how often they were called.
-    asked
+    request
         The item.
     decision
         What the runtime decided.
@@ -98,10 +98,10 @@ class Follow:
     model: Model
     world: World
     calls: Calls
-    asked: Asked
+    request: ItemRequest
     decision: Decision
     seen: Counter[str]
-    told: dict[tuple[str, int], str] = field(default_factory=dict)
+    reported: dict[tuple[str, int], str] = field(default_factory=dict)
     explained: set[tuple[str, int]] = field(default_factory=set)
     free: set[str] = field(default_factory=set)
     numbers: list[float] = field(default_factory=list)
@@ -112,25 +112,27 @@ class Follow:
 
         Raises
         ------
-        Wrong
+        WrongDecision
             If it is another one.
         """
         decision = self.decision
-        self.told = {(one.feature, one.stage): one.kind for one in decision.errors}
+        self.reported = {(one.feature, one.stage): one.kind for one in decision.errors}
         reason, label, begun, bill = self._walk()
         due = ("accepted" if reason == "confident" else "rejected", reason, label, begun, bill, self.degraded)
         got = (decision.status, decision.reason, decision.label, len(decision.trace), decision.cost, decision.degraded)
-        _agree("outcome", due, got)
+        _check_equal("outcome", due, got)
         scored = [one for one in decision.trace if one.probabilities]
-        _agree("stages scored", len(scored), decision.stages)
-        _agree("probabilities of the last stage", dict(scored[-1].probabilities) if scored else {}, dict(decision.probabilities))
-        _agree("confidence", max(decision.probabilities.values(), default=None), decision.confidence)
-        _agree("errors", self.explained, set(self.told))
-        _agree("number of errors", len(self.explained), len(decision.errors))
+        _check_equal("stages scored", len(scored), decision.stages)
+        _check_equal(
+            "probabilities of the last stage", dict(scored[-1].probabilities) if scored else {}, dict(decision.probabilities)
+        )
+        _check_equal("confidence", max(decision.probabilities.values(), default=None), decision.confidence)
+        _check_equal("errors", self.explained, set(self.reported))
+        _check_equal("number of errors", len(self.explained), len(decision.errors))
 
     def _walk(self) -> tuple[str, str | None, int, float]:
         """Return reason, label, stages begun and bill."""
-        model, decision, options = self.model, self.decision, self.asked.options
+        model, decision, options = self.model, self.decision, self.request.options
         known = options.known or {}
         bought: list[str] = []
         bill = 0.0
@@ -141,7 +143,7 @@ class Follow:
             if options.budget is not None and model.bill(set(bought) - self.free) > options.budget:
                 return "budget", None, stage - 1, bill
             if len(decision.trace) < stage:
-                raise Wrong(f"stage {stage} was not begun")
+                raise WrongDecision(f"stage {stage} was not begun")
             self._acquire(stage, described["acquire"], known)
             bill = model.bill(set(bought) - self.free)
             if decision.reason == "deadline" and len(decision.trace) == stage:
@@ -149,15 +151,15 @@ class Follow:
             if any(POLICIES[SOURCE_OF[name]] == "reject" for name, at in self.explained if at == stage):
                 return "acquisition_failed", None, stage, bill
             if len(self.numbers) != len(described["inputs"]):
-                raise Wrong(f"stage {stage} has {len(self.numbers)} values for {described['inputs']}")
+                raise WrongDecision(f"stage {stage} has {len(self.numbers)} values for {described['inputs']}")
             label = self._score(stage, described)
             if label is not None:
                 return "confident", label, stage, bill
         return "inconclusive", None, len(model.stages), bill
 
     def _deadline(self) -> str:
-        if self.asked.options.deadline_s is None:
-            raise Wrong("a deadline came that nobody had set")
+        if self.request.options.deadline_s is None:
+            raise WrongDecision("a deadline came that nobody had set")
         return "deadline"
 
     def _acquire(self, stage: int, names: Sequence[str], known: Mapping[str, Any]) -> None:
@@ -174,7 +176,7 @@ class Follow:
             if name in record.cached:
                 self._cached(name)
                 continue
-            if ended and name not in record.acquired and name not in record.defaulted and (name, stage) not in self.told:
+            if ended and name not in record.acquired and name not in record.defaulted and (name, stage) not in self.reported:
                 self.seen["features not waited for"] += 1
                 continue
             if self._failed(name, stage):
@@ -187,28 +189,28 @@ class Follow:
             self.numbers.append(self.model.number(name, self._answer(name)))
         self.degraded = self.degraded or bool(defaulted)
         got = (record.stage, list(record.known), list(record.acquired), list(record.defaulted))
-        _agree(f"trace of stage {stage}", (stage, [name for name in names if name in known], acquired, defaulted), got)
+        _check_equal(f"trace of stage {stage}", (stage, [name for name in names if name in known], acquired, defaulted), got)
 
     def _cached(self, name: str) -> None:
-        if name not in (FREE, FULL) or self.calls.of(name, self.asked.item):
-            raise Wrong(f"{name} is told to be cached, and was acquired {self.calls.of(name, self.asked.item)} times")
+        if name not in (FREE, FULL) or self.calls.of(name, self.request.item):
+            raise WrongDecision(f"{name} is told to be cached, and was acquired {self.calls.of(name, self.request.item)} times")
         self.seen["values from caches"] += 1
         if name == FREE:
             self.free.add(name)
-        self.numbers.append(self.model.number(name, self.world.value(name, self.asked.item)))
+        self.numbers.append(self.model.number(name, self.world.value(name, self.request.item)))
 
     def _failed(self, name: str, stage: int) -> bool:
         """Return whether a feature that was waited for failed, after a look at whether it should have."""
-        source, item = SOURCE_OF[name], self.asked.item
-        fault = self.world.fault(source, item, many=self.asked.many)
-        due, got = failures_due(source, fault).get(name), self.told.get((name, stage))
+        source, item = SOURCE_OF[name], self.request.item
+        fault = self.world.fault(source, item, many=self.request.many)
+        due, got = expected_failures(source, fault).get(name), self.reported.get((name, stage))
         if got is not None and self._shared(name, got):
             self.seen["failures of a call for another item"] += 1
             self.seen[got] += 1
             return True
-        if got in BY_LOAD:
+        if got in LOAD_FAILURES:
             if (got == "timeout" and source not in TIMED) or (got == "breaker_open" and source not in BREAKING):
-                raise Wrong(f"{name}: its source has no guard for {got}")
+                raise WrongDecision(f"{name}: its source has no guard for {got}")
             self.seen[got] += 1
             self.seen["time-outs of sources that did not hang"] += got == "timeout" and fault is not Fault.HANG
             return True
@@ -217,24 +219,24 @@ class Follow:
             self.seen["hung, but answered before it was looked at"] += 1
             return False
         if got != due:
-            raise Wrong(f"{name}: {due} is due at stage {stage}, got {got}")
+            raise WrongDecision(f"{name}: {due} is due at stage {stage}, got {got}")
         if self.calls.of(source, item) != 1:
-            raise Wrong(f"{name}: its source was called {self.calls.of(source, item)} times")
+            raise WrongDecision(f"{name}: its source was called {self.calls.of(source, item)} times")
         if got is not None:
             self.seen[got] += 1
         return got is not None
 
     def _shared(self, name: str, kind: str) -> bool:
         """Return whether a failure may be that of a call which another item of the same sender made, and this one waited for."""
-        source, item = SOURCE_OF[name], self.asked.item
+        source, item = SOURCE_OF[name], self.request.item
         if name not in (FREE, FULL) or self.calls.of(source, item):
             return False
         others = range(item % SENDERS, self.world.items, SENDERS)
-        return any(failures_due(source, self.world.fault(source, other, many=False)).get(name) == kind for other in others)
+        return any(expected_failures(source, self.world.fault(source, other, many=False)).get(name) == kind for other in others)
 
     def _answer(self, name: str) -> Any:
-        source, item = SOURCE_OF[name], self.asked.item
-        answer = answered(self.world, source, item, self.world.fault(source, item, many=self.asked.many))
+        source, item = SOURCE_OF[name], self.request.item
+        answer = expected_answer(self.world, source, item, self.world.fault(source, item, many=self.request.many))
         return answer[name] if source == "auth" else answer
 
     def _score(self, stage: int, described: Mapping[str, Any]) -> str | None:
@@ -243,28 +245,28 @@ class Follow:
         due = self.model.probabilities(stage - 1, self.numbers)
         got = self.decision.trace[stage - 1].probabilities
         if [*got] != labels or max(abs(got[label] - one) for label, one in zip(labels, due, strict=True)) > 1e-9:
-            raise Wrong(f"probabilities of stage {stage}: {due} are due, got {dict(got)}")
+            raise WrongDecision(f"probabilities of stage {stage}: {due} are due, got {dict(got)}")
         top = due.index(max(due))
         return labels[top] if due[top] >= described["thresholds"][labels[top]] else None
 
 
-def check_reference(model: Model, world: World, asked: Asked, decision: Decision) -> bool:
+def check_reference(model: Model, world: World, request: ItemRequest, decision: Decision) -> bool:
     """See that a decision that met no fault is the one of a world without faults; return whether that is promised of it."""
     cached = {name for record in decision.trace for name in record.cached}
-    options = asked.options
+    options = request.options
     if decision.errors or decision.reason == "deadline" or (options.budget is not None and FREE in cached):
         return False
-    values = {name: world.value(name, asked.item) for name in SOURCE_OF}
-    if world.fault("body", asked.item, many=asked.many) is Fault.NAN:
+    values = {name: world.value(name, request.item) for name in SOURCE_OF}
+    if world.fault("body", request.item, many=request.many) is Fault.NAN:
         values["body"] = math.nan
     plain = model.reference.decide(values, budget=options.budget, known=options.known)
     due, got = (
         (one.status, one.reason, one.label, one.stages, None if FREE in cached else one.cost) for one in (plain, decision)
     )
-    _agree("fault-free reference", due, got)
+    _check_equal("fault-free reference", due, got)
     return True
 
 
-def _agree(what: str, due: Any, got: Any) -> None:
+def _check_equal(what: str, due: Any, got: Any) -> None:
     if due != got:
-        raise Wrong(f"{what}: {due} is due, got {got}")
+        raise WrongDecision(f"{what}: {due} is due, got {got}")

@@ -13,7 +13,7 @@ from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 
-def bound(acquirers: Any, bundle: Bundle | None = None, **options: Any) -> tuple[str, ...]:
+def bind_sample(acquirers: Any, bundle: Bundle | None = None, **options: Any) -> tuple[str, ...]:
     """Bind and return the faults."""
     with pytest.raises(BindError) as caught:
         Cascade(bundle or sample_bundle(), acquirers, **options)
@@ -56,7 +56,7 @@ def test_decide_has_no_options_that_do_nothing(option: str) -> None:
 
 def test_every_missing_feature_is_named_at_once() -> None:
     """One error lists all features without an acquirer, with how to register one."""
-    faults = bound(RecordingAcquirers("links"))
+    faults = bind_sample(RecordingAcquirers("links"))
     assert len(faults) == 2
     assert "feature 'size': no acquirer is registered for it. Register one with @acquirers.feature(\"size\")" in faults
     assert "'reputation'" in faults[1]
@@ -64,7 +64,7 @@ def test_every_missing_feature_is_named_at_once() -> None:
 
 def test_a_misspelt_feature_is_recognised() -> None:
     """A registered name that is close to a missing one is offered."""
-    (fault,) = bound(RecordingAcquirers("size", "links", "reputatoin"))
+    (fault,) = bind_sample(RecordingAcquirers("size", "links", "reputatoin"))
     assert "did you mean it by 'reputatoin'?" in fault
 
 
@@ -77,7 +77,7 @@ def test_features_of_other_bundles_do_not_disturb() -> None:
 
 def test_two_acquirers_for_one_feature_are_refused() -> None:
     """Nobody has to guess which of two callables is called."""
-    (fault,) = bound(RecordingAcquirers("size", "links", "reputation", ("size", "weather")))
+    (fault,) = bind_sample(RecordingAcquirers("size", "links", "reputation", ("size", "weather")))
     assert "'size': 2 acquirers are registered" in fault
 
 
@@ -114,7 +114,7 @@ def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> No
     """A callable that could never serve an item is refused before the first one comes."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size")(function)
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert said in fault
     assert "'size'" in fault
 
@@ -123,7 +123,7 @@ def test_a_batch_acquirer_must_take_the_list_of_items() -> None:
     """The message for a batch acquirer speaks of the list of items."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.batch("size")(lambda: [1.0])
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert "the list of items" in fault
 
 
@@ -132,7 +132,7 @@ def test_a_batch_acquirer_must_be_plain(function: Any) -> None:
     """An async batch acquirer is refused when bound, with what to do instead."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.batch("size")(function)
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert "a batch acquirer must be a plain function" in fault
 
 
@@ -164,7 +164,7 @@ def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: st
     """A time-out that is none, or something else in the place of a breaker or a cache, is told with the acquirer."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size", **options)(len)
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert said in fault
     assert "'size'" in fault
 
@@ -180,7 +180,7 @@ def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: st
 )
 def test_unusable_options_of_a_cascade(options: dict[str, Any], said: str) -> None:
     """Options of the cascade are checked before anything is bound."""
-    (fault,) = bound(None, **options)
+    (fault,) = bind_sample(None, **options)
     assert fault == said
 
 
@@ -196,14 +196,14 @@ def test_names_that_are_none(names: tuple[Any, ...]) -> None:
     """An acquirer needs names of features, each once."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     acquirers.features(*names)(lambda item: {})
-    assert any("named twice" in fault or "as text" in fault for fault in bound(acquirers))
+    assert any("named twice" in fault or "as text" in fault for fault in bind_sample(acquirers))
     assert set(acquirers.names) == {"size", "links", "reputation"}
 
 
 @pytest.mark.parametrize("policy", ["ignore", "RAISE", 3])
 def test_unknown_policies_are_refused(policy: Any) -> None:
     """A policy that does not exist is refused, on an acquirer and on the cascade, and both are told at once."""
-    faults = bound(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
+    faults = bind_sample(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
     assert len(faults) == 4
     assert all(f"got {policy!r}, one of raise, reject, default is due" in fault for fault in faults)
 
@@ -212,7 +212,7 @@ def test_the_default_policy_needs_a_fallback() -> None:
     """`on_failure="default"` without a fallback value in the bundle is found when bound, not when the source fails."""
     features = [Feature(name="a", kind="numeric", cost=1.0), Feature(name="b", kind="numeric", cost=1.0, fallback=0.0)]
     bundle = make_bundle([["a"], ["b"]], features=features)
-    (fault,) = bound(RecordingAcquirers("a", "b"), bundle, on_failure="default")
+    (fault,) = bind_sample(RecordingAcquirers("a", "b"), bundle, on_failure="default")
     assert "'a'" in fault
     assert "no fallback" in fault
     Cascade(bundle, RecordingAcquirers("a", "b"), on_failure="reject")
@@ -220,7 +220,7 @@ def test_the_default_policy_needs_a_fallback() -> None:
 
 def test_acquirers_must_be_a_registry() -> None:
     """A plain mapping of functions is refused with the type got."""
-    (fault,) = bound({"size": len})
+    (fault,) = bind_sample({"size": len})
     assert "an emsco_runtime.Acquirers is due, got dict" in fault
 
 
@@ -345,4 +345,4 @@ def test_only_what_is_registered_can_be_replaced() -> None:
 def test_a_replacement_that_cannot_be_called_is_told_at_binding() -> None:
     """It is checked like any acquirer."""
     acquirers = RecordingAcquirers("size", "links", "reputation").override("size", 3.0)  # type: ignore[arg-type]
-    assert "not callable: 3.0" in bound(acquirers)[0]
+    assert "not callable: 3.0" in bind_sample(acquirers)[0]

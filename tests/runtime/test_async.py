@@ -22,7 +22,7 @@ from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
@@ -39,7 +39,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -62,7 +62,7 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
         assert told == []
 
 
-async def reached(condition: Callable[[], object]) -> None:
+async def wait_for(condition: Callable[[], object]) -> None:
     """Wait for what another task, or another thread, does."""
     while not condition():  # noqa: ASYNC110 - threads set no events of a loop
         await asyncio.sleep(0.001)
@@ -306,22 +306,22 @@ def test_no_call_is_begun_after_the_deadline() -> None:
 def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
     """The alarm goes off when all answers are there, and nobody has looked at them yet: the answers count."""
 
-    async def play() -> Any:
-        board = async_module._Board((), asyncio.get_running_loop().create_future())
+    async def run_scenario() -> Any:
+        board = async_module._StageTasks((), asyncio.get_running_loop().create_future())
         board.waiter.set_result(None)
         board.expire()
-        return await async_module._settled(board, asyncio.get_running_loop(), time.perf_counter() + 600.0)
+        return await async_module._wait_for_outcomes(board, asyncio.get_running_loop(), time.perf_counter() + 600.0)
 
-    assert asyncio.run(play()) == []
+    assert asyncio.run(run_scenario()) == []
 
 
-class Cleaning:
+class SlowCleanup:
     """An async source that hangs, and when it is cancelled cleans up until it is let go; then it raises, or returns."""
 
     def __init__(self, ends_with: BaseException | None = None) -> None:
         self.ends_with = ends_with
         self.log: list[str] = []
-        self.let_go = asyncio.Event()
+        self.release_event = asyncio.Event()
 
     async def __call__(self, item: Any) -> float:
         """Hang, clean up, end."""
@@ -330,7 +330,7 @@ class Cleaning:
             await asyncio.Event().wait()
         finally:
             self.log.append("cleans up")
-            await self.let_go.wait()
+            await self.release_event.wait()
             self.log.append("ends")
             if self.ends_with is not None:
                 raise self.ends_with
@@ -341,8 +341,8 @@ class Cleaning:
         assert self.log == ["starts", "cleans up"]
         # Held by nobody but us: it must not be collected.
         gc.collect()
-        self.let_go.set()
-        await reached(lambda: not async_module._leftovers)
+        self.release_event.set()
+        await wait_for(lambda: not async_module._cancelled_tasks)
         assert self.log == ["starts", "cleans up", "ends"]
 
 
@@ -373,10 +373,10 @@ def test_nobody_waits_for_a_source_that_cleans_up(
     caplog.set_level("DEBUG", logger=async_module.__name__)
 
     async def main() -> Any:
-        source = Cleaning(ends_with)
+        source = SlowCleanup(ends_with)
 
         async def other(item: Any) -> float:
-            await reached(lambda: source.log)
+            await wait_for(lambda: source.log)
             if way == "failure":
                 raise OSError("down")
             return 0.1
@@ -406,12 +406,12 @@ def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypat
     clock.now = 10.0
 
     async def main() -> None:
-        source = Cleaning()
+        source = SlowCleanup()
         acquirers = Acquirers()
         acquirers.feature("a", breaker=breaker)(source)
         cascade = Cascade(make_bundle([["a"]]), acquirers)
         task = asyncio.create_task(cascade.decide_async(None, deadline_s=WITHIN if way == "deadline" else None))
-        await reached(lambda: source.log)
+        await wait_for(lambda: source.log)
         if way == "cancelled":
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -430,16 +430,16 @@ def test_a_decision_that_is_cancelled_gives_its_sources_a_moment() -> None:
     """Whoever cancels finds them ended, if they clean up within a second; that is what tasks do for each other."""
 
     async def main() -> None:
-        source = Cleaning()
+        source = SlowCleanup()
         acquirers = Acquirers()
         acquirers.feature("a", breaker=CircuitBreaker())(source)
         acquirers.feature("b")(source)
         cascade = Cascade(make_bundle([["a"]]), acquirers)
         task = asyncio.create_task(cascade.decide_async(None))
-        await reached(lambda: source.log)
+        await wait_for(lambda: source.log)
         task.cancel()
-        await reached(lambda: len(source.log) == 2)
-        source.let_go.set()
+        await wait_for(lambda: len(source.log) == 2)
+        source.release_event.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert source.log == ["starts", "cleans up", "ends"]
@@ -451,13 +451,13 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
     """Tasks belong to the loops of their process."""
 
     async def main() -> None:
-        leftovers = async_module._Leftovers()
+        cancelled_tasks = async_module._CancelledTasks()
         task = asyncio.create_task(asyncio.sleep(600))
         await asyncio.sleep(0)
-        leftovers.cancel(task)
-        assert len(leftovers) == 1
-        leftovers.begin_anew()
-        assert len(leftovers) == 0
+        cancelled_tasks.cancel(task)
+        assert len(cancelled_tasks) == 1
+        cancelled_tasks.reset_after_fork()
+        assert len(cancelled_tasks) == 0
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -466,15 +466,15 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
 
 def test_a_coroutine_that_ignores_its_cancellation_is_left_behind() -> None:
     """At the deadline it is asked to stop, and the decision is given without it."""
-    let_go: list[asyncio.Event] = []
+    release_event: list[asyncio.Event] = []
     acquirers = Acquirers()
 
     @acquirers.feature("a")
     async def stubborn(item: Any) -> float:
-        let_go.append(asyncio.Event())
-        while not let_go[0].is_set():
+        release_event.append(asyncio.Event())
+        while not release_event[0].is_set():
             with contextlib.suppress(asyncio.CancelledError):
-                await let_go[0].wait()
+                await release_event[0].wait()
         return 0.1
 
     cascade = Cascade(make_bundle([["a"]]), acquirers)
@@ -482,7 +482,7 @@ def test_a_coroutine_that_ignores_its_cancellation_is_left_behind() -> None:
     async def main() -> Any:
         decision = await cascade.decide_async(None, deadline_s=WITHIN)
         (left,) = asyncio.all_tasks() - {asyncio.current_task()}
-        let_go[0].set()
+        release_event[0].set()
         await left
         return decision
 
@@ -501,7 +501,7 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
 
         async def main(cascade: Cascade = cascade, names: list[str] = names, sources: Sources = sources) -> None:
             task = asyncio.create_task(cascade.decide_async({name: asyncio.Event() for name in names}))
-            await reached(lambda: sources.under_way == len(names))
+            await wait_for(lambda: sources.under_way == len(names))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -532,7 +532,7 @@ def test_a_source_that_is_cancelled_by_itself_is_no_failed_feature(names: list[s
 
 def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
     """A plain source in the pool hangs: the decision is cancelled at once, the call is abandoned and ends by itself."""
-    source = Hanging()
+    source = HangingSource()
     pool = AcquirerPool(1)
     acquirers = Acquirers()
     acquirers.feature("a")(source)
@@ -540,7 +540,7 @@ def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
 
     async def main() -> None:
         task = asyncio.create_task(cascade.decide_async(None))
-        await reached(lambda: source.entered)
+        await wait_for(lambda: source.entered)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -548,26 +548,26 @@ def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
     run(main())
     assert pool.counts.abandoned == 1
     # Its loop is closed by now: nobody is to be woken.
-    source.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    source.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
 
 
 def test_a_plain_source_that_raises_after_its_time_out_disturbs_nobody() -> None:
     """The error of an abandoned call is thrown away: asyncio has nothing to complain of (the loop's handler is checked)."""
-    let_go = threading.Event()
+    release_event = threading.Event()
     acquirers = Acquirers()
 
     @acquirers.feature("a", timeout_s=SOON)
     def late(item: Any) -> float:
-        assert let_go.wait(60)
+        assert release_event.wait(60)
         raise ValueError("too late to matter")
 
     cascade = Cascade(make_bundle([["a"]]), acquirers, on_failure="reject")
 
     async def main() -> Any:
         decision = await cascade.decide_async(None)
-        let_go.set()
-        await reached(lambda: not cascade._pool.counts.abandoned)
+        release_event.set()
+        await wait_for(lambda: not cascade._pool.counts.abandoned)
         return decision
 
     assert run(main()).errors[0].kind == "timeout"
@@ -686,7 +686,7 @@ def test_cancelling_many_cancels_all() -> None:
     async def main() -> None:
         waiting = [{"a": asyncio.Event()} for _ in range(5)]
         task = asyncio.create_task(cascade.decide_many_async(waiting, concurrency=3))
-        await reached(lambda: sources.under_way == 3)
+        await wait_for(lambda: sources.under_way == 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

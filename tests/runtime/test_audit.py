@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Bundle, BundleError, Manifest
-from emsco_runtime._audit import Fault, faults
+from emsco_runtime._audit import ManifestFault, find_faults
 from emsco_runtime.manifest import Feature
-from emsco_runtime.publish import seal
+from emsco_runtime.publish import build_bundle
 from emsco_runtime.testing import make_bundle
 
 Document = dict[str, Any]
@@ -37,21 +37,21 @@ BUNDLE = mixed_bundle()
 DOCUMENT: Document = BUNDLE.manifest.model_dump(mode="json")
 
 
-def found(edit: Callable[[Document], object]) -> list[Fault]:
+def faults_after(edit: Callable[[Document], object]) -> list[ManifestFault]:
     """Return the faults of the sample after an edit of its document."""
     document = copy.deepcopy(DOCUMENT)
     edit(document)
-    return list(faults(Manifest.model_validate_json(json.dumps(document))))
+    return list(find_faults(Manifest.model_validate_json(json.dumps(document))))
 
 
 def test_a_sound_manifest_has_no_faults() -> None:
     """The sample itself passes, so that every fault below comes from its edit."""
-    assert list(faults(BUNDLE.manifest)) == []
+    assert list(find_faults(BUNDLE.manifest)) == []
 
 
-def set_at(*place_and_value: Any) -> Callable[[Document], None]:
+def set_at(*path_and_value: Any) -> Callable[[Document], None]:
     """Return an edit that sets one value."""
-    *place, last, value = place_and_value
+    *place, last, value = path_and_value
 
     def edit(document: Any) -> None:
         for part in place:
@@ -192,7 +192,7 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
 @pytest.mark.parametrize(("edit", "json_path", "told"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
 def test_rules(edit: Callable[[Document], object], json_path: str, told: str) -> None:
     """Each contradiction is found, at its place, with the value in the message."""
-    matching = [fault for fault in found(edit) if fault.json_path == json_path]
+    matching = [fault for fault in faults_after(edit) if fault.json_path == json_path]
     assert len(matching) == 1
     assert told in matching[0].message
 
@@ -212,7 +212,7 @@ WIDE = {
 )
 def test_one_cause_one_fault(edit: Callable[[Document], object]) -> None:
     """A single mistake is told once, not again by every part that leans on it."""
-    assert len(found(edit)) == 1
+    assert len(faults_after(edit)) == 1
 
 
 def test_all_faults_at_once() -> None:
@@ -225,7 +225,7 @@ def test_all_faults_at_once() -> None:
         document["expected"]["accepted"] = 1
         drop_golden_value(document)
 
-    places = [fault.json_path for fault in found(edit)]
+    places = [fault.json_path for fault in faults_after(edit)]
     assert places == [
         "$.labels",
         "$.features",
@@ -245,7 +245,7 @@ def test_values_that_are_fine() -> None:
         document["features"][2]["fallback"] = None
         document["golden"][0]["values"] = {"size": None, "signed": 1, "country": "es"}
 
-    assert found(edit) == []
+    assert faults_after(edit) == []
 
 
 def test_a_fault_stops_the_sealing() -> None:
@@ -253,6 +253,6 @@ def test_a_fault_stops_the_sealing() -> None:
     manifest = BUNDLE.manifest
     wrong = manifest.model_copy(update={"groups": ()})
     with pytest.raises(BundleError) as caught:
-        seal(wrong, BUNDLE.models)
+        build_bundle(wrong, BUNDLE.models)
     assert caught.value.json_path == "$.features[1].group"
     assert "; also $.features[2].group: the group 'lookup' is not in $.groups" in caught.value.message

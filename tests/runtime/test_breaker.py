@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from emsco_runtime import AcquisitionError, Cascade, InputError
-from emsco_runtime._process import _Forks
+from emsco_runtime._process import _ForkHooks
 from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
@@ -50,7 +50,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.under_way: list[tuple[int, Any]] = []
 
     @property
-    def due(self) -> bool:
+    def expected(self) -> bool:
         """Whether the pause is over."""
         return self.opened is not None and self.clock.now - self.opened >= 10.0
 
@@ -62,7 +62,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def call(self) -> None:
         """Call: closed, it goes through; open, it does not; half-open, one does, and a second one only after another pause."""
         lost = self.clock.now - self.probed >= 10.0
-        allowed = self.opened is None or (self.due and (not self.probes or lost))
+        allowed = self.opened is None or (self.expected and (not self.probes or lost))
         entered = self.breaker.enter()
         assert (entered is not None) is allowed
         if self.opened is not None and allowed:
@@ -103,7 +103,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         """Give up a call: that tells nothing, and after a probe the next one may probe."""
         counts, entered = self.end(data)
-        self.breaker.left(entered)
+        self.breaker.cancelled(entered)
         if counts and self.opened is not None:
             self.probes -= 1
 
@@ -115,7 +115,7 @@ class BreakerMachine(RuleBasedStateMachine):
     @invariant()
     def state(self) -> None:
         """Compare the state that it tells with the model's."""
-        assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.due else "open")
+        assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.expected else "open")
 
 
 TestBreakerMachine = BreakerMachine.TestCase
@@ -197,7 +197,7 @@ def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
     assert str(caught.value) == said
 
 
-def guarded(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
+def guarded_cascade(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
     """Return the sample cascade with a breaker on `links`."""
     acquirers = RecordingAcquirers("size", "reputation", on_failure=policy)
     recorder = RecordingAcquirers("links")
@@ -223,7 +223,7 @@ def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
     """After two failures in a row the source is not asked; the item fails by its policy, the stage is charged; then a probe."""
     clock = Clock()
     breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=clock)
-    cascade, acquirers = guarded(policy, breaker)
+    cascade, acquirers = guarded_cascade(policy, breaker)
     broken = {**UNCLEAR, "links": OSError("down")}
     kinds = []
     for _ in range(4):
@@ -250,7 +250,7 @@ def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
 def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
     """A source that answers None is alive: the feature fails, the breaker does not count it."""
     breaker = CircuitBreaker(failures=1)
-    cascade, acquirers = guarded("reject", breaker)
+    cascade, acquirers = guarded_cascade("reject", breaker)
     for _ in range(3):
         assert decide(cascade, way, {**UNCLEAR, "links": None}).errors[0].kind == "missing"
     assert len(acquirers.calls) == 3
@@ -315,11 +315,11 @@ def test_two_threads_at_a_half_open_breaker() -> None:
     start = threading.Barrier(8)
     let_in = []
 
-    def come() -> None:
+    def enter_all() -> None:
         start.wait()
         let_in.append(breaker.enter() is not None)
 
-    threads = [threading.Thread(target=come) for _ in range(8)]
+    threads = [threading.Thread(target=enter_all) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -361,21 +361,21 @@ def test_a_forked_child_begins_closed_and_unlocked() -> None:
     assert breaker.state == "open"
 
 
-def test_things_that_begin_anew_are_not_kept_alive() -> None:
+def test_fork_hooks_keep_no_object_alive() -> None:
     """The fork hook reaches what lives, and keeps nothing from going."""
-    forks = _Forks()
+    fork_hooks = _ForkHooks()
     begun = []
 
     class Thing:
         """Something with a lock."""
 
-        def begin_anew(self) -> None:
+        def reset_after_fork(self) -> None:
             """Count."""
             begun.append(self)
 
     thing, gone = Thing(), Thing()
-    forks.watch(thing)
-    forks.watch(gone)
+    fork_hooks.register(thing)
+    fork_hooks.register(gone)
     del gone
-    forks._renew()
+    fork_hooks._renew()
     assert begun == [thing]

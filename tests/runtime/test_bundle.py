@@ -17,7 +17,7 @@ import pytest
 
 from emsco_runtime import Bundle, BundleError, BundleVersionError, Cascade, EmscoError, bundle, read_bundle, write_bundle
 from emsco_runtime.manifest import Model, digest
-from emsco_runtime.testing import _number, _part, logistic_model, make_bundle, sample_bundle
+from emsco_runtime.testing import _bytes_field, _int_field, logistic_model, make_bundle, sample_bundle
 
 SAMPLE = sample_bundle()
 OTHER = make_bundle([["size"], ["links"]], seed=3)
@@ -46,7 +46,7 @@ def _nothing_is_executed(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
 
 
-def refused(folder: str | Path) -> BundleError:
+def load_error(folder: str | Path) -> BundleError:
     """Load what must be refused, through the front door, and return the error."""
     with pytest.raises(BundleError) as caught:
         Cascade.load(folder)
@@ -85,39 +85,39 @@ def test_read_back(folder: Path) -> None:
 
 def test_no_folder(tmp_path: Path) -> None:
     """A path that does not exist is told as that."""
-    error = refused(tmp_path / "nowhere")
+    error = load_error(tmp_path / "nowhere")
     assert str(error) == f"{tmp_path / 'nowhere'}: the bundle does not exist. Give the folder that holds manifest.json"
 
 
 def test_a_file_instead_of_a_folder(folder: Path) -> None:
     """The manifest itself is not the bundle, and the message says what to give."""
-    error = refused(folder / "manifest.json")
+    error = load_error(folder / "manifest.json")
     assert error.message == "the bundle is not a folder. Give the folder that holds manifest.json"
 
 
 def test_no_manifest(tmp_path: Path) -> None:
     """A folder without a manifest is no bundle."""
-    error = refused(tmp_path)
+    error = load_error(tmp_path)
     assert error.path == str(tmp_path)
     assert error.message == "there is no manifest.json in the folder, so it is no bundle"
 
 
 def test_an_impossible_path() -> None:
     """A path that the system refuses is a `BundleError` too."""
-    assert "File name too long" in refused("x" * 300).message
+    assert "File name too long" in load_error("x" * 300).message
 
 
 def test_foreign_json(tmp_path: Path) -> None:
     """The manifest of a web page is not ours."""
     (tmp_path / "manifest.json").write_text('{"name": "web app", "icons": []}')
-    error = refused(tmp_path)
+    error = load_error(tmp_path)
     assert (error.path, error.json_path) == (str(tmp_path / "manifest.json"), "$.format")
 
 
 def test_newer_schema(folder: Path) -> None:
     """A bundle of a newer emsco gives the upgrade advice, whatever else has changed in it."""
     rewrite(folder, lambda document: document.update(schema_version=2, stages="now somewhere else"))
-    error = refused(folder)
+    error = load_error(folder)
     assert isinstance(error, BundleVersionError)
     assert "pip install --upgrade emsco" in str(error)
 
@@ -128,7 +128,7 @@ def test_wrong_hash(folder: Path, index: int) -> None:
     content = bytearray(model_file(folder, index).read_bytes())
     content[len(content) // 2] ^= 1
     model_file(folder, index).write_bytes(content)
-    error = refused(folder)
+    error = load_error(folder)
     assert (error.path, error.json_path) == (str(model_file(folder, index)), f"$.stages[{index}].model.sha256")
     assert SAMPLE.manifest.stages[index].model.sha256 in error.message
 
@@ -138,7 +138,7 @@ def test_swapped_models(folder: Path) -> None:
     one, other = model_file(folder, 0), model_file(folder, 1)
     one.write_bytes(SAMPLE.models[1])
     other.write_bytes(SAMPLE.models[0])
-    assert refused(folder).json_path == "$.stages[0].model.sha256"
+    assert load_error(folder).json_path == "$.stages[0].model.sha256"
 
 
 def test_missing_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +147,10 @@ def test_missing_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     look = bundle._read_manifest
     monkeypatch.setattr(bundle, "_read_manifest", lambda place: looks.append(place) or look(place))
-    error = refused(folder)
+    error = load_error(folder)
     assert error.path == str(model_file(folder, 1))
     assert "the file is missing although the manifest names it" in error.message
-    assert len(looks) == bundle._ATTEMPTS > 1
+    assert len(looks) == bundle._MAX_ATTEMPTS > 1
 
 
 @pytest.mark.parametrize("kind", ["nothing", "file"])
@@ -159,7 +159,7 @@ def test_missing_stages_folder(folder: Path, kind: str) -> None:
     shutil.rmtree(folder / "stages")
     if kind == "file":
         (folder / "stages").write_text("in the way")
-    assert "is missing although" in refused(folder).message
+    assert "is missing although" in load_error(folder).message
 
 
 def test_a_bundle_replaced_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_oversized(folder: Path, monkeypatch: pytest.MonkeyPatch, limit: str) ->
     monkeypatch.setattr(bundle, limit, size)
     assert read_bundle(folder).manifest == SAMPLE.manifest
     monkeypatch.setattr(bundle, limit, size - 1)
-    error = refused(folder)
+    error = load_error(folder)
     assert error.path == str(path)
     assert error.message == f"the file is too large: {size} bytes, at most {size - 1} are read"
 
@@ -217,7 +217,7 @@ def test_oversized(folder: Path, monkeypatch: pytest.MonkeyPatch, limit: str) ->
 def test_a_sparse_giant(folder: Path) -> None:
     """A manifest of a terabyte (that takes no room on the disk) is refused at once."""
     os.truncate(folder / "manifest.json", 2**40)
-    assert "too large: 1099511627776 bytes" in refused(folder).message
+    assert "too large: 1099511627776 bytes" in load_error(folder).message
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["to a file inside", "to a file outside"])
@@ -228,7 +228,7 @@ def test_symbolic_links(folder: Path, which: str, inside: bool) -> None:
     target = (folder if inside else folder.parent) / "target"
     path.rename(target)
     path.symlink_to(target)
-    error = refused(folder)
+    error = load_error(folder)
     assert error.path == str(path)
     assert error.message == "a symbolic link is not followed. Put the file itself into the bundle"
 
@@ -237,7 +237,7 @@ def test_symbolic_link_for_the_stages_folder(folder: Path) -> None:
     """The folder of the models may not be a link either."""
     (folder / "stages").rename(folder.parent / "elsewhere")
     (folder / "stages").symlink_to(folder.parent / "elsewhere")
-    error = refused(folder)
+    error = load_error(folder)
     assert error.path == str(folder / "stages")
     assert "a symbolic link is not followed" in error.message
 
@@ -246,7 +246,7 @@ def test_broken_symbolic_link(folder: Path) -> None:
     """A link to nowhere is a link, not a missing file."""
     (folder / "manifest.json").unlink()
     (folder / "manifest.json").symlink_to("nowhere")
-    assert "a symbolic link is not followed" in refused(folder).message
+    assert "a symbolic link is not followed" in load_error(folder).message
 
 
 def test_symbolic_link_to_the_bundle_itself(folder: Path) -> None:
@@ -272,7 +272,7 @@ def test_not_a_plain_file(folder: Path, which: str, kind: str) -> None:
         except PermissionError:
             pytest.skip("making a device takes rights that this machine does not give")
     before = open_files()
-    error = refused(folder)
+    error = load_error(folder)
     assert (error.path, error.message) == (str(path), "is not a plain file. Copy or export the bundle again")
     assert open_files() == before
 
@@ -289,7 +289,7 @@ def test_unreadable_file(folder: Path, monkeypatch: pytest.MonkeyPatch, which: s
         return open_file(place, *arguments)
 
     monkeypatch.setattr(os, "open", deny)
-    error = refused(folder)
+    error = load_error(folder)
     assert error.message == "cannot be read: Permission denied. Check the path and its permissions"
     assert isinstance(error.__cause__, PermissionError)
 
@@ -302,7 +302,7 @@ def test_a_disk_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     before = open_files()
     monkeypatch.setattr(os, "fdopen", fail)
-    assert "cannot be read: Input/output error" in refused(folder).message
+    assert "cannot be read: Input/output error" in load_error(folder).message
     assert open_files() == before
 
 
@@ -310,12 +310,12 @@ def test_a_disk_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_path_out_of_the_bundle(folder: Path, path: str) -> None:
     """A manifest that names a file elsewhere is refused even with a right id; the file is never opened."""
     rewrite(folder, lambda document: document["stages"][0]["model"].update(path=path))
-    error = refused(folder)
+    error = load_error(folder)
     assert error.json_path == "$.stages[0].model.path"
     assert repr(path) in error.message
 
 
-def replaced_model(folder: Path, content: bytes) -> Path:
+def replace_model(folder: Path, content: bytes) -> Path:
     """Put another model into stage 1, with hash and id made right, as an attacker would."""
     model = Model.of(1, content, input="features", output="probabilities")
     (folder / model.path).write_bytes(content)
@@ -333,7 +333,7 @@ def replaced_model(folder: Path, content: bytes) -> Path:
             logistic_model(np.ones((3, 1)), np.zeros(3)), "output must be probabilities: double[?, 2]", id="wrong labels"
         ),
         pytest.param(
-            SAMPLE.models[0] + _part(8, _part(1, b"evil") + _number(2, 1)),
+            SAMPLE.models[0] + _bytes_field(8, _bytes_field(1, b"evil") + _int_field(2, 1)),
             "operators of the domain 'evil'",
             id="custom operators",
         ),
@@ -341,8 +341,8 @@ def replaced_model(folder: Path, content: bytes) -> Path:
 )
 def test_a_bad_model_with_right_hashes(folder: Path, content: bytes, told: str) -> None:
     """Hashes and id that fit do not help a model that is not what the manifest says."""
-    path = replaced_model(folder, content)
-    error = refused(folder)
+    path = replace_model(folder, content)
+    error = load_error(folder)
     assert (error.path, error.json_path) == (str(path), "$.stages[0].model")
     assert told in error.message
 
@@ -350,9 +350,9 @@ def test_a_bad_model_with_right_hashes(folder: Path, content: bytes, told: str) 
 @pytest.mark.usefixtures("sessions")
 def test_a_good_model_with_right_hashes_still_has_to_keep_the_promise(folder: Path) -> None:
     """A sound but different model is let in by the audit, and refused by the golden items."""
-    replaced_model(folder, logistic_model([[3.0], [-3.0]], np.zeros(2)))
+    replace_model(folder, logistic_model([[3.0], [-3.0]], np.zeros(2)))
     assert read_bundle(folder).manifest.id != SAMPLE.manifest.id
-    assert refused(folder).json_path == "$.golden[0]"
+    assert load_error(folder).json_path == "$.golden[0]"
 
 
 @pytest.mark.parametrize("spoil", ["id", "version", "hash"])
@@ -364,7 +364,7 @@ def test_errors_pickle(folder: Path, spoil: str) -> None:
         document = json.loads((folder / "manifest.json").read_text())
         document["schema_version" if spoil == "version" else "name"] = 7 if spoil == "version" else "x"
         (folder / "manifest.json").write_text(json.dumps(document))
-    error = refused(folder)
+    error = load_error(folder)
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert isinstance(copy, EmscoError)

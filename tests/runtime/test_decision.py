@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emsco_runtime import Cascade, Decision, Failure, StageRecord
-from emsco_runtime._hearing import Heard
+from emsco_runtime._hearing import RecordedItem
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 
@@ -43,13 +43,13 @@ CHANGES: list[Callable[[Any], object]] = [
 def test_an_observer_cannot_change_probabilities(change: Callable[[Any], object]) -> None:
     """What an observer does to the probabilities of a decision, or of its stages, raises there and changes nothing."""
 
-    def meddle(decision: Decision) -> None:
+    def tamper(decision: Decision) -> None:
         for scores in (decision.probabilities, *(record.probabilities for record in decision.trace)):
             with pytest.raises(TypeError, match="this mapping is read-only"):
                 change(scores)
 
     item = {"size": 0.0, "links": 0.0, "reputation": 3.0}
-    watched = Cascade(sample_bundle(), observers=[meddle])
+    watched = Cascade(sample_bundle(), observers=[tamper])
     decisions = [watched.decide(item), *watched.decide_many([item]), watched.decide(item, budget=0.0)]
     plain = Cascade(sample_bundle())
     due = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
@@ -75,11 +75,11 @@ def test_probabilities_are_a_dictionary_in_all_else() -> None:
 def test_a_listener_cannot_leave_known_values_behind() -> None:
     """The mapping of known values that a listener gets for an item without any is not the one of the next item."""
 
-    def meddle(heard: Heard) -> None:
+    def tamper(recorded: RecordedItem) -> None:
         with pytest.raises(TypeError):
-            heard.known["reputation"] = 9.0  # type: ignore[index]
+            recorded.known["reputation"] = 9.0  # type: ignore[index]
 
-    cascade = Cascade(sample_bundle(), listener=meddle)
+    cascade = Cascade(sample_bundle(), listener=tamper)
     item = {"size": 0.0, "links": 0.0, "reputation": 0.0}
     assert [cascade.decide(item).cost for _ in range(2)] == [28.0, 28.0]
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emsco_runtime import Cascade, InputError
-from emsco_runtime._evidence import Rise, Stretches
+from emsco_runtime._evidence import MeanIncreaseTest, WindowedTotals
 from emsco_runtime.decision import Decision, StageRecord
 from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
 from emsco_runtime.manifest import Manifest, StageExits
@@ -58,7 +58,7 @@ def certificate(max_error: float, *, accepted: int = 1500, wrong: int = 20) -> A
     return SimpleNamespace(max_error=max_error, confidence=0.95, rows=2000, accepted=accepted, wrong=wrong)
 
 
-def ended(place: int, *, confidence: float = 0.95, bundle: str = SAMPLE.id) -> Decision:
+def make_decision(place: int, *, confidence: float = 0.95, bundle: str = SAMPLE.id) -> Decision:
     """Return a decision: left at stage `place` + 1, or inconclusive, or cut short after `place` - 4 stages."""
     record = StageRecord(1, ("size",), (), (), 1.0, {})
     if place < STAGES:
@@ -77,15 +77,17 @@ def figure(status: DriftStatus, name: str) -> FigureStatus:
     return found
 
 
-def feed(monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0) -> float:
+def feed_counts(
+    monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0
+) -> float:
     """Let items end by these shares, in one go from look to look, until an alarm; return when that was."""
     into = monitor._streams[stream]
     while into.items < items:
-        size = min(into.due, items) - into.items
+        size = min(into.next_check, items) - into.items
         for place, count in enumerate(rng.multinomial(size, shares)):
             into.totals[place] += float(count)
         into.items += size
-        monitor._look(stream)
+        monitor._run_due_tests(stream)
         if monitor.state == "alarm":
             return into.items
     return math.inf
@@ -99,8 +101,8 @@ def false_alarms(streams: int, items: int, rows: int, seed: int) -> tuple[float,
         counts = rng.multinomial(rows, SHARES)
         wrong = min(rng.binomial(rows - counts[-1], ERROR), counts[0])
         monitor = DriftMonitor(manifest_of(counts, wrong=int(wrong)))
-        feed(monitor, rng, SHARES, items)
-        feed(monitor, rng, (1 - ERROR, ERROR), items, stream=1)
+        feed_counts(monitor, rng, SHARES, items)
+        feed_counts(monitor, rng, (1 - ERROR, ERROR), items, stream=1)
         alarms += monitor.state == "alarm"
         warnings += monitor.state != "ok"
     return alarms / streams, warnings / streams
@@ -110,7 +112,7 @@ def delays(streams: int, items: int, rows: int, seed: int) -> list[float]:
     """Return when each stream, with 5 points more rejected than in the population of its expected figures, raises an alarm."""
     rng = np.random.default_rng(seed)
     made = (DriftMonitor(manifest_of(rng.multinomial(rows, SHARES))) for _ in range(streams))
-    return [feed(monitor, rng, MORE_REJECTED, items) for monitor in made]
+    return [feed_counts(monitor, rng, MORE_REJECTED, items) for monitor in made]
 
 
 # ---------------------------------------------------------------- the stated rates
@@ -158,11 +160,13 @@ def test_a_point_null_would_raise_false_alarms() -> None:
     """Taking the expected rate for the truth refutes it in most healthy streams: hence the allowance for estimates."""
     rng = np.random.default_rng(3)
     items, refuted, doubted = 200_000, 0, 0
-    for hits in rng.binomial(500, 0.1, size=100).tolist():
+    for sample_sum in rng.binomial(500, 0.1, size=100).tolist():
         rejected = rng.binomial(items, 0.1)
-        sides = ((rejected, hits), (items - rejected, 500 - hits))
-        refuted += any(Rise(0, 0, limit=share / 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
-        doubted += any(Rise(share, 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
+        sides = ((rejected, sample_sum), (items - rejected, 500 - sample_sum))
+        refuted += any(
+            MeanIncreaseTest(0, 0, limit=share / 500).evidence(total, items)[0] > math.log(100) for total, share in sides
+        )
+        doubted += any(MeanIncreaseTest(share, 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
     assert refuted > 50
     assert doubted <= 1
 
@@ -172,18 +176,18 @@ def test_exact_chance_of_a_false_alarm() -> None:
     rows, items, rate = 8, 24, 0.3
     for mean in (0.1, 0.35, 0.6):
         ever = 0.0
-        for hits in range(rows + 1):
-            test = Rise(hits, rows)
+        for sample_sum in range(rows + 1):
+            test = MeanIncreaseTest(sample_sum, rows)
             alive = np.array([1.0])  # chance of each total, without an alarm so far
             alarmed = 0.0
             for count in range(1, items + 1):
                 alive = np.append(alive * (1 - mean), 0.0) + np.append(0.0, alive * mean)
                 for total in range(count + 1):
-                    high = total / count > hits / rows and test.ceiling(total, count) > math.log(1 / rate)
+                    high = total / count > sample_sum / rows and test.upper_bound(total, count) > math.log(1 / rate)
                     if high and test.evidence(total, count)[0] >= math.log(1 / rate):
                         alarmed += alive[total]
                         alive[total] = 0.0
-            ever += math.comb(rows, hits) * mean**hits * (1 - mean) ** (rows - hits) * alarmed
+            ever += math.comb(rows, sample_sum) * mean**sample_sum * (1 - mean) ** (rows - sample_sum) * alarmed
         assert 0 < ever <= rate
 
 
@@ -197,25 +201,25 @@ streams = st.integers(1, 100_000).flatmap(lambda items: st.tuples(st.floats(0, i
 @given(counts, streams, st.sampled_from([None, 0.0, 0.02, 0.5, 1.0]))
 def test_evidence_is_the_least_over_all_means(sample: tuple[int, int], stream: tuple[float, int], limit: float | None) -> None:
     """No supposed mean gives less than the evidence, the quick ceiling is never below it, and a higher total gives no less."""
-    test = Rise(*sample) if limit is None else Rise(0, 0, limit=limit)
+    test = MeanIncreaseTest(*sample) if limit is None else MeanIncreaseTest(0, 0, limit=limit)
     total, items = stream
     evidence, slope = test.evidence(total, items)
     assert slope >= 0
-    low, high = test._span
+    low, high = test._mean_range
     means = np.linspace(low, high, 501)
     terms = test._terms(means, total, items)
     tolerance = 1e-6 * (1 + abs(evidence))
     assert evidence <= np.logaddexp.reduce(terms, axis=1).min() + tolerance
-    assert evidence <= test.ceiling(total, items) + tolerance
+    assert evidence <= test.upper_bound(total, items) + tolerance
     assert test.evidence(total + (items - total) / 2, items)[0] >= evidence - tolerance
 
 
 @settings(deadline=None, max_examples=50)
 @given(counts, st.integers(1, 100_000), st.floats(1, 15))
 def test_limits_are_where_the_evidence_reaches_the_target(sample: tuple[int, int], items: int, target: float) -> None:
-    """`least_total` is the total at which the evidence meets the target; None where even the highest total does not."""
-    test = Rise(*sample)
-    total = test.least_total(target, items)
+    """`critical_total` is the total at which the evidence meets the target; None where even the highest total does not."""
+    test = MeanIncreaseTest(*sample)
+    total = test.critical_total(target, items)
     if total is None:
         assert test.evidence(items, items)[0] < target
     else:
@@ -224,28 +228,28 @@ def test_limits_are_where_the_evidence_reaches_the_target(sample: tuple[int, int
 
 def test_evidence_does_not_fade_with_length() -> None:
     """However much longer the stream is than the sample, or shorter, a clear difference stays clear."""
-    sample = Rise(100, 1000)
+    sample = MeanIncreaseTest(100, 1000)
     evidence = [sample.evidence(0.2 * items, items)[0] for items in (1000, 10_000, 100_000, 10_000_000)]
     assert evidence == sorted(evidence)
-    assert Rise(100_000, 1_000_000).evidence(40, 100)[0] > 10
+    assert MeanIncreaseTest(100_000, 1_000_000).evidence(40, 100)[0] > 10
 
 
 @settings(deadline=None)
 @given(st.integers(1, 50), st.integers(1, 2000))
 def test_stretches_share_the_chance(every: int, items: int) -> None:
     """The shares of all stretches ever begun add up to at most 1; beginnings are regular, and few stretches live at once."""
-    stream = Stretches(1, every)
+    stream = WindowedTotals(1, every)
     shares: dict[int, float] = {}
     for _ in range(items):
         stream.items += 1
         stream.totals[0] += 1
-        if stream.items == stream.due:
-            for stretch, length, totals in stream.looks():
+        if stream.items == stream.next_check:
+            for window, length, totals in stream.due_windows():
                 assert totals == [length]
-                assert stretch.begun + length == stream.items
-        shares |= {stretch.begun: math.exp(-stretch.penalty) for stretch in stream._alive}
-        assert stream.due > stream.items
-        assert len(stream._alive) <= 2 + 2 * math.log2(1 + stream.items / every)
+                assert window.start + length == stream.items
+        shares |= {window.start: math.exp(-window.penalty) for window in stream._windows}
+        assert stream.next_check > stream.items
+        assert len(stream._windows) <= 2 + 2 * math.log2(1 + stream.items / every)
     assert sum(shares.values()) <= 1
     assert list(shares) == list(range(0, items + 1, every))
 
@@ -262,14 +266,14 @@ def test_item_by_item_is_as_in_one_go(ends: list[int], every: int) -> None:
     expected = manifest_of([30, 10, 5, 5])
     one, other = (DriftMonitor(expected, restart_every=every, false_alarm_rate=1e-4) for _ in range(2))
     for place in ends:
-        one(ended(place))
+        one(make_decision(place))
     stream = other._streams[0]
     while stream.items < len(ends):
-        size = min(stream.due, len(ends)) - stream.items
+        size = min(stream.next_check, len(ends)) - stream.items
         for place in ends[stream.items : stream.items + size]:
             stream.totals[place] += 1
         stream.items += size
-        other._look(0)
+        other._run_due_tests(0)
     assert one.state == other.state
     assert [each.finding for each in one.status.figures] == [each.finding for each in other.status.figures]
     assert [each.least for each in one.status.figures] == [each.least for each in other.status.figures]
@@ -282,9 +286,9 @@ def test_items_cut_short_can_only_hide(items: list[tuple[int, int]]) -> None:
     expected = manifest_of([30, 10, 5, 5])
     whole, cut = (DriftMonitor(expected, confidence=ExpectedConfidence(0.9, 50)) for _ in range(2))
     for place, stages in items:
-        whole(ended(place))
+        whole(make_decision(place))
         # Cut after so many stages, unless it left before.
-        cut(ended(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
+        cut(make_decision(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
     for true, seen in zip(whole.status.figures[:-1], cut.status.figures[:-1], strict=True):
         assert true.least == pytest.approx(true.most)
         assert seen.least <= true.least + 1e-9
@@ -296,7 +300,7 @@ def test_a_budget_raises_no_alarm() -> None:
     rng = np.random.default_rng(5)
     monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]))
     for place in rng.choice(4, size=3000, p=SHARES):
-        monitor(ended(place if place == 0 else STAGES + 2))
+        monitor(make_decision(place if place == 0 else STAGES + 2))
     status = monitor.status
     assert status.state == "ok"
     assert figure(status, "reject").live == 0.0
@@ -305,7 +309,7 @@ def test_a_budget_raises_no_alarm() -> None:
     assert first.least == first.most == first.live
     # And yet a shift is seen where it can be: at the first stage nothing was cut short.
     for place in rng.choice(4, size=3000, p=(0.3, 0.4, 0.2, 0.1)):
-        monitor(ended(place if place == 0 else STAGES + 2))
+        monitor(make_decision(place if place == 0 else STAGES + 2))
     assert figure(monitor.status, "exit_1").state == "alarm"
 
 
@@ -348,10 +352,10 @@ def test_a_real_cascade() -> None:
 def test_decisions_of_another_bundle_are_not_counted() -> None:
     """They are told, and nothing else; a degraded decision without a trace counts as unknown from the first stage on."""
     monitor = DriftMonitor(SAMPLE)
-    monitor(ended(0, bundle="another"))
-    monitor.feedback(ended(0, bundle="another"), "ham")
+    monitor(make_decision(0, bundle="another"))
+    monitor.feedback(make_decision(0, bundle="another"), "ham")
     assert (monitor.status.items, monitor.status.labelled, monitor.status.outside.foreign) == (0, 0, 1)
-    monitor(ended(0)._replace(degraded=True, trace=()))
+    monitor(make_decision(0)._replace(degraded=True, trace=()))
     assert monitor._streams[0].totals[4] == 1
 
 
@@ -370,7 +374,7 @@ def test_states_follow_the_limits() -> None:
     """Over the whole stream, an alarm is `least` above `high` or `most` below `low`; limits close in as items come."""
     for shares in (MORE_REJECTED, (0.64, 0.2, 0.15, 0.01), SHARES):
         monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]), restart_every=10**6)
-        feed(monitor, np.random.default_rng(8), shares, 20_000)
+        feed_counts(monitor, np.random.default_rng(8), shares, 20_000)
         status = monitor.status
         for one in status.figures[:-1]:
             beyond = one.least > one.high or one.most < one.low
@@ -385,8 +389,8 @@ def test_a_late_change_is_found() -> None:
         rng = np.random.default_rng(9)
         for _ in range(3):
             monitor = DriftMonitor(manifest_of([5500, 2000, 1500, 1000]), restart_every=every)
-            assert feed(monitor, rng, SHARES, 50_000) == math.inf
-            found.append(feed(monitor, rng, MORE_REJECTED, 70_000) - 50_000)
+            assert feed_counts(monitor, rng, SHARES, 50_000) == math.inf
+            found.append(feed_counts(monitor, rng, MORE_REJECTED, 70_000) - 50_000)
     assert max(soon) < 10_000
     assert min(late) == math.inf
 
@@ -400,7 +404,7 @@ def test_on_change_is_called_once_per_change(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING, "emsco_runtime.drift"):
         rng = np.random.default_rng(10)
         for place in rng.choice(4, size=6000, p=MORE_REJECTED):
-            monitor(ended(place))
+            monitor(make_decision(place))
     assert told == [("warning", "warning"), ("alarm", "alarm")]
     assert [record.message.split(" after")[0] for record in caplog.records] == ["drift: warning", "drift: alarm"]
     finding = figure(monitor.status, "reject").finding
@@ -425,7 +429,7 @@ def test_status_as_numbers() -> None:
         == empty["figures"]["reject"]
     )
     for _ in range(200):
-        monitor(ended(STAGES))
+        monitor(make_decision(STAGES))
     full = monitor.status.to_dict()
     assert json.loads(json.dumps(full, allow_nan=False)) == full
     assert (full["level"], full["state"], full["figures"]["reject"]["level"]) == (2, "alarm", 2)
@@ -442,7 +446,7 @@ def test_confidence() -> None:
     unwatched = DriftMonitor(expected)
     for place in ends:
         for monitor, confidence in ((watched, 0.85), (healthy, 0.95), (unwatched, 0.85)):
-            monitor(ended(place, confidence=confidence))
+            monitor(make_decision(place, confidence=confidence))
     assert [monitor.state for monitor in (watched, healthy, unwatched)] == ["alarm", "ok", "ok"]
     assert figure(watched.status, "confidence").live == pytest.approx(0.85)
     assert figure(watched.status, "confidence").expected == pytest.approx(0.95)
@@ -461,7 +465,7 @@ def test_labels_that_arrive_later(error: float, state: str, certified: bool) -> 
         monitor = DriftMonitor(manifest_of([1100, 400, 300, 200], wrong=45, certificate=promise))
         rng = np.random.default_rng(12)
         for wrong in rng.random(3000) < found:
-            monitor.feedback(ended(0), "ham" if wrong else "spam")
+            monitor.feedback(make_decision(0), "ham" if wrong else "spam")
         told = figure(monitor.status, "error")
         assert monitor.state == told.state == wanted
         assert monitor.status.labelled == told.items == 3000
@@ -474,28 +478,28 @@ def test_an_error_within_the_certificate_is_no_alarm() -> None:
     rng = np.random.default_rng(13)
     promised = manifest_of([1100, 400, 300, 200], certificate=certificate(0.03))
     monitors = [DriftMonitor(promised, false_alarm_rate=0.05) for _ in range(100)]
-    assert sum(feed(monitor, rng, (0.97, 0.03), 5000, stream=1) < math.inf for monitor in monitors) <= 5
+    assert sum(feed_counts(monitor, rng, (0.97, 0.03), 5000, stream=1) < math.inf for monitor in monitors) <= 5
 
 
 def test_which_labels_count() -> None:
     """Accepted decisions and bare labels count; rejected and degraded ones do not; 1 and "1" are the same label."""
     monitor = DriftMonitor(SAMPLE)
     for decision, truth in (
-        (ended(0), "spam"),
-        (ended(0), "ham"),
+        (make_decision(0), "spam"),
+        (make_decision(0), "ham"),
         ("spam", "spam"),
         (1, "1"),
         (1, np.float64(1.0)),
         (2, 1),
         (None, "spam"),
-        (ended(STAGES), "spam"),
-        (ended(0)._replace(degraded=True), "spam"),
+        (make_decision(STAGES), "spam"),
+        (make_decision(0)._replace(degraded=True), "spam"),
     ):
         monitor.feedback(decision, truth)
     assert monitor._streams[1].totals == [4, 2]
     for nothing in (None, math.nan, np.float32("nan"), Decimal("NaN")):
         with pytest.raises(InputError, match="truth: the true label is due, got"):
-            monitor.feedback(ended(0), nothing)
+            monitor.feedback(make_decision(0), nothing)
 
 
 def test_labels_out_of_a_table() -> None:
@@ -505,14 +509,20 @@ def test_labels_out_of_a_table() -> None:
     for gap in (pd.NA, pd.NaT, math.nan):
         monitor.feedback(gap, "spam")
         with pytest.raises(InputError, match="truth: the true label is due, got"):
-            monitor.feedback(ended(0), gap)
+            monitor.feedback(make_decision(0), gap)
     assert monitor.status.labelled == 0
-    for decision, truth in ((ended(0), 10**5000), (1, 10**5000), (1, -(10**5000)), (10**5000, "spam"), (10**5000, 10**5000)):
+    for decision, truth in (
+        (make_decision(0), 10**5000),
+        (1, 10**5000),
+        (1, -(10**5000)),
+        (10**5000, "spam"),
+        (10**5000, 10**5000),
+    ):
         monitor.feedback(decision, truth)
     assert monitor._streams[1].totals == [1, 4]
     for truth in (np.array(["ham", "spam"]), pd.Series(["ham", "spam"])):
         with pytest.raises(InputError, match="truth: expected one label, text or a whole number, got"):
-            monitor.feedback(ended(0), truth)
+            monitor.feedback(make_decision(0), truth)
 
 
 def test_following_another_bundle_by_hand() -> None:
@@ -522,12 +532,12 @@ def test_following_another_bundle_by_hand() -> None:
     monitor = DriftMonitor(SAMPLE, confidence=expected, on_change=told.append)
     other = manifest_of([600, 250, 100, 50]).model_copy(update={"id": "f" * 64})
     assert "confidence" in {one.name for one in monitor.reading.figures}
-    monitor(ended(0))
+    monitor(make_decision(0))
     monitor.follow(other)
     assert (monitor.status.items, monitor.status.reloads, monitor.status.bundle, told) == (0, 1, other.id, [])
     assert "confidence" not in {one.name for one in monitor.reading.figures}
-    monitor(ended(0, bundle=other.id))
-    monitor(ended(0))
+    monitor(make_decision(0, bundle=other.id))
+    monitor(make_decision(0))
     reading = monitor.reading
     assert (reading.items, reading.foreign, reading.name, reading.bundle) == (1, 1, other.name, other.id)
     monitor.follow(SAMPLE, confidence=expected)
@@ -568,14 +578,14 @@ def test_a_manifest_is_due() -> None:
 def test_a_pickled_copy_begins_anew() -> None:
     """Settings travel, counts do not."""
     monitor = DriftMonitor(SAMPLE, false_alarm_rate=0.02, restart_every=77)
-    monitor(ended(0))
+    monitor(make_decision(0))
     copy = pickle.loads(pickle.dumps(monitor))
     assert copy._settings == monitor._settings
     assert (copy.status.items, monitor.status.items) == (0, 1)
 
 
 def _count_in_child(monitor: DriftMonitor, answers: Any) -> None:
-    monitor(ended(0))
+    monitor(make_decision(0))
     answers.put(monitor.status.items)
 
 
@@ -583,7 +593,7 @@ def _count_in_child(monitor: DriftMonitor, answers: Any) -> None:
 def test_a_forked_child_begins_anew() -> None:
     """It counts from 0, even if another thread held the lock at the fork."""
     monitor = DriftMonitor(SAMPLE)
-    monitor(ended(0))
+    monitor(make_decision(0))
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     with monitor._lock:
@@ -600,8 +610,8 @@ def test_threads() -> None:
 
     def work() -> None:
         for place in (0, 0, 1, 2, 3) * 400:
-            monitor(ended(place))
-            monitor.feedback(ended(0), "spam")
+            monitor(make_decision(place))
+            monitor.feedback(make_decision(0), "spam")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

@@ -27,7 +27,7 @@ HEALTHY = [600, 250, 100, 50]
 FIGURES = ("reject", "exit_1", "exit_2", "exit_3", "cost", "error")
 
 
-def drifted(monitor: DriftMonitor, items: int = 400) -> None:
+def feed_rejections(monitor: DriftMonitor, items: int = 400) -> None:
     """Let every item end inconclusive."""
     for _ in range(items):
         monitor(ended(STAGES))
@@ -43,7 +43,7 @@ def test_a_scrape_shows_the_present_state() -> None:
     assert math.isnan(blank[series("emsco_drift_figure_live", figure="reject")])
     monitor(ended(0))
     monitor.feedback("spam", "ham")
-    drifted(monitor)
+    feed_rejections(monitor)
     status, found = monitor.status, shown(registry)
     assert status.state == "alarm"
     assert found[series("emsco_drift_state")] == 2
@@ -63,7 +63,7 @@ def test_a_reading_is_a_status_in_short() -> None:
     """The quick `reading` tells the same levels, means and counts as the full `status`."""
     monitor = DriftMonitor(manifest_of(HEALTHY))
     for items in (0, 10, 400):
-        drifted(monitor, items)
+        feed_rejections(monitor, items)
         reading, status = monitor.reading, monitor.status
         assert (reading.level, reading.items, reading.labelled) == (status.level, status.items, status.labelled)
         told = status.to_dict()["figures"]
@@ -80,11 +80,11 @@ def test_an_observer_refreshes_at_a_change_and_at_times() -> None:
     refreshed: list[int] = []
     refresh = gauges.refresh
 
-    def counted() -> None:
+    def pluralize() -> None:
         refreshed.append(monitor.status.items)
         refresh()
 
-    gauges.refresh = counted  # type: ignore[method-assign]
+    gauges.refresh = pluralize  # type: ignore[method-assign]
     for number in range(1, 401):
         decision = ended(STAGES if number % 9 == 0 else 0)
         monitor(decision)
@@ -101,7 +101,7 @@ def test_several_bundles_and_a_new_version() -> None:
     old = DriftMonitor(manifest)
     other = DriftMonitor(manifest.model_copy(update={"name": "other"}))
     gauges = DriftGauges(old, other, registry=registry, prefix="shop")
-    drifted(old)
+    feed_rejections(old)
     names = {"sample": 2.0, "other": 0.0}
     assert {name: registry.get_sample_value("shop_drift_state", {"bundle": name}) for name in names} == names
     gauges.watch(DriftMonitor(manifest))
@@ -115,16 +115,16 @@ def test_gauges_follow_a_replaced_bundle() -> None:
     manifest = manifest_of(HEALTHY)
     monitor = DriftMonitor(manifest)
     gauges = DriftGauges(monitor, registry=registry, every_s=1000.0, clock=clock)
-    drifted(monitor)
+    feed_rejections(monitor)
     gauges(ended(0))
     before = {sample.labels.get("figure") for family in registry.collect() for sample in family.samples}
     assert {"exit_3", "reject"} <= before
     assert registry.get_sample_value("emsco_drift_state", NAME) == 2
     other = make_bundle([["size"], ["links"]], name="renamed").manifest
     monitor.on_reload(manifest, other)
-    shown = gauges._shown
+    shown = gauges._last_shown
     gauges(ended(0))
-    assert gauges._shown is not shown
+    assert gauges._last_shown is not shown
     found = {(sample.labels["bundle"], sample.labels.get("figure")) for family in registry.collect() for sample in family.samples}
     assert {name for name, _ in found} == {"renamed"}
     assert {figure for _, figure in found} == {None, "reject", "exit_1", "exit_2", "cost", "error"}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emsco_runtime._encoding import ValueFault, are_plain, category_name, encode_column, encoder
+from emsco_runtime._encoding import ValueFault, are_finite_numbers, category_name, encode_column, make_encoder
 from emsco_runtime.manifest import Feature
 
 NUMBER = Feature(name="n", kind="numeric", cost=1.0)
@@ -82,14 +82,14 @@ class Broken:
 )
 def test_values_that_are_meant(feature: Feature, value: object, number: float) -> None:
     """Numbers as they are, booleans as 0 and 1, categories by their position, codes as the text they stand for."""
-    assert encoder(feature)(value) == number
+    assert make_encoder(feature)(value) == number
 
 
 @pytest.mark.parametrize("value", [None, math.nan, np.float32("nan"), NAType(), np.ma.masked])
 @pytest.mark.parametrize("feature", [GAPPY, LENIENT])
 def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, value: object) -> None:
     """None, NaN and pandas.NA are values for a feature whose `missing` is "impute"."""
-    assert math.isnan(encoder(feature)(value))
+    assert math.isnan(make_encoder(feature)(value))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
 def test_values_that_fail(feature: Feature, value: object, kind: str, said: str) -> None:
     """Every other value is refused with the kind of failure and the value got."""
     with pytest.raises(ValueFault) as caught:
-        encoder(feature)(value)
+        make_encoder(feature)(value)
     assert caught.value.kind == kind
     assert said in caught.value.message
 
@@ -153,7 +153,7 @@ class BrokenNumber(int):
 def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None:
     """Whatever it raises when it is looked at is a fault of the value, as for numeric features: it does not escape."""
     with pytest.raises(ValueFault) as caught:
-        encoder(feature)(BrokenNumber(3))
+        make_encoder(feature)(BrokenNumber(3))
     assert caught.value.kind == "wrong_type"
     assert "expected, got 3 (BrokenNumber); convert it first" in caught.value.message
 
@@ -165,14 +165,14 @@ def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None
 def test_a_number_that_cannot_be_printed_is_a_failure_like_any_other(feature: Feature, kind: str, sign: int) -> None:
     """Python refuses to write 10**5000 as text: the failure has its kind, and tells how long the number is."""
     with pytest.raises(ValueFault) as caught:
-        encoder(feature)(sign * 10**5000)
+        make_encoder(feature)(sign * 10**5000)
     assert caught.value.kind == kind
     assert "got a whole number of about 5000 digits (int)" in caught.value.message.replace("unknown category a", "got a")
 
 
 def test_a_number_that_cannot_be_printed_is_an_unknown_category() -> None:
     """Where unknown categories are ignored it is one of them; for training it is no name."""
-    assert encoder(LENIENT)(10**5000) == -1.0
+    assert make_encoder(LENIENT)(10**5000) == -1.0
     with pytest.raises(ValueFault, match="a category has at most 256 characters, got a whole number of about 5000 digits"):
         category_name(10**5000)
 
@@ -180,7 +180,7 @@ def test_a_number_that_cannot_be_printed_is_an_unknown_category() -> None:
 def test_a_long_value_is_shortened_in_the_message() -> None:
     """A megabyte of text does not become a megabyte of error message."""
     with pytest.raises(ValueFault) as caught:
-        encoder(NUMBER)("x" * 10**6)
+        make_encoder(NUMBER)("x" * 10**6)
     assert len(caught.value.message) < 400
 
 
@@ -193,15 +193,15 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
     ],
 )
 def test_the_quick_look_never_passes_what_is_not_plain(values: list[object]) -> None:
-    """`are_plain` may say no too often, never yes too often."""
-    assert not are_plain(values)
+    """`are_finite_numbers` may say no too often, never yes too often."""
+    assert not are_finite_numbers(values)
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-(2**60), 2**60) | st.booleans()))
 def test_the_quick_look_passes_numbers(values: list[float]) -> None:
     """Finite numbers that add up to a finite sum are plain, and the encoder makes the same floats of them."""
-    assert are_plain(values)
-    assert [encoder(NUMBER)(value) for value in values] == [float(value) for value in values]
+    assert are_finite_numbers(values)
+    assert [make_encoder(NUMBER)(value) for value in values] == [float(value) for value in values]
 
 
 raw = st.one_of(
@@ -239,7 +239,7 @@ def test_gaps_and_infinities_in_float_arrays(feature: Feature) -> None:
 
 def check_column(feature: Feature, values: list[Any], column: Any, faulty: Any) -> None:
     """Compare an encoded column with the encoder, value by value."""
-    encode = encoder(feature)
+    encode = make_encoder(feature)
     for index, value in enumerate(values):
         try:
             number = encode(value)

@@ -28,7 +28,7 @@ print(os.environ["ORT_DISABLE_TELEMETRY"])
 """
 
 
-def ran(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process in which nobody has decided on telemetry, nor loaded onnxruntime."""
     # onnxruntime is silent in what it takes for a build server: that would hide what is tested here.
     hidden = ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "CI")
@@ -40,11 +40,11 @@ def ran(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_decides_and_ends() -> None:
     """A child of a process with a cascade decides and exits in the ordinary way, with its own status and without a word."""
-    ended = ran(_FORK)
+    ended = run_python(_FORK)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "", "")
 
 
 def test_telemetry_is_off_unless_asked_for() -> None:
     """onnxruntime's telemetry is turned off before it is loaded; what the user has set stays."""
-    assert ran(_SETTING).stdout == "1\n"
-    assert ran(_SETTING, ORT_DISABLE_TELEMETRY="0").stdout == "0\n"
+    assert run_python(_SETTING).stdout == "1\n"
+    assert run_python(_SETTING, ORT_DISABLE_TELEMETRY="0").stdout == "0\n"

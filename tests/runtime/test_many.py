@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
 from emsco_runtime import _columns as columns_module
-from emsco_runtime._rule import NEAR
+from emsco_runtime._rule import RESCORE_MARGIN
 from emsco_runtime._scorer import Scorer
 from emsco_runtime.manifest import Feature
-from emsco_runtime.publish import seal
+from emsco_runtime.publish import build_bundle
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
 
@@ -73,10 +73,10 @@ def test_rows_that_sit_at_the_threshold(data: st.DataObject) -> None:
     plain = make_bundle([names], threshold=0.5, seed=seed)
     matrix = rng.normal(size=(16, len(names)))
     row = matrix[data.draw(st.integers(0, 15))].tolist()
-    top = max(Scorer.of(plain).score(0, row))
+    top = max(Scorer.from_bundle(plain).score(0, row))
     threshold = data.draw(st.sampled_from([top, np.nextafter(top, 0.0), min(1.0, np.nextafter(top, 2.0))]))
     # A bundle keeps its golden item away from the threshold.
-    assume(abs(max(plain.manifest.golden[0].probabilities[0]) - threshold) > 2 * NEAR)
+    assume(abs(max(plain.manifest.golden[0].probabilities[0]) - threshold) > 2 * RESCORE_MARGIN)
     cascade = Cascade(with_threshold(plain, float(threshold)))
     rows = [dict(zip(names, values, strict=True)) for values in matrix.tolist()]
     single = [cascade.decide(item) for item in rows]
@@ -99,7 +99,7 @@ def with_threshold(bundle: Bundle, threshold: float) -> Bundle:
     status = ("accepted", "confident") if top >= threshold else ("rejected", "inconclusive")
     decision = golden.decision.model_copy(update={"status": status[0], "reason": status[1], "label": label})
     golden = golden.model_copy(update={"decision": decision})
-    return seal(manifest.model_copy(update={"stages": stages, "golden": (golden,)}), bundle.models)
+    return build_bundle(manifest.model_copy(update={"stages": stages, "golden": (golden,)}), bundle.models)
 
 
 def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError, Relo
 from emsco_runtime import metrics as metrics_module
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.metrics import Metrics, SourceGauges, stage_bills
+from emsco_runtime.metrics import Metrics, SourceGauges, default_cost_buckets
 from emsco_runtime.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
@@ -36,18 +36,18 @@ NAME = {"bundle": "sample"}
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def scraped(text: str) -> Series:
+def parse_samples(text: str) -> Series:
     """Return the samples of an exposition, parsed as Prometheus would."""
     families = text_string_to_metric_families(text)
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
-def shown(registry: CollectorRegistry) -> Series:
+def samples_of(registry: CollectorRegistry) -> Series:
     """Return what a scrape of a registry shows."""
-    return scraped(generate_latest(registry).decode())
+    return parse_samples(generate_latest(registry).decode())
 
 
-def series(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+def sample_key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     """Return the key of a sample of the sample bundle."""
     return name, frozenset({**NAME, **labels}.items())
 
@@ -88,10 +88,10 @@ def test_decisions_by_outcome() -> None:
     cascade.decide_many([SPAM, UNCLEAR])
     cascade.decide(UNCLEAR, budget=3.0)
     cascade.decide(UNCLEAR, budget=0.0)
-    found = {key: value for key, value in shown(registry).items() if key[0] == "emsco_decisions_total"}
+    found = {key: value for key, value in samples_of(registry).items() if key[0] == "emsco_decisions_total"}
 
     def count(status: str, reason: str, label: str, stage: str) -> tuple[str, frozenset[tuple[str, str]]]:
-        return series("emsco_decisions_total", status=status, reason=reason, label=label, stage=stage)
+        return sample_key("emsco_decisions_total", status=status, reason=reason, label=label, stage=stage)
 
     assert found == {
         count("accepted", "confident", "spam", "1"): 3,
@@ -107,12 +107,12 @@ def test_cost_and_time() -> None:
     registry = CollectorRegistry()
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=registry)])
     made = [cascade.decide(item) for item in (SPAM, HAM, UNCLEAR)] + [cascade.decide(SPAM, budget=0.0)]
-    found = shown(registry)
+    found = samples_of(registry)
     bounds = {"0.0": 1, "1.0": 3, "3.0": 3, "28.0": 4, "+Inf": 4}
-    assert {bound: found[series("emsco_decision_cost_bucket", le=bound)] for bound in bounds} == bounds
-    assert found[series("emsco_decision_cost_sum")] == 30.0
-    assert found[series("emsco_decision_seconds_count")] == 4
-    assert found[series("emsco_decision_seconds_sum")] == pytest.approx(sum(one.elapsed_s for one in made))
+    assert {bound: found[sample_key("emsco_decision_cost_bucket", le=bound)] for bound in bounds} == bounds
+    assert found[sample_key("emsco_decision_cost_sum")] == 30.0
+    assert found[sample_key("emsco_decision_seconds_count")] == 4
+    assert found[sample_key("emsco_decision_seconds_sum")] == pytest.approx(sum(one.elapsed_s for one in made))
 
 
 def test_calls_of_acquirers() -> None:
@@ -125,11 +125,11 @@ def test_calls_of_acquirers() -> None:
     item = dict.fromkeys(names, 0.0)
     for given in (item, item, item | {"f1": OSError()}):
         cascade.decide(given)
-    found = {key: value for key, value in shown(registry).items() if key[0] == "emsco_acquirer_seconds_count"}
+    found = {key: value for key, value in samples_of(registry).items() if key[0] == "emsco_acquirer_seconds_count"}
     assert found == {
-        series("emsco_acquirer_seconds_count", acquirer="f0,f1", outcome="ok"): 2,
-        series("emsco_acquirer_seconds_count", acquirer="f0,f1", outcome="exception"): 1,
-        series("emsco_acquirer_seconds_count", acquirer="f2,f3,f4,+2", outcome="ok"): 2,
+        sample_key("emsco_acquirer_seconds_count", acquirer="f0,f1", outcome="ok"): 2,
+        sample_key("emsco_acquirer_seconds_count", acquirer="f0,f1", outcome="exception"): 1,
+        sample_key("emsco_acquirer_seconds_count", acquirer="f2,f3,f4,+2", outcome="ok"): 2,
     }
 
 
@@ -140,9 +140,9 @@ def test_acquirers_may_be_left_alone() -> None:
     cascade = Cascade(BUNDLE, acquirers, observers=[Metrics(registry=registry, acquirers=False)])
     assert [call.function for call in cascade._plan.calls.values()] == [entry.function for entry in acquirers.entries]
     cascade.decide({"size": OSError()})
-    found = shown(registry)
+    found = samples_of(registry)
     assert not any(name == "emsco_acquirer_seconds_count" for name, _ in found)
-    assert found[series("emsco_acquirer_failures_total", feature="size", kind="exception")] == 1
+    assert found[sample_key("emsco_acquirer_failures_total", feature="size", kind="exception")] == 1
 
 
 def test_failures_by_kind() -> None:
@@ -157,15 +157,15 @@ def test_failures_by_kind() -> None:
     cascade.decide({})
     cascade.decide({})
     go.set()
-    found = shown(registry)
+    found = samples_of(registry)
     failures = {labels: value for (name, labels), value in found.items() if name == "emsco_acquirer_failures_total"}
     assert failures == {
-        series("", feature="links", kind="timeout")[1]: 2,
-        series("", feature="reputation", kind="exception")[1]: 1,
-        series("", feature="reputation", kind="breaker_open")[1]: 1,
+        sample_key("", feature="links", kind="timeout")[1]: 2,
+        sample_key("", feature="reputation", kind="exception")[1]: 1,
+        sample_key("", feature="reputation", kind="breaker_open")[1]: 1,
     }
-    assert found[series("emsco_degraded_decisions_total")] == 2
-    assert found[series("emsco_acquirer_cached_total", feature="size")] == 1
+    assert found[sample_key("emsco_degraded_decisions_total")] == 2
+    assert found[sample_key("emsco_acquirer_cached_total", feature="size")] == 1
 
 
 def test_items_that_raise() -> None:
@@ -174,10 +174,10 @@ def test_items_that_raise() -> None:
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=registry)])
     with pytest.raises(AcquisitionError):
         cascade.decide({"size": 0.0})
-    found = shown(registry)
+    found = samples_of(registry)
     raised = {"status": "raised", "reason": "acquisition_failed", "label": "", "stage": "1"}
-    assert found[series("emsco_decisions_total", **raised)] == 1
-    assert found[series("emsco_acquirer_failures_total", feature="links", kind="missing_key")] == 1
+    assert found[sample_key("emsco_decisions_total", **raised)] == 1
+    assert found[sample_key("emsco_acquirer_failures_total", feature="links", kind="missing_key")] == 1
 
 
 def test_observers_that_raise_are_counted() -> None:
@@ -212,7 +212,7 @@ def test_one_for_several_cascades_and_versions() -> None:
         cascade.decide(SPAM)
     assert registry.get_sample_value("emsco_decision_seconds_count", NAME) == 3
     assert registry.get_sample_value("emsco_decision_seconds_count", {"bundle": "other"}) == 1
-    info = {labels: value for (name, labels), value in shown(registry).items() if name == "emsco_bundle_info"}
+    info = {labels: value for (name, labels), value in samples_of(registry).items() if name == "emsco_bundle_info"}
     assert info == {
         frozenset({"bundle": one.manifest.name, "version": "1", "id": one.manifest.id}.items()): 1 for one in (other, newer)
     }
@@ -228,7 +228,7 @@ def test_several_on_one_registry() -> None:
         Metrics(registry=registry, cost_buckets=[1.0])
     given = Metrics(registry=registry, prefix="shop", cost_buckets=[2, 4], seconds_buckets=[1.0], acquirer_buckets=[1.0])
     Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation"), observers=[given]).decide(SPAM)
-    found = shown(registry)
+    found = samples_of(registry)
     assert {dict(labels)["le"] for name, labels in found if name == "shop_decision_cost_bucket"} == {"2.0", "4.0", "+Inf"}
     for histogram in ("decision_seconds", "acquirer_seconds"):
         assert {dict(labels)["le"] for name, labels in found if name == f"shop_{histogram}_bucket"} == {"1.0", "+Inf"}
@@ -254,11 +254,11 @@ def test_buckets_must_rise(bounds: list[float]) -> None:
 def test_bills_of_many_stages_are_thinned_out() -> None:
     """A bundle of many stages gives at most twenty bounds, the largest bill among them; free stages give no bound twice."""
     names = [f"f{index}" for index in range(50)]
-    bills = stage_bills(make_bundle([[name] for name in names]).manifest)
+    bills = default_cost_buckets(make_bundle([[name] for name in names]).manifest)
     assert len(bills) <= 20
     assert bills == tuple(sorted(bills))
     assert bills[-1] == 50.0
-    assert stage_bills(make_bundle([["a"], ["b"]], costs={"a": 0.0, "b": 2.0}).manifest) == (0.0, 2.0)
+    assert default_cost_buckets(make_bundle([["a"], ["b"]], costs={"a": 0.0, "b": 2.0}).manifest) == (0.0, 2.0)
 
 
 def test_pickling_needs_the_global_registry() -> None:
@@ -283,7 +283,7 @@ def test_reloads_in_the_metrics(tmp_path: Path) -> None:
     bundles = [BUNDLE, make_bundle([["size"]]), make_bundle([["size"]], name="renamed"), make_bundle([["size"]], threshold=0.7)]
 
     def info() -> dict[str, float]:
-        found = {labels: value for (name, labels), value in shown(registry).items() if name == "emsco_bundle_info"}
+        found = {labels: value for (name, labels), value in samples_of(registry).items() if name == "emsco_bundle_info"}
         return {dict(labels)["id"]: value for labels, value in found.items()}
 
     def put(number: int) -> str:
@@ -317,7 +317,7 @@ def test_a_replaced_bundle_of_another_cascade_stays() -> None:
     for manifest in (BUNDLE.manifest, newer, renamed):
         metrics.on_bind(manifest)
     metrics.on_reload(BUNDLE.manifest, renamed)
-    ids = {dict(labels)["id"] for (name, labels), _ in shown(registry).items() if name == "emsco_bundle_info"}
+    ids = {dict(labels)["id"] for (name, labels), _ in samples_of(registry).items() if name == "emsco_bundle_info"}
     assert ids == {newer.id, renamed.id}
 
 
@@ -344,7 +344,9 @@ def test_a_replaced_bundle_with_several_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", _REPLACED]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    info = {dict(labels)["id"]: value for (name, labels), value in scraped(done.stdout).items() if name == "emsco_bundle_info"}
+    info = {
+        dict(labels)["id"]: value for (name, labels), value in parse_samples(done.stdout).items() if name == "emsco_bundle_info"
+    }
     assert info == {BUNDLE.manifest.id: 0, make_bundle([["size"]]).manifest.id: 1}
 
 
@@ -353,7 +355,7 @@ def test_a_forked_child_is_not_held_by_a_lock() -> None:
     """Forked while another thread binds a bundle and registers: the child does both, with locks of its own."""
     registry = CollectorRegistry()
     metrics = Metrics(registry=registry)
-    with metrics._families._lock, metrics_module._REGISTERED._lock:
+    with metrics._families._lock, metrics_module._FAMILY_REGISTRY._lock:
         child = os.fork()
         if child == 0:  # pragma: no cover - the child leaves without telling coverage
             signal.alarm(20)
@@ -397,16 +399,16 @@ def test_several_processes_add_up(tmp_path: Path) -> None:
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", _WORKERS], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    found = scraped(done.stdout)
+    found = parse_samples(done.stdout)
     accepted = {"status": "accepted", "reason": "confident", "label": "spam", "stage": "1"}
-    assert found[series("emsco_decisions_total", **accepted)] == 101
-    assert found[series("emsco_decision_cost_bucket", le="1.0")] == 101
-    assert found[series("emsco_decision_cost_bucket", le="28.0")] == 105
-    assert found[series("emsco_decision_cost_sum")] == 101 + 4 * 28
-    assert found[series("emsco_acquirer_seconds_count", acquirer="size", outcome="ok")] == 105
+    assert found[sample_key("emsco_decisions_total", **accepted)] == 101
+    assert found[sample_key("emsco_decision_cost_bucket", le="1.0")] == 101
+    assert found[sample_key("emsco_decision_cost_bucket", le="28.0")] == 105
+    assert found[sample_key("emsco_decision_cost_sum")] == 101 + 4 * 28
+    assert found[sample_key("emsco_acquirer_seconds_count", acquirer="size", outcome="ok")] == 105
     assert found["emsco_observer_failures_total", frozenset()] == 105
     identity = sample_bundle().manifest.id
-    assert found[series("emsco_bundle_info", version="1", id=identity)] == 1
+    assert found[sample_key("emsco_bundle_info", version="1", id=identity)] == 1
 
 
 def test_sources() -> None:
@@ -430,7 +432,7 @@ def test_sources() -> None:
     cache.get("a")
     cache.put("a", 1.0)
     cache.get("a")
-    found = {(name, *sorted(dict(labels).values())): value for (name, labels), value in shown(registry).items()}
+    found = {(name, *sorted(dict(labels).values())): value for (name, labels), value in samples_of(registry).items()}
     go.set()
     assert found == {
         ("shop_pool_threads", "mail"): 1,
@@ -450,4 +452,4 @@ def test_sources_may_be_none() -> None:
     """Without sources there is nothing to show, and nothing fails."""
     registry = CollectorRegistry()
     SourceGauges(registry=registry)
-    assert shown(registry) == {}
+    assert samples_of(registry) == {}

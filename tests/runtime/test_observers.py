@@ -22,7 +22,7 @@ UNCLEAR = {"size": 0.0, "links": 0.0, "reputation": 0.0}
 BUNDLE = sample_bundle()
 
 
-class Watcher:
+class RecordingObserver:
     """An observer with every method, which keeps what it is told; at the top level, so that it can be pickled."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Watcher:
         return [(call.features, call.outcome, call.items) for call in self.calls]
 
 
-class Broken(Watcher):
+class Broken(RecordingObserver):
     """An observer that raises whatever it is told."""
 
     def __call__(self, decision: Decision) -> None:
@@ -97,7 +97,7 @@ def same(one: Decision, other: Decision) -> bool:
 
 def test_each_finished_decision_is_told() -> None:
     """`decide`, `decide_many` and `decide_async` hand the very object that they return to each observer, in order."""
-    watcher, order = Watcher(), []
+    watcher, order = RecordingObserver(), []
     cascade = Cascade(BUNDLE, observers=[watcher, lambda decision: order.append(len(watcher.decisions))])
     made = [cascade.decide(SPAM), *cascade.decide_many([SPAM, UNCLEAR]), asyncio.run(cascade.decide_async(UNCLEAR))]
     assert all(told is due for told, due in zip(watcher.decisions, made, strict=True))
@@ -107,14 +107,14 @@ def test_each_finished_decision_is_told() -> None:
 @pytest.mark.parametrize("ended_by", [OSError("down"), KeyboardInterrupt()], ids=repr)
 def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseException) -> None:
     """Of five items two leave at stage 1 and one at stage 2; then one raises: the three are told in order, then the error."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     heard: list[Decision] = []
     order: list[str] = []
 
     def listen(told: Any) -> None:
         heard.append(told.decision)
 
-    class Ordered(Watcher):
+    class Ordered(RecordingObserver):
         """Notes the order in which things are told."""
 
         def __call__(self, decision: Decision) -> None:
@@ -147,7 +147,7 @@ def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseExcept
 
 def test_tables_tell_nobody() -> None:
     """Rows of a table are no traffic: `decide_columns` tells no decision, no call and no error, of rows decided alone neither."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher], on_failure="reject")
     table = {"size": [2.0, 0.0, None], "links": [1.0, 0.0, 0.0], "reputation": [0.5, 0.0, 0.0]}
     assert cascade.decide_columns(table).reason.tolist() == ["confident", "inconclusive", "acquisition_failed"]
@@ -159,7 +159,7 @@ def test_tables_tell_nobody() -> None:
 
 def test_a_bundle_is_told_once_it_is_bound() -> None:
     """`on_bind` gets the manifest before the first decision, and not at all if binding fails."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     with pytest.raises(BindError):
         Cascade(BUNDLE, Acquirers(), observers=[watcher])
     assert watcher.bound == []
@@ -169,7 +169,7 @@ def test_a_bundle_is_told_once_it_is_bound() -> None:
 
 def test_what_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """An observer that raises in every method changes no decision; failures are counted, and others are still told."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     acquirers = by_key("size", "links", "reputation")
     subject = Cascade(BUNDLE, acquirers, observers=[Broken(), watcher])
     assert same(subject.decide(UNCLEAR), Cascade(BUNDLE, acquirers).decide(UNCLEAR))
@@ -196,7 +196,7 @@ def test_a_failure_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
     times = [0.0, 59.9, 60.0, 60.1, 119.9]
     observers = Observers([first], clock=iter(times).__next__)
     for _ in times:
-        observers.tell(decision)
+        observers.notify(decision)
     assert observers.failures == 5
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
     assert "first raised (1 failures" in caplog.text
@@ -204,8 +204,8 @@ def test_a_failure_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
     assert "ValueError: first" in caplog.text
     caplog.clear()
     both = Observers([first, second], clock=lambda: 0.0)
-    both.tell(decision)
-    both.tell(decision)
+    both.notify(decision)
+    both.notify(decision)
     assert [record.getMessage().split(" raised")[0].rsplit(".", 1)[1] for record in caplog.records] == ["first", "second"]
 
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_called_is_refused() -> None:
 )
 def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
     """A method that looks like a hook and is none would never be called: the error names it, and the hooks there are."""
-    kind = type("Mine", (Watcher,), {name: lambda self, *told: None})
+    kind = type("Mine", (RecordingObserver,), {name: lambda self, *told: None})
     with pytest.raises(BindError) as caught:
         Cascade(BUNDLE, observers=[kind()])
     said = str(caught.value)
@@ -266,7 +266,7 @@ def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
 def test_only_methods_count_as_hooks() -> None:
     """Properties are not run, what is no method and what begins with an underscore is left alone; a class method counts."""
 
-    class Mine(Watcher):
+    class Mine(RecordingObserver):
         on_time = True
         on_demand = None
 
@@ -304,7 +304,7 @@ def test_an_observer_without_a_call_says_what_to_write() -> None:
     assert call == "observers: a value that cannot be printed cannot be called"
 
 
-class Starts:
+class StartObserver:
     """An observer that keeps what starts and ends."""
 
     def __init__(self, told: list[Any], name: str = "") -> None:
@@ -326,7 +326,7 @@ def test_starts_and_ends_are_told() -> None:
     told: list[Any] = []
     acquirers = by_key("links", "reputation")
     acquirers.feature("size")(lambda item: told.append("acquired") or item["size"])
-    cascade = Cascade(BUNDLE, acquirers, observers=[Starts(told, "1 "), Starts(told, "2 ")])
+    cascade = Cascade(BUNDLE, acquirers, observers=[StartObserver(told, "1 "), StartObserver(told, "2 ")])
     whole = ["1 start 1", "2 start 1", "acquired", "1 decided spam", "2 decided spam", "2 end NoneType", "1 end NoneType"]
     cascade.decide(SPAM)
     assert told == whole
@@ -350,19 +350,19 @@ def test_a_start_that_raises_breaks_nothing() -> None:
     """What `on_start` raises, or what it returns raises, is counted; it may return nothing."""
     told: list[Any] = []
 
-    class Bad(Starts):
+    class Bad(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             raise ValueError("no")
 
-    class Worse(Starts):
+    class Worse(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             return lambda error: 1 / 0
 
-    class Quiet(Starts):
+    class Quiet(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             return None
 
-    cascade = Cascade(BUNDLE, observers=[Bad(told), Worse(told), Quiet(told), Starts(told)])
+    cascade = Cascade(BUNDLE, observers=[Bad(told), Worse(told), Quiet(told), StartObserver(told)])
     assert cascade.decide(SPAM).label == "spam"
     assert cascade.observer_failures == 2
     assert told == ["start 1", *["decided spam"] * 4, "end NoneType"]
@@ -374,13 +374,13 @@ def test_without_on_call_nothing_is_wrapped() -> None:
     own = [entry.function for entry in acquirers.entries]
     plain = Cascade(BUNDLE, acquirers, observers=[bool])
     assert [call.function for call in plain._plan.calls.values()] == own
-    watched = Cascade(BUNDLE, acquirers, observers=[Watcher()])
+    watched = Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])
     assert all(call.function not in own for call in watched._plan.calls.values())
 
 
 def test_an_observer_without_on_call_may_say_so_by_none() -> None:
     """An attribute that is no method counts as absent: an option can turn a method off."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     watcher.on_call = None  # type: ignore[assignment, method-assign]
     Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher]).decide(SPAM)
     assert watcher.calls == []
@@ -389,14 +389,14 @@ def test_an_observer_without_on_call_may_say_so_by_none() -> None:
 
 def test_items_that_are_mappings_have_no_calls() -> None:
     """Without acquirers nothing is called, and nothing is told."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     Cascade(BUNDLE, observers=[watcher]).decide(SPAM)
     assert watcher.calls == []
 
 
 def test_calls_of_plain_acquirers() -> None:
     """Each call is told as it ends, with its features, its time and the bundle; what is not called is not told."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", ("links", "reputation")), observers=[watcher])
     cascade.decide(SPAM)
     assert watcher.told == [(("size",), "ok", 1)]
@@ -407,7 +407,7 @@ def test_calls_of_plain_acquirers() -> None:
 
 def test_the_time_is_that_of_the_function() -> None:
     """A call takes as long as its function says that it took, or a little longer, and not longer than the decision."""
-    watcher, took = Watcher(), []
+    watcher, took = RecordingObserver(), []
     acquirers = by_key("links", "reputation")
 
     @acquirers.feature("size")
@@ -424,7 +424,7 @@ def test_the_time_is_that_of_the_function() -> None:
 @pytest.mark.parametrize("policy", ["reject", "default", "raise"])
 def test_calls_that_raise(policy: Any) -> None:
     """A function that raises is told as "exception", whatever the policy makes of it."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation", on_failure=policy), observers=[watcher])
     item = {"size": OSError("down"), "links": 0.0, "reputation": 0.0}
     if policy == "raise":
@@ -441,7 +441,7 @@ def test_calls_that_raise(policy: Any) -> None:
 
 def test_calls_of_batch_acquirers() -> None:
     """A batch is one call with so many items; alone, an item is a batch of one; a batch of another length is a failure."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
     cascade.decide_many([SPAM, SPAM, SPAM])
@@ -462,7 +462,7 @@ def test_calls_of_batch_acquirers() -> None:
 
 def test_calls_of_async_acquirers() -> None:
     """Async functions are timed until their end; they may return, raise, or be cancelled by a time-out."""
-    watcher, took = Watcher(), []
+    watcher, took = RecordingObserver(), []
     acquirers = Acquirers()
 
     @acquirers.feature("size")
@@ -492,7 +492,7 @@ def test_calls_of_async_acquirers() -> None:
 
 def test_an_async_error_is_told() -> None:
     """`decide_async` and `decide_many_async` tell of an item that raises, once."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher])
     with pytest.raises(AcquisitionError):
         asyncio.run(cascade.decide_async({}))
@@ -503,9 +503,9 @@ def test_an_async_error_is_told() -> None:
 
 def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
     """A plain function that outlives its time-out is told with its real time, after the decision."""
-    watcher, took, go, ended = Watcher(), [], threading.Event(), threading.Event()
+    watcher, took, go, ended = RecordingObserver(), [], threading.Event(), threading.Event()
 
-    class Late(Watcher):
+    class Late(RecordingObserver):
         def on_call(self, call: AcquirerCall) -> None:
             watcher.on_call(call)
             ended.set()
@@ -533,7 +533,7 @@ def test_faults_of_acquirers_are_found_behind_the_wrapper() -> None:
     acquirers = by_key("links", "reputation")
     acquirers.feature("size")(lambda: 0.0)
     with pytest.raises(BindError, match="it must take one argument"):
-        Cascade(BUNDLE, acquirers, observers=[Watcher()])
+        Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])
 
 
 def test_timing_changes_no_decision() -> None:
@@ -541,7 +541,7 @@ def test_timing_changes_no_decision() -> None:
     names = [f"f{index}" for index in range(6)]
     bundle = make_bundle([names[:2], names[2:4], names[4:]], threshold=0.95, seed=1)
     acquirers = RecordingAcquirers(names[0], (names[1], names[4]), (names[2], names[3]), batch=[names[5]])
-    plain, watched = Cascade(bundle, acquirers), Cascade(bundle, acquirers, observers=[Watcher()])
+    plain, watched = Cascade(bundle, acquirers), Cascade(bundle, acquirers, observers=[RecordingObserver()])
     for size in (0.0, 0.3, 3.0):
         item = {name: size * (index - 2) for index, name in enumerate(names)}
         for known in ({}, {names[1]: 0.5}, {names[2]: 0.1, names[5]: 0.2}):
@@ -558,7 +558,7 @@ def test_a_pickled_cascade_tells_its_own_copy() -> None:
     acquirers = Acquirers()
     for name in ("size", "links", "reputation"):
         acquirers.feature(name)(read_size)
-    copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[Watcher()])))
+    copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])))
     copy.decide(SPAM)
     (watcher,) = copy._state.observers
     assert (len(watcher.decisions), len(watcher.calls), len(watcher.bound)) == (1, 1, 2)
@@ -572,7 +572,7 @@ def test_a_forked_child_is_not_held_by_a_lock() -> None:
         child = os.fork()
         if child == 0:  # pragma: no cover - the child leaves without telling coverage
             signal.alarm(60)
-            observers.tell(Cascade(BUNDLE).decide(SPAM))
+            observers.notify(Cascade(BUNDLE).decide(SPAM))
             os._exit(0 if observers.failures == 2 else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0

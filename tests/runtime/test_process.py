@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import pytest
 
-from emsco_runtime._process import _Forks, forks
+from emsco_runtime._process import _ForkHooks, fork_hooks
 
 
-class Renewed:
+class ForkCounter:
     """Something that counts how often it was renewed."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.times = 0
         self._error = error
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Count, and raise what is to be raised."""
         self.times += 1
         if self._error is not None:
@@ -47,23 +47,23 @@ def test_one_that_raises_after_a_fork_does_not_keep_the_others_from_it(
     """Among many objects some cannot be renewed: all others are, and Python prints every error."""
     # pytest would keep it to itself.
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
-    things = [Renewed(RuntimeError(f"no thread {index}") if index % 10 == 5 else None) for index in range(40)]
-    for thing in things:
-        forks.watch(thing)
-    assert in_child(lambda: all(thing.times == 1 for thing in things))
+    hooked_objects = [ForkCounter(RuntimeError(f"no thread {index}") if index % 10 == 5 else None) for index in range(40)]
+    for hooked in hooked_objects:
+        fork_hooks.watch(hooked)
+    assert in_child(lambda: all(hooked.times == 1 for hooked in hooked_objects))
     said = capfd.readouterr().err
     assert "some objects could not be renewed in the forked child: RuntimeError(" in said
     assert all(f"no thread {index}" in said for index in (5, 15, 25, 35))
-    assert all(thing.times == 0 for thing in things)
+    assert all(hooked.times == 0 for hooked in hooked_objects)
 
 
 def test_what_could_not_be_renewed_is_raised_at_the_end() -> None:
     """All have had their turn when the errors are raised, a request to stop among them."""
-    mine = _Forks()
-    things = [Renewed(KeyboardInterrupt()), Renewed(), Renewed(ValueError("mine"))]
-    for thing in things:
-        mine.watch(thing)
+    mine = _ForkHooks()
+    hooked_objects = [ForkCounter(KeyboardInterrupt()), ForkCounter(), ForkCounter(ValueError("mine"))]
+    for hooked in hooked_objects:
+        mine.register(hooked)
     with pytest.raises(BaseExceptionGroup) as caught:
-        mine._renew()
+        mine._run_hooks()
     assert sorted(type(error).__name__ for error in caught.value.exceptions) == ["KeyboardInterrupt", "ValueError"]
-    assert [thing.times for thing in things] == [1, 1, 1]
+    assert [hooked.times for hooked in hooked_objects] == [1, 1, 1]

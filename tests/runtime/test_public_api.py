@@ -17,7 +17,7 @@ import pytest
 import emsco_runtime
 from emsco_runtime import errors, observers, testing
 
-STRANGERS = ("emsco_train", "matplotlib", "onnx", "pandas", "scipy", "skl2onnx", "sklearn")
+TRAINING_PACKAGES = ("emsco_train", "matplotlib", "onnx", "pandas", "scipy", "skl2onnx", "sklearn")
 
 
 @pytest.mark.parametrize("module", [emsco_runtime, errors, observers, testing], ids=lambda module: module.__name__)
@@ -29,7 +29,7 @@ def test_all_is_sorted_and_exists(module: ModuleType) -> None:
 
 def test_names_are_loaded_when_they_are_used() -> None:
     """Every name in `__all__` has a home and shows in `dir`; another one is an error that lists them; the import is light."""
-    assert sorted(emsco_runtime._HOMES) == emsco_runtime.__all__
+    assert sorted(emsco_runtime._MODULES) == emsco_runtime.__all__
     assert set(emsco_runtime.__all__) <= set(dir(emsco_runtime))
     with pytest.raises(AttributeError, match=r"no attribute 'Cascades'; it has: AcquirerCache, .*Cascade"):
         _ = emsco_runtime.Cascades
@@ -101,12 +101,12 @@ def test_importing_the_runtime_does_not_load_onnxruntime() -> None:
     assert "onnxruntime" not in _modules_after("import emsco_runtime, emsco_runtime.testing")
 
 
-def test_a_decision_loads_no_stranger() -> None:
+def test_a_decision_loads_no_training_package() -> None:
     """Loading a bundle and deciding imports nothing that only training needs."""
     code = "from emsco_runtime import Cascade; from emsco_runtime.testing import sample_bundle; "
     loaded = _modules_after(code + "Cascade(sample_bundle()).decide({'size': 3.0})")
     assert "onnxruntime" in loaded
-    assert loaded.isdisjoint(STRANGERS)
+    assert loaded.isdisjoint(TRAINING_PACKAGES)
 
 
 def _modules_after(code: str) -> set[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from emsco_runtime import BundleError, Cascade, publish, read_bundle, write_bundle
 from emsco_runtime.manifest import Model
-from emsco_runtime.publish import seal
+from emsco_runtime.publish import build_bundle
 from emsco_runtime.testing import logistic_model, make_bundle, sample_bundle
 
 OLD = sample_bundle()
@@ -376,7 +376,7 @@ def test_two_writers_at_once(folder: Path) -> None:
 def test_seal_wants_a_model_per_stage(count: int) -> None:
     """Too few or too many models are refused with both numbers."""
     with pytest.raises(BundleError, match=f"got {count} models for 3 stages; one per stage is due") as caught:
-        seal(OLD.manifest, (*OLD.models, b"")[:count])
+        build_bundle(OLD.manifest, (*OLD.models, b"")[:count])
     assert caught.value.json_path == "$.stages"
 
 
@@ -386,11 +386,11 @@ def test_seal_refuses_what_could_not_be_read_again(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         BundleError, match=f"the model is too large: {len(OLD.models[2])} bytes.*Use a smaller classifier"
     ) as caught:
-        seal(OLD.manifest, OLD.models)
+        build_bundle(OLD.manifest, OLD.models)
     assert caught.value.json_path == "$.stages[2].model"
     monkeypatch.setattr(publish, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(BundleError, match=r"the manifest is too large: .* at most 100 are read"):
-        seal(OLD.manifest, OLD.models)
+        build_bundle(OLD.manifest, OLD.models)
 
 
 def test_seal_audits(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Bundle, Cascade, InputError, write_bundle
 from emsco_runtime import pool as pool_module
 from emsco_runtime import shadow as shadow_module
-from emsco_runtime._hearing import Heard
+from emsco_runtime._hearing import RecordedItem
 from emsco_runtime.breaker import CircuitBreaker
 from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.manifest import Feature
@@ -28,7 +28,7 @@ from emsco_runtime.shadow import Shadow, ShadowSummary
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items
 from tests.runtime.test_breaker import decide
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 WAYS = ["decide", "many", "async", "many_async"]
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
@@ -43,7 +43,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads end")
+    wait_until(lambda: set(our_threads()) <= before, "threads end")
 
 
 def on_size(sign: float = 1.0, threshold: float = 0.9) -> Bundle:
@@ -136,17 +136,17 @@ def test_async_sources_are_not_called_by_a_shadow() -> None:
 def test_a_shadow_trips_no_breaker_and_fills_no_cache() -> None:
     """Guards of a shared registry are the cascade's: failures and values of the shadow leave them alone; its time-out holds."""
     breaker, cache = CircuitBreaker(failures=1), AcquirerCache(key=str, ttl_s=60.0)
-    source = Hanging()
+    source = HangingSource()
     acquirers = RecordingAcquirers("size")
     acquirers.feature("links", breaker=breaker)(lambda item: 1 / 0)
     acquirers.feature("reputation", cache=cache, timeout_s=0.2)(lambda item: source(item) if item is UNCLEAR else 0.1)
     cascade = Cascade(sample_bundle(), acquirers)
     for feature, item, reason in (("links", CLEAR, "exception"), ("reputation", CLEAR, None), ("reputation", UNCLEAR, "timeout")):
         shadow = Shadow(make_bundle([["size"], [feature]], threshold=1.0), acquirers, share=1.0, background=False)
-        heard = Heard(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
+        heard = RecordedItem(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
         found = shadow._decide(heard)
         assert [failure.kind for failure in found.errors] == ([reason] if reason else [])
-    source.let_go.set()
+    source.release_event.set()
     assert breaker.state == "closed"
     assert cache.counts == (0, 0, 0)
 
@@ -202,7 +202,7 @@ def test_known_values_that_the_shadow_does_not_know_of() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_items_that_ended_at_their_deadline_are_not_comparable(way: str) -> None:
     """The cascade had no time: that says nothing about the bundles."""
-    source = Hanging()
+    source = HangingSource()
     acquirers = RecordingAcquirers("size", "reputation")
     acquirers.feature("links")(source)
     shadow = Shadow(on_size(), background=False)
@@ -214,7 +214,7 @@ def test_items_that_ended_at_their_deadline_are_not_comparable(way: str) -> None
         "many_async": lambda: asyncio.run(cascade.decide_many_async([UNCLEAR], deadline_s=WITHIN)),
     }
     calls[way]()
-    source.let_go.set()
+    source.release_event.set()
     assert shadow.summary.not_comparable == 1
 
 
@@ -248,18 +248,18 @@ def test_a_shadow_that_fails_harms_nobody(monkeypatch: pytest.MonkeyPatch, caplo
 
 def test_a_shadow_that_hangs_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers come while it hangs; what would wait beyond the limit is dropped and counted."""
-    monkeypatch.setattr(shadow_module, "_MOST_WAITING", 2)
-    source = Hanging()
+    monkeypatch.setattr(shadow_module, "_MAX_WAITING", 2)
+    source = HangingSource()
     own = RecordingAcquirers("size")
     own.feature("reputation")(source)
     shadow = Shadow(make_bundle([["size"], ["reputation"]], threshold=1.0), own, share=1.0)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), listener=shadow)
     cascade.decide(CLEAR)
-    until(lambda: source.entered, "the shadow is at work")
+    wait_until(lambda: source.entered, "the shadow is at work")
     assert [cascade.decide(CLEAR).label for _ in range(5)] == ["spam"] * 5
     assert shadow.summary.dropped == 3
     assert not shadow.drain(0.01)
-    source.let_go.set()
+    source.release_event.set()
     assert shadow.drain(60)
     assert shadow.summary.compared == 3
 

@@ -29,7 +29,7 @@ BUNDLE = sample_bundle()
 SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}
 
 
-class Collected:
+class CollectedSpans:
     """A provider whose spans are kept in memory."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
@@ -50,7 +50,7 @@ def attributes(given: Any) -> dict[str, Any]:
 
 def test_a_span_per_decision() -> None:
     """A span tells the decision, and holds all of the time that it took."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     before = time.time_ns()
     decision = cascade.decide(SPAM)
@@ -77,7 +77,7 @@ def test_a_span_per_decision() -> None:
 
 def test_what_there_is_none_of_is_left_out() -> None:
     """A rejected item has no label, one that was not scored no confidence; a number as label is told as text."""
-    collected = Collected()
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider, name="check")
     Cascade(BUNDLE, observers=[tracer]).decide(SPAM, budget=0.0)
     Cascade(make_bundle([["size"]], labels=(0, 1), weights=[[[-9.0], [9.0]]]), observers=[tracer]).decide(SPAM)
@@ -89,7 +89,7 @@ def test_what_there_is_none_of_is_left_out() -> None:
 
 def test_a_child_of_the_current_span() -> None:
     """The parent is the span in which `decide` was called, in plain code and in tasks that run at the same time."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     tracer = collected.provider.get_tracer("service")
 
@@ -115,7 +115,7 @@ def test_a_child_of_the_current_span() -> None:
 class Sources:
     """Acquirers that make a span of each call: `size` is a plain function, `links` and `reputation` are what is asked for."""
 
-    def __init__(self, collected: Collected, *, asynchronous: bool = False) -> None:
+    def __init__(self, collected: CollectedSpans, *, asynchronous: bool = False) -> None:
         self.acquirers = Acquirers()
         tracer = collected.provider.get_tracer("sources")
 
@@ -133,7 +133,7 @@ class Sources:
         self.acquirers.feature("reputation")(slow if asynchronous else plain)
 
 
-def check_parents(collected: Collected, decisions: int) -> None:
+def check_parents(collected: CollectedSpans, decisions: int) -> None:
     """See that each request has one decision, and that the spans of its sources are children of that decision's."""
     spans = {span.context.span_id: span for span in collected.spans}
     made = [span for span in spans.values() if span.name == "emsco.decide"]
@@ -152,7 +152,7 @@ def check_parents(collected: Collected, decisions: int) -> None:
 @pytest.mark.parametrize("options", [{}, {"pool": True}, {"deadline_s": 600.0}], ids=["here", "pool", "deadline"])
 def test_spans_of_acquirers_are_children_of_the_decision(options: dict[str, Any]) -> None:
     """In the calling thread, in threads of a pool and under a deadline; the request's span is current again afterwards."""
-    collected = Collected()
+    collected = CollectedSpans()
     pool = AcquirerPool(4) if options.get("pool") else None
     tracer = DecisionTracer(tracer_provider=collected.provider)
     cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[tracer], pool=pool)
@@ -168,7 +168,7 @@ def test_spans_of_acquirers_are_children_of_the_decision(options: dict[str, Any]
 @pytest.mark.parametrize("pooled", [False, True])
 def test_spans_of_async_acquirers_are_children_of_the_decision(pooled: bool) -> None:
     """In tasks that run at the same time each decision has the spans of its own sources."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(
         BUNDLE,
         Sources(collected, asynchronous=True).acquirers,
@@ -193,7 +193,7 @@ def test_spans_of_async_acquirers_are_children_of_the_decision(pooled: bool) -> 
 
 def test_many_in_step_share_a_span() -> None:
     """`decide_many` has a span of its own, the parent of its decisions and of its acquirers' spans; one item alone has none."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide_many([{"number": 0}, {"number": 1}])
     (whole,) = [span for span in collected.spans if span.name == "emsco.decide_many"]
@@ -208,7 +208,7 @@ def test_many_in_step_share_a_span() -> None:
 
 def test_two_tracers() -> None:
     """Each describes the span that it has started, whichever is the current one."""
-    one, other = Collected(), Collected()
+    one, other = CollectedSpans(), CollectedSpans()
     tracers = [DecisionTracer(tracer_provider=each.provider, name=name) for each, name in ((one, "first"), (other, "second"))]
     Cascade(BUNDLE, observers=tracers).decide(SPAM)
     for collected, name in ((one, "first"), (other, "second")):
@@ -218,7 +218,7 @@ def test_two_tracers() -> None:
 
 def test_a_decision_inside_a_decision() -> None:
     """An acquirer that asks another cascade with the same tracer: its span is the child, and each keeps its own attributes."""
-    collected = Collected()
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider)
     inner = Cascade(BUNDLE, observers=[tracer])
     acquirers = Acquirers()
@@ -235,7 +235,7 @@ def test_a_decision_inside_a_decision() -> None:
 @pytest.mark.parametrize("messages", [False, True])
 def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
     """Its status is an error, with what failed; the message, which may quote the item, on demand only."""
-    collected = Collected()
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation"), observers=[tracer])
     bad = {"size": OSError("secret")}
@@ -256,7 +256,7 @@ def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
 
 def test_what_ends_a_decision_from_outside_ends_its_span() -> None:
     """A request to stop leaves no span open, and the span of the caller current."""
-    collected = Collected()
+    collected = CollectedSpans()
     acquirers = Acquirers()
 
     def stop(item: Any) -> float:
@@ -276,7 +276,7 @@ def test_what_ends_a_decision_from_outside_ends_its_span() -> None:
 @pytest.mark.parametrize("messages", [False, True])
 def test_failures_are_events(messages: bool) -> None:
     """Each failure is an event with its feature, stage and kind; its message, which may quote the item, on demand only."""
-    collected = Collected()
+    collected = CollectedSpans()
     acquirers = RecordingAcquirers("size", "links", "reputation", on_failure="default")
     tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
     Cascade(BUNDLE, acquirers, observers=[tracer]).decide({"size": OSError("secret"), "links": 0.0, "reputation": "good"})
@@ -294,7 +294,7 @@ def test_failures_are_events(messages: bool) -> None:
     assert ("secret" in span.to_json()) is messages
 
 
-class Asked(Sampler):
+class RecordingSampler(Sampler):
     """Keeps what it is asked with, and drops everything."""
 
     def __init__(self) -> None:
@@ -312,14 +312,14 @@ class Asked(Sampler):
 
 def test_samplers_see_the_bundle() -> None:
     """A sampler is asked before the item is decided, with the bundle; what it drops is not described, nor is it kept."""
-    sampler = Asked()
-    collected = Collected(sampler)
+    sampler = RecordingSampler()
+    collected = CollectedSpans(sampler)
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide(SPAM)
     assert sampler.told == [{"emsco.bundle": cascade.manifest.id}]
     assert collected.spans == []
     assert cascade.observer_failures == 0
-    dropped = Collected(ALWAYS_OFF)
+    dropped = CollectedSpans(ALWAYS_OFF)
     Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=dropped.provider)]).decide(SPAM)
     assert dropped.spans == []
 
@@ -343,4 +343,4 @@ def test_pickling_needs_the_global_provider() -> None:
     (tracer,) = copy._state.observers
     assert (tracer._name, tracer._messages, copy.observer_failures) == ("moved", True, 0)
     with pytest.raises(TypeError, match="cannot be pickled: it has a tracer provider of its own"):
-        pickle.dumps(DecisionTracer(tracer_provider=Collected().provider))
+        pickle.dumps(DecisionTracer(tracer_provider=CollectedSpans().provider))

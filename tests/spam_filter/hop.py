@@ -11,7 +11,7 @@ from typing import Self
 from tests.spam_filter.running import HOST, free_port
 
 
-class Hop:
+class FakeNextHop:
     """An SMTP server that is strict about line ends; a context manager.
 
     Parameters
@@ -36,7 +36,7 @@ class Hop:
     def start(self) -> None:
         """Listen, on the same port each time."""
         self._listener = socket.create_server((HOST, self.port), backlog=50)
-        self._begin(self._accept, self._listener)
+        self._start_thread(self._accept, self._listener)
 
     def stop(self) -> None:
         """Vanish: nobody listens, and open conversations break off."""
@@ -63,7 +63,7 @@ class Hop:
         """Vanish."""
         self.stop()
 
-    def _begin(self, target: object, *arguments: object) -> None:
+    def _start_thread(self, target: object, *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments)  # type: ignore[arg-type]
         self._threads.append(thread)
         thread.start()
@@ -75,9 +75,9 @@ class Hop:
             except OSError:
                 return
             self._open.add(connection)
-            self._begin(self._converse, connection)
+            self._start_thread(self._serve_connection, connection)
 
-    def _converse(self, connection: socket.socket) -> None:
+    def _serve_connection(self, connection: socket.socket) -> None:
         try:
             with connection, connection.makefile("rb") as stream:
                 if self._answer(connection, "connect", "220 hop"):
@@ -99,15 +99,15 @@ class Hop:
             offered = "".join(f"250-{extension}\r\n" for extension in self.extensions)
             return self._answer(connection, word, f"250-hop\r\n{offered}250 HELP")
         if word == "BDAT":
-            return self._took(connection, stream.read(int(line.split()[1])))  # type: ignore[attr-defined]
+            return self._accept_message(connection, stream.read(int(line.split()[1])))  # type: ignore[attr-defined]
         if word == "DATA":
             go_on = self._answer(connection, word, "354 go on")
-            return self._took(connection, _read_data(stream)) if go_on and "DATA" not in self.answers else go_on
+            return self._accept_message(connection, _read_data(stream)) if go_on and "DATA" not in self.answers else go_on
         if word == "QUIT":
             return False
         return self._answer(connection, word, "250 OK")
 
-    def _took(self, connection: socket.socket, content: bytes) -> bool:
+    def _accept_message(self, connection: socket.socket, content: bytes) -> bool:
         if "." not in self.answers:
             self.messages.append(content)
         return self._answer(connection, ".", "250 taken")

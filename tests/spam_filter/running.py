@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.runtime.waiting import until
+from tests.runtime.waiting import wait_until
 
 TOP = Path(__file__).parents[2]
 TINY = TOP / "tests" / "spam_filter" / "tiny_model.py"
@@ -70,7 +70,7 @@ class Running:
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(process,))
         self._reader.start()
-        until(lambda: self._ready.is_set() or process.poll() is not None, "the service starts")
+        wait_until(lambda: self._ready.is_set() or process.poll() is not None, "the service starts")
         assert process.poll() is None, self.text
 
     def _read(self, process: subprocess.Popen[str]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spam_filter.errors import CorpusError
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.corpus import LabelledMail, moment_of, read_corpus, read_pair
+from spam_filter.training.corpus import LabelledMail, read_corpus, read_pair, received_time
 from spam_filter.training.duplicates import families
 from spam_filter.training.splitting import SHARES, split_mail
 
@@ -45,7 +45,7 @@ def test_a_folder_with_labels_is_read(tmp_path: Path) -> None:
     found = read_corpus(tmp_path)
     assert as_pairs(found) == as_pairs(MAILS)
     assert found[0].received == datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert found[1].received == moment_of(MAILS[1].raw)
+    assert found[1].received == received_time(MAILS[1].raw)
 
 
 def test_maildirs_and_mboxes_are_read(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_the_time_of_a_message_is_that_of_its_last_hop() -> None:
     """Received beats Date, and a message without either is the oldest."""
     hop = b"Received: from a by b; Mon, 1 Jan 2024 10:00:00 +0000\n"
     date = b"Date: Mon, 1 Jan 2024 09:00:00 +0000\n"
-    assert moment_of(hop + date + b"\n") == datetime(2024, 1, 1, 10, tzinfo=UTC)
-    assert moment_of(date + b"\n") == datetime(2024, 1, 1, 9, tzinfo=UTC)
-    assert moment_of(b"\n") < EPOCH
+    assert received_time(hop + date + b"\n") == datetime(2024, 1, 1, 10, tzinfo=UTC)
+    assert received_time(date + b"\n") == datetime(2024, 1, 1, 9, tzinfo=UTC)
+    assert received_time(b"\n") < EPOCH
 
 
 def test_copies_are_one_family_and_other_texts_are_not() -> None:

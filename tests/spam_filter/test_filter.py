@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from spam_filter.message.mail import Envelope
-from spam_filter.service.filter import MESSAGE_ID, judge
-from spam_filter.service.judging import Judging
+from spam_filter.service.filter import MESSAGE_ID, classify
+from spam_filter.service.judging import VerdictPool
 from spam_filter.service.verdict import Verdict
 
 from emsco_runtime import Acquirers, Cascade
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.runtime.waiting import Hanging, until
+from tests.runtime.waiting import HangingSource, wait_until
 
 ENVELOPE = Envelope("a@example.org", ("b@example.org",), "127.0.0.1")
 
@@ -47,7 +47,7 @@ def broken(_: Any) -> float:
 def test_a_decision_becomes_a_verdict(size: float, status: str, stage: int, cost: float) -> None:
     """Label, confidence, stage, bill and bundle are the decision's; rejected for want of confidence is unsure."""
     made = model(size)
-    verdict = judge(made, b"", ENVELOPE, None)
+    verdict = classify(made, b"", ENVELOPE, None)
     decision = made.cascade.decide(None)
     assert verdict == Verdict(status, decision.confidence, stage, cost, "unit", decision.bundle)  # type: ignore[arg-type]
 
@@ -64,7 +64,7 @@ def test_a_source_that_fails_is_an_error_and_tells_no_secret(
 ) -> None:
     """The kind is told, the text of the exception is not: it may quote the message."""
     made = model(broken, **options)
-    found = judge(made, b"", ENVELOPE, None)
+    found = classify(made, b"", ENVELOPE, None)
     expected = (
         verdict if verdict.bundle is None else Verdict("error", None, 0, 1.0, "unit", made.cascade.manifest.id, verdict.note)
     )
@@ -74,17 +74,17 @@ def test_a_source_that_fails_is_an_error_and_tells_no_secret(
 
 def test_a_fallback_value_decides_and_is_told() -> None:
     """With the policy "default" the message is decided; the verdict says that it was degraded."""
-    verdict = judge(model(broken, links=5.0, on_failure="default"), b"", ENVELOPE, None)
+    verdict = classify(model(broken, links=5.0, on_failure="default"), b"", ENVELOPE, None)
     assert (verdict.status, verdict.degraded) == ("spam", True)
 
 
 def test_a_deadline_is_an_error_with_the_bill_so_far() -> None:
     """The cascade's own deadline, for callers without a pool of threads around."""
-    source = Hanging()
+    source = HangingSource()
     try:
-        verdict = judge(model(source), b"", ENVELOPE, 0.05)
+        verdict = classify(model(source), b"", ENVELOPE, 0.05)
     finally:
-        source.let_go.set()
+        source.release_event.set()
     assert (verdict.status, verdict.note, verdict.cost) == ("error", "deadline", 1.0)
 
 
@@ -92,7 +92,7 @@ def test_a_bundle_with_other_labels_marks_everything_error() -> None:
     """A label that is neither spam nor ham must not become a verdict."""
     made = model(2.0)
     made.cascade = made.cascade.with_bundle(make_bundle([["size"]], labels=("cat", "dog"), threshold=0.5))
-    verdict = judge(made, b"", ENVELOPE, None)
+    verdict = classify(made, b"", ENVELOPE, None)
     assert (verdict.status, verdict.note) == ("error", "label")
 
 
@@ -105,22 +105,22 @@ def test_a_fault_of_any_kind_is_an_error(monkeypatch: pytest.MonkeyPatch, caplog
             raise RecursionError("too deep")
 
     MESSAGE_ID.set("id-7")
-    assert judge(Broken(), b"", ENVELOPE, None) == Verdict("error", note="RecursionError")
+    assert classify(Broken(), b"", ENVELOPE, None) == Verdict("error", note="RecursionError")
     assert "message id-7 could not be decided: RecursionError" in caplog.text
 
 
 def test_verdicts_come_from_threads_within_their_deadline() -> None:
     """Two that hang are given up and their threads replaced; then the next is refused; when they have ended, all is well."""
-    source = Hanging(2.0)
+    source = HangingSource(2.0)
     hanging = model(source)
 
     async def ask() -> list[str]:
-        judging = Judging(hanging, 0.05, 1)
+        judging = VerdictPool(hanging, 0.05, 1)
         found = [await judging.verdict("m", b"", ENVELOPE) for _ in range(3)]
         assert judging.pool.counts.abandoned == 2
-        source.let_go.set()
-        await asyncio.to_thread(until, lambda: judging.pool.counts.abandoned == 0, "they end")
-        patient = Judging(hanging, 60.0, 1)
+        source.release_event.set()
+        await asyncio.to_thread(wait_until, lambda: judging.pool.counts.abandoned == 0, "they end")
+        patient = VerdictPool(hanging, 60.0, 1)
         return [*(verdict.note for verdict in found), (await patient.verdict("m", b"", ENVELOPE)).status]
 
     assert asyncio.run(ask()) == ["deadline", "deadline", "refused", "spam"]
@@ -138,7 +138,7 @@ def test_the_loop_is_free_while_messages_are_decided() -> None:
         return 2.0
 
     async def ask() -> str:
-        judging = Judging(model(source), 60.0, 1)
+        judging = VerdictPool(model(source), 60.0, 1)
         task = asyncio.create_task(judging.verdict("m1", b"", ENVELOPE))
         await asyncio.to_thread(entered.wait, 60)
         assert not task.done()

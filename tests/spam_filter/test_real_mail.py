@@ -16,7 +16,7 @@ from spam_filter.learnt.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import STORES
 from spam_filter.training.corpus import LabelledMail
-from spam_filter.training.extraction import row_of
+from spam_filter.training.extraction import extract_row
 from spam_filter.training.training import Trained
 
 from tests.spam_filter.real_mail import needs_sample, read_sample
@@ -46,7 +46,7 @@ def test_features_of_real_mail_are_finite(sample: list[LabelledMail], trained: T
     with Stores.open(trained.folder / STORES) as stores:
         registry = acquirers(stores)
         for one in sample[::30]:
-            assert all(math.isfinite(value) for value in row_of(registry, Mail.parse(one.raw)).values())
+            assert all(math.isfinite(value) for value in extract_row(registry, Mail.parse(one.raw)).values())
 
 
 @pytest.mark.proof

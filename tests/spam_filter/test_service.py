@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.waiting import until
-from tests.spam_filter.hop import Hop
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.hop import FakeNextHop
 from tests.spam_filter.running import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
@@ -222,7 +222,7 @@ def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
         "SRS0=a=b=c.org=d@example.org",
         "root",
     )
-    with Hop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+    with FakeNextHop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
         with conversation(running) as client:
             for address in addresses:
                 for command in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>"):
@@ -255,7 +255,7 @@ def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(share
 def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
     """Of ten that come at once six are served, four get 421 and are hung up on; when they have gone, all is as before."""
     before = shared.metric("spam_filter_refused_total")
-    until(lambda: shared.metric("spam_filter_connections") == 0, "the clients of other tests are gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "the clients of other tests are gone")
     clients = [socket.create_connection((HOST, shared.port), timeout=30) for _ in range(10)]
     try:
         greetings = [reply(client) for client in clients]
@@ -266,7 +266,7 @@ def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
     finally:
         for client in clients:
             client.close()
-    until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
     with conversation(shared):
         pass
 
@@ -322,7 +322,7 @@ def test_a_client_that_goes_away_in_the_middle_harms_nobody(shared: Running, mai
     with conversation(shared) as client:
         begin(client)
         client.sendall(b"Subject: half\r\n")
-    until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
     assert names(mail) == before
     delivered(shared, mail, SPAM)
 
@@ -336,12 +336,12 @@ def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tm
         good = manifest.read_text()
         manifest.write_text(good.replace('"tiny"', '"other"'))
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the bad one is noticed")
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the bad one is noticed")
         assert "not reloaded, the old model stays in service" in running.text
         assert header(delivered(running, mail, SPAM), "Bundle") == first
         write_tiny_model(model, spam_threshold=0.95)
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "the good one is taken up")
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "the good one is taken up")
         second = header(delivered(running, mail, SPAM), "Bundle")
         assert second == json.loads(manifest.read_text())["id"] != first
         assert running.end() == 0
@@ -356,7 +356,7 @@ def test_a_graceful_stop_finishes_what_is_under_way(tmp_path: Path, model: Path,
             busy.sendall(b"Subject: x\r\n")
             running.process.send_signal(number)
             assert reply(idle).startswith(b"421 4.3.2 the service is stopping")
-            until(lambda: _refuses(running.port), "nobody new is taken")
+            wait_until(lambda: _refuses(running.port), "nobody new is taken")
             busy.sendall(b"\r\n!slow! BUY BUY BUY\r\n.\r\n")
             told = reply(busy)
             assert told.startswith(b"250 2.0.0 stored")
@@ -391,14 +391,14 @@ def test_a_second_signal_does_not_wait(tmp_path: Path, model: Path) -> None:
     with Running(*arguments) as running, conversation(running) as busy:
         begin(busy)
         running.process.send_signal(signal.SIGTERM)
-        until(lambda: "stopping" in running.text, "the first one is taken")
+        wait_until(lambda: "stopping" in running.text, "the first one is taken")
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
 
 
 def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
     """Taken: 250. Refused: its 5xx. Away: 451, and 250 again when it is back. One recipient at a time."""
-    with Hop("CHUNKING", "SIZE") as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+    with FakeNextHop("CHUNKING", "SIZE") as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
         assert send(running, SPAM).startswith(b"2.0.0 passed on: taken")
         assert hop.messages[0].endswith(SPAM)
         assert hop.messages[0].startswith(b"X-Emsco-Status: spam\r\n")

@@ -12,7 +12,7 @@ from spam_filter.__main__ import COMMANDS, main
 from spam_filter.cli.train import main as train
 from spam_filter.cli.train import report_lines
 from spam_filter.errors import CorpusError, ModelError
-from spam_filter.learnt.stores import learn_stores
+from spam_filter.learnt.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
@@ -62,7 +62,7 @@ def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(train
         assert model.reload() is False
         assert model.cascade is not before
         in_service = model.cascade
-        learn_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
+        train_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
         with pytest.raises(ModelError, match="copy the folder of one training as a whole"):
             model.reload()
         assert model.cascade is in_service

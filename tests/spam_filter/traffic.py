@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.spam_filter.running import HOST
 
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(slots=True)
@@ -66,10 +66,10 @@ class Traffic:
 
     def _send_all(self, take: Callable[[], str | None]) -> None:
         client: smtplib.SMTP | None = None
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + TIMEOUT_S
         for key in iter(take, None):
             for attempt in itertools.count():
-                client, told = self._attempt(client, key)
+                client, told = self._try_precision(client, key)
                 with self._lock:
                     self.attempts += 1
                     self.replies[told] += 1
@@ -82,7 +82,7 @@ class Traffic:
         if client is not None:
             client.close()
 
-    def _attempt(self, client: smtplib.SMTP | None, key: str) -> tuple[smtplib.SMTP | None, str]:
+    def _try_precision(self, client: smtplib.SMTP | None, key: str) -> tuple[smtplib.SMTP | None, str]:
         """Try once; return the connection, if it is still good, and what was answered."""
         try:
             if client is None:

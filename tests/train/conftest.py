@@ -13,7 +13,7 @@ from emsco_train import FeatureOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixed:
+class MixedTable:
     """A table with gaps, categories, booleans, and categories in the held-out rows that training never saw."""
 
     X: Any
@@ -50,7 +50,7 @@ def _texts(codes: np.ndarray, names: list[str], rng: np.random.Generator) -> np.
 
 
 @pytest.fixture(params=["text", "codes", "frame"])
-def mixed(request: pytest.FixtureRequest) -> Mixed:
+def mixed(request: pytest.FixtureRequest) -> MixedTable:
     """Return the same data as text, as integer codes, and as a data frame with its own types."""
     rng = np.random.default_rng(11)
     form = request.param
@@ -62,11 +62,11 @@ def mixed(request: pytest.FixtureRequest) -> Mixed:
     for rows, colours in ((300, 4), (150, 6)):
         columns = _columns(rows, rng, colours)
         y = _labels(columns, rng)
-        splits.append((_shaped(columns, form, rng), y))
-    return Mixed(*splits[0], splits[1], options, [["count", "colour"], ["flag", "size"], ["shape", "rate"]])
+        splits.append((_convert_form(columns, form, rng), y))
+    return MixedTable(*splits[0], splits[1], options, [["count", "colour"], ["flag", "size"], ["shape", "rate"]])
 
 
-def _shaped(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator) -> Any:
+def _convert_form(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator) -> Any:
     if form == "codes":
         # Codes as floats, with NaN for gaps, are what a CSV reader makes of them.
         return columns | {"shape": np.where(rng.random(len(columns["shape"])) < 0.1, np.nan, columns["shape"])}

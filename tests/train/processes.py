@@ -30,7 +30,7 @@ _MODULES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Running:
+class RunningCommand:
     """A command that is under way.
 
     Parameters
@@ -67,7 +67,7 @@ class Running:
         return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
 
 
-def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> Running:
+def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> RunningCommand:
     """Start a command in a child; `without` names a package that is not to be found there."""
     context = multiprocessing.get_context("forkserver")
     folder = tempfile.TemporaryDirectory()
@@ -75,9 +75,9 @@ def start(command: str, *arguments: object, cwd: Path | None = None, without: st
         # At once: a child may be killed before it does anything.
         (Path(folder.name) / name).touch()
     words = [str(argument) for argument in arguments]
-    process = context.Process(target=_work, args=(command, words, folder.name, str(cwd or Path.cwd()), without))
+    process = context.Process(target=_run_command, args=(command, words, folder.name, str(cwd or Path.cwd()), without))
     process.start()
-    return Running(process, folder, [command, *words])
+    return RunningCommand(process, folder, [command, *words])
 
 
 def run(
@@ -87,14 +87,16 @@ def run(
     return start(command, *arguments, cwd=cwd, without=without).end()
 
 
-def done(command: str, *arguments: object, cwd: Path | None = None) -> str:
+def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run a command that must succeed, and return what it prints."""
     ended = run(command, *arguments, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
 
-def refused(status: int, command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> str:
+def run_expecting_error(
+    status: int, command: str, *arguments: object, cwd: Path | None = None, without: str | None = None
+) -> str:
     """Run a command that must fail with one line that begins with its name; return the line."""
     ended = run(command, *arguments, cwd=cwd, without=without)
     assert ended.returncode == status, f"{ended.returncode}: {ended.stderr}"
@@ -105,7 +107,7 @@ def refused(status: int, command: str, *arguments: object, cwd: Path | None = No
     return lines[0]
 
 
-def _work(command: str, words: list[str], folder: str, cwd: str, without: str | None) -> None:
+def _run_command(command: str, words: list[str], folder: str, cwd: str, without: str | None) -> None:
     """Be the command, from its first line to its exit status."""
     os.chdir(cwd)
     if without is not None:

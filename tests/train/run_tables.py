@@ -26,7 +26,7 @@ HEADER = ("size", "rate", "flag", "colour", "count", "verdict")
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class MixedTable:
     """Files of a table with numbers and gaps, a yes/no column, text, a label of words, and costs with a group."""
 
     data: Path
@@ -65,11 +65,11 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object
     return path
 
 
-def write_mixed(folder: Path, rows: int = 300) -> Mixed:
+def write_mixed(folder: Path, rows: int = 300) -> MixedTable:
     """Write the mixed table and its costs file."""
     costs = folder / "costs.toml"
     costs.write_text(COSTS, encoding="utf-8")
-    return Mixed(write_rows(folder / "mixed.csv", HEADER, mixed_rows(rows)), costs)
+    return MixedTable(write_rows(folder / "mixed.csv", HEADER, mixed_rows(rows)), costs)
 
 
 def wide_rows(rows: int = 300, features: int = 10, seed: int = 0) -> list[list[str]]:

@@ -22,7 +22,7 @@ def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([confidence for confidence, _ in rows]), np.array([right for _, right in rows])
 
 
-def whole(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
+def warning_for(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
     """Return the warning for rows that are all accepted at stage 1."""
     everyone = np.ones(len(right), dtype=bool)
     return calibrate_stage(1, confidence=confidence, right=right, reached=everyone, accepted=everyone, level=level).warning
@@ -73,21 +73,21 @@ def test_no_rows_say_nothing() -> None:
 
 def test_misleading_confidence_is_told() -> None:
     """Right in 80 of 100 at a confidence of 0.95: the sentence has both figures and the stage."""
-    told = whole(np.full(100, 0.95), np.arange(100) < 80)
+    told = warning_for(np.full(100, 0.95), np.arange(100) < 80)
     assert told == "stage 1: confidence misleads: 80.00 % of the 100 accepted rows are right, their mean confidence is 95.00 %"
 
 
 def test_few_rows_do_not_cry_wolf() -> None:
     """The same shares on five rows are chance, and nothing is said; nor where confidence is too modest."""
-    assert whole(np.full(5, 0.95), np.arange(5) < 4) is None
-    assert whole(np.full(1000, 0.7), np.arange(1000) < 950) is None
+    assert warning_for(np.full(5, 0.95), np.arange(5) < 4) is None
+    assert warning_for(np.full(1000, 0.7), np.arange(1000) < 950) is None
 
 
 def test_certainty_that_errs_is_told() -> None:
     """A confidence of 1, or a hair above by rounding, that is wrong once, is misleading; always right, it is not."""
     for sure in (1.0, 1.0 + 2**-52):
-        assert whole(np.full(50, sure), np.arange(50) > 0) is not None
-        assert whole(np.full(50, sure), np.ones(50, dtype=bool)) is None
+        assert warning_for(np.full(50, sure), np.arange(50) > 0) is not None
+        assert warning_for(np.full(50, sure), np.ones(50, dtype=bool)) is None
 
 
 @pytest.mark.parametrize("rows", [10, 60, 400])
@@ -97,10 +97,10 @@ def test_honest_confidences_are_rarely_warned_of(rows: int) -> None:
     repeats, level = 400, 0.05
     confidence = rng.uniform(0.8, 1.0, size=(repeats, rows))
     honest = rng.random((repeats, rows)) < confidence
-    alarms = sum(whole(*pair, level=level) is not None for pair in zip(confidence, honest, strict=True))
+    alarms = sum(warning_for(*pair, level=level) is not None for pair in zip(confidence, honest, strict=True))
     assert alarms <= stats.binom.ppf(1 - 1e-4, repeats, level)
     boastful = rng.random((repeats // 8, rows)) < confidence[: repeats // 8] - 0.4
-    caught = sum(whole(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], boastful, strict=True))
+    caught = sum(warning_for(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], boastful, strict=True))
     assert caught >= 0.5 * repeats // 8
 
 

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from emsco_train.designs.chromosome import Space, compress, decode, design_count, encode, row_keys, stage_counts, unique_rows
+from emsco_train.designs.chromosome import (
+    DesignSpace,
+    compress,
+    decode,
+    design_count,
+    encode,
+    row_keys,
+    stage_counts,
+    unique_rows,
+)
 from emsco_train.errors import DesignError
 from emsco_train.settings import Settings
 from tests.train.toy_landscape import all_designs
@@ -109,18 +118,18 @@ def test_counts_refuse(n: int, stages: int) -> None:
 
 def test_space() -> None:
     """Pins hold the first stage; a space knows when it has just one design."""
-    space = Space.of(Settings(pinned=(2,)), 5)
-    assert space == Space(5, 3, allow_exclusion=False, pinned=(2,))
-    assert space.repaired(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
-    assert not space.single
-    assert Space(5, 1).single
-    assert Space(1, 1, allow_exclusion=True).single
-    assert Space(2, 2, pinned=(0, 1)).single
-    assert not Space(5, 1, allow_exclusion=True).single
+    space = DesignSpace.of(Settings(pinned=(2,)), 5)
+    assert space == DesignSpace(5, 3, allow_exclusion=False, pinned=(2,))
+    assert space.repair(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
+    assert not space.has_one_design
+    assert DesignSpace(5, 1).has_one_design
+    assert DesignSpace(1, 1, allow_exclusion=True).has_one_design
+    assert DesignSpace(2, 2, pinned=(0, 1)).has_one_design
+    assert not DesignSpace(5, 1, allow_exclusion=True).has_one_design
 
 
 def test_repair_leaves_its_argument_alone() -> None:
     """Pins are set in a copy."""
     given_genes = genes([1, 0])
-    Space(2, 2, pinned=(0,)).repaired(given_genes)
+    DesignSpace(2, 2, pinned=(0,)).repair(given_genes)
     assert given_genes.tolist() == [[1, 0]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emsco_train import CostModel
-from emsco_train.cli._count_bar import CountBar
+from emsco_train.cli._count_bar import ProgressBar
 from emsco_train.cli.profile import main
 
 MODULE = """
@@ -92,7 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def refused(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def error_line(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Run the command, which must fail with one line that begins with its name, and return the line."""
     try:
         ended: object = main(words)
@@ -175,7 +175,7 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
 )
 def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
     """Status 2, one line, nothing imported and nothing written."""
-    assert told in refused(2, capsys, *words, "--out", "costs.toml")
+    assert told in error_line(2, capsys, *words, "--out", "costs.toml")
     assert "post" not in sys.modules
     assert not (folder / "costs.toml").exists()
 
@@ -203,7 +203,7 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
 def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
     """Status 1, one line that says what and where, and no file."""
     (folder / "bad.jsonl").write_bytes(b'"\xff"\n')
-    assert told in refused(1, capsys, *words, "--out", "costs.toml")
+    assert told in error_line(1, capsys, *words, "--out", "costs.toml")
     assert not (folder / "costs.toml").exists()
 
 
@@ -211,8 +211,8 @@ def test_a_costs_file_is_not_overwritten(folder: Path, capsys: pytest.CaptureFix
     """Nobody loses prices written by hand; and a folder that is not there is told before the work, not after."""
     (folder / "costs.toml").write_text("mine", encoding="utf-8")
     words = ("post:acquirers", "--items", "post:mails", "--out")
-    assert "costs.toml is there already: choose another name, or say --force" in refused(1, capsys, *words, "costs.toml")
-    assert "there is no folder deep: make it first" in refused(1, capsys, *words, "deep/costs.toml")
+    assert "costs.toml is there already: choose another name, or say --force" in error_line(1, capsys, *words, "costs.toml")
+    assert "there is no folder deep: make it first" in error_line(1, capsys, *words, "deep/costs.toml")
     assert "post" not in sys.modules
     assert (folder / "costs.toml").read_text(encoding="utf-8") == "mine"
 
@@ -247,16 +247,16 @@ class Terminal(io.StringIO):
 def test_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
     """The bar renews itself and ends full; lines come every few seconds only; nothing at all is said of nothing."""
     terminal, plain, quiet = Terminal(), io.StringIO(), Terminal()
-    with CountBar("items", terminal) as bar:
+    with ProgressBar("items", terminal) as bar:
         for done in range(1, 101):
             bar.show(done, 100)
     assert "\r" in terminal.getvalue()
     assert "100/100" in terminal.getvalue()
     seconds = iter([0.0, 1.0, 5.0, 6.0, 10.0])
-    with CountBar("items", plain, clock=lambda: next(seconds)) as bar:
+    with ProgressBar("items", plain, clock=lambda: next(seconds)) as bar:
         for done in (10, 20, 30, 40):
             bar.show(done, 40)
     assert plain.getvalue() == "50 % of 40 items\n100 % of 40 items\n"
-    with CountBar("items", quiet):
+    with ProgressBar("items", quiet):
         pass
     assert quiet.getvalue() == ""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from emsco_train import EmscoClassifier, compilation
-from emsco_train._compiled import is_kept, source_key
+from emsco_train._compiled import is_cached, source_key
 from emsco_train.compilation import SIGNATURES
 from emsco_train.exact import kernel
 from emsco_train.logistic import sets
@@ -43,11 +43,11 @@ def test_a_change_of_any_file_of_a_package_changes_its_key(tmp_path: Path, monke
 
 
 def test_functions_are_kept_under_the_key_of_their_package() -> None:
-    """Another key means other files on disk, which is how `is_kept` knows them."""
+    """Another key means other files on disk, which is how `is_cached` knows them."""
     for function, package in ((sets.fit_sets, "emsco_train.logistic"), (kernel.walk, "emsco_train.exact")):
         key = source_key(package)
         assert key[:16] in function.py_func.__qualname__
-        assert not is_kept(function, "0" * 64)
+        assert not is_cached(function, "0" * 64)
 
 
 @pytest.mark.parametrize("search", ["evolve", "exhaustive"])
@@ -71,7 +71,7 @@ def test_where_no_process_can_be_started_all_is_compiled_here(monkeypatch: pytes
         raise OSError(11, "Resource temporarily unavailable")
 
     compiled: list[object] = []
-    monkeypatch.setattr(compilation, "is_kept", lambda *_: False)
+    monkeypatch.setattr(compilation, "is_cached", lambda *_: False)
     monkeypatch.setattr(compilation, "_compile", lambda *functions: compiled.extend(functions))
     monkeypatch.setattr(compilation.subprocess, "Popen", refuse)
     compilation.compile_search()

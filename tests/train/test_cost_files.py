@@ -27,16 +27,16 @@ MEANT = CostModel(
 )
 
 
-def written(folder: Path, name: str, text: str) -> Path:
+def write_file(folder: Path, name: str, text: str) -> Path:
     """Write a file and return its path."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def refusal(folder: Path, name: str, text: str, names: list[str] | None = None) -> str:
+def error_message(folder: Path, name: str, text: str, names: list[str] | None = None) -> str:
     """Return the one error that reading such a file gives; it always names the file."""
-    path = written(folder, name, text)
+    path = write_file(folder, name, text)
     with pytest.raises(DesignError) as caught:
         CostModel.from_file(path, names)
     assert str(caught.value).startswith(f"costs file {path}")
@@ -46,26 +46,26 @@ def refusal(folder: Path, name: str, text: str, names: list[str] | None = None) 
 @pytest.mark.parametrize("name", ["costs.toml", "costs.TOML", "costs", "costs.txt"])
 def test_toml_by_ending_or_content(tmp_path: Path, name: str) -> None:
     """TOML is known by its ending, and without one by its content."""
-    assert CostModel.from_file(written(tmp_path, name, TOML)) == MEANT
+    assert CostModel.from_file(write_file(tmp_path, name, TOML)) == MEANT
 
 
 @pytest.mark.parametrize("name", ["costs.json", "costs"])
 def test_json_has_the_same_shape(tmp_path: Path, name: str) -> None:
     """The same document as JSON means the same."""
-    assert CostModel.from_file(written(tmp_path, name, json.dumps(tomllib.loads(TOML)))) == MEANT
+    assert CostModel.from_file(write_file(tmp_path, name, json.dumps(tomllib.loads(TOML)))) == MEANT
 
 
 @pytest.mark.parametrize("name", ["costs.csv", "costs.txt", "costs"])
 @pytest.mark.parametrize("text", ["1,2.5,0", " 1, 2.5 ,0\n\n", "\ufeff1,25e-1,0\r\n"])
 def test_one_line_is_in_column_order(tmp_path: Path, name: str, text: str) -> None:
     """The authors' form: numbers in the order of the columns, whose names come from the caller."""
-    model = CostModel.from_file(written(tmp_path, name, text), ["c", "a", "b"])
+    model = CostModel.from_file(write_file(tmp_path, name, text), ["c", "a", "b"])
     assert model == CostModel({"c": 1.0, "a": 2.5, "b": 0.0})
 
 
 def test_a_file_without_groups_and_unit(tmp_path: Path) -> None:
     """Only the features are needed; a path may be plain text."""
-    assert CostModel.from_file(str(written(tmp_path, "c.toml", "[features]\na = 2"))) == CostModel({"a": 2})
+    assert CostModel.from_file(str(write_file(tmp_path, "c.toml", "[features]\na = 2"))) == CostModel({"a": 2})
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -88,7 +88,7 @@ def cost_models(draw: st.DrawFn) -> CostModel:
 @given(cost_models())
 def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, model: CostModel) -> None:
     """`to_toml` quotes whatever a name holds, and `from_file` gives the same model back, to the last bit of every price."""
-    path = written(tmp_path_factory.getbasetemp(), "round.toml", "")
+    path = write_file(tmp_path_factory.getbasetemp(), "round.toml", "")
     path.write_bytes(model.to_toml().encode())
     assert CostModel.from_file(path) == model
     document = tomllib.loads(model.to_toml())
@@ -153,12 +153,12 @@ def test_unreadable_files(tmp_path: Path) -> None:
 )
 def test_faults_of_documents(tmp_path: Path, name: str, text: str, message: str) -> None:
     """Every fault is told with the file, the place inside it, and the value that was found."""
-    assert message in refusal(tmp_path, name, text)
+    assert message in error_message(tmp_path, name, text)
 
 
 def test_every_fault_of_the_shape_at_once(tmp_path: Path) -> None:
     """One reading lists all that is to be mended."""
-    told = refusal(tmp_path, "c.toml", "unit = 1\nx = 2\n[features]\na.b = 1\n[groups.g]\nz = 1")
+    told = error_message(tmp_path, "c.toml", "unit = 1\nx = 2\n[features]\na.b = 1\n[groups.g]\nz = 1")
     for part in ("x is unknown", "unit is 1", "features.a is a table", "groups.g.z is unknown", "groups.g has no cost"):
         assert part in told
 
@@ -180,4 +180,4 @@ def test_every_fault_of_the_shape_at_once(tmp_path: Path) -> None:
 )
 def test_faults_of_one_line(tmp_path: Path, text: str, names: list[str] | None, message: str) -> None:
     """One line that does not fit the columns is refused with its place."""
-    assert message in refusal(tmp_path, "c.csv", text, names)
+    assert message in error_message(tmp_path, "c.csv", text, names)

@@ -79,7 +79,7 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
         confident=lambda threshold: np.zeros((1, words), dtype=np.uint64),
         right=lambda threshold: np.zeros((1, words), dtype=np.uint64),
     )
-    monkeypatch.setattr(workbench, "StageBits", lambda *_, **__: bits)
+    monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
     validation: Any = MagicMock(target=())
     validation.__len__.return_value = MAX_ROWS

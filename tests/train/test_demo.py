@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emsco_runtime import Cascade
-from emsco_train.demo.clinic import open_clinic
+from emsco_train.demo.clinic import create_clinic
 from emsco_train.errors import DesignError
 
 # Much of it repeats what other tests have counted.
@@ -57,7 +57,7 @@ def test_the_demo_writes_over_nothing_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "patients.csv").write_text("mine")
     with pytest.raises(DesignError, match="holds files that are not of a demonstration: choose an empty or a new folder"):
-        open_clinic(tmp_path / "mine")
+        create_clinic(tmp_path / "mine")
     assert [(entry.name, entry.read_text()) for entry in (tmp_path / "mine").iterdir()] == [("patients.csv", "mine")]
     for _ in range(2):
-        assert open_clinic(tmp_path / "demo").table.exists()
+        assert create_clinic(tmp_path / "demo").table.exists()

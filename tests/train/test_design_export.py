@@ -10,7 +10,7 @@ import pytest
 
 from emsco_runtime import Cascade, read_bundle
 from emsco_train import DesignError, Problem, Settings, VerificationError
-from emsco_train.bundling.design_export import export_from, fit_design, in_memory, split_rows
+from emsco_train.bundling.design_export import build_cascade, export_searched_design, fit_design, select_split_rows
 from emsco_train.logistic.fits import LogisticModel
 from emsco_train.searches import run_evolve
 from emsco_train.stage_model import StageFitter
@@ -54,7 +54,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade() -> None:
     problem = make_problem()
     for design in run_evolve(problem, Settings(population=30, generations=5, max_stages=3), seed=1).front:
         model = fit_design(problem, design)
-        rows = split_rows(problem, model, problem.validation)
+        rows = select_split_rows(problem, model, problem.validation)
         expected = evaluate(model, rows.codes).expected(rows.target, "validation")
         assert expected.accepted / expected.rows == design.coverage
         assert expected.right / max(expected.accepted, 1) == design.accuracy
@@ -74,7 +74,7 @@ def test_other_figures_than_those_of_the_search_are_refused(tmp_path: Path) -> N
             f"coverage {one.coverage:.6g}, accuracy {one.accuracy:.6g}, cost {one.cost:.6g}" for one in (changed, design)
         )
         with pytest.raises(VerificationError, match=f"other figures on the 120 validation rows .*{then} then, {now} now"):
-            export_from(tmp_path / "b", problem, changed)
+            export_searched_design(tmp_path / "b", problem, changed)
         assert not (tmp_path / "b").exists()
 
 
@@ -82,7 +82,7 @@ def test_every_split_is_verified_and_recorded(tmp_path: Path) -> None:
     """All rows of the table are replayed; the bundle tells which split its figures are from."""
     problem = make_problem()
     design = run_evolve(problem, Settings(population=20, generations=3, max_stages=2)).front.select()
-    made = export_from(tmp_path / "b", problem, design, name="mail", version="3", choices={"design": design.id})
+    made = export_searched_design(tmp_path / "b", problem, design, name="mail", version="3", choices={"design": design.id})
     assert [split.name for split in made.verified] == ["train", "validation", "test", "certify"]
     assert made.rows == 600
     assert made.largest < 1e-9
@@ -99,7 +99,7 @@ def test_sample_weights_are_told_apart_from_class_weights() -> None:
     for weight, told in ((None, False), (np.linspace(0.5, 2.0, 600), True)):
         problem = make_problem(sample_weight=weight, class_weight={"0": 2.0})
         design = run_evolve(problem, Settings(population=10, generations=1, max_stages=2)).front.select()
-        settings = in_memory(problem, design).manifest.provenance.settings
+        settings = build_cascade(problem, design).manifest.provenance.settings
         assert settings["sample_weight"] is told
         assert settings["class_weight"] == {"0": 2.0}
 
@@ -109,5 +109,5 @@ def test_an_unknown_split_is_named(tmp_path: Path) -> None:
     problem = make_problem()
     design = run_evolve(problem, Settings(population=10, generations=1, max_stages=2)).front.select()
     with pytest.raises(DesignError, match=r"split is 'train': one of validation, test, certify is due"):
-        export_from(tmp_path / "b", problem, design, split="train")
+        export_searched_design(tmp_path / "b", problem, design, split="train")
     assert not (tmp_path / "b").exists()

@@ -67,7 +67,7 @@ REJECTING = {"check_classifiers_train": "counts a rejected row as wrong, and wan
 PRETENDING = {"check_classifier_not_supporting_multiclass": "the class only claims, for these tests, to know two labels"}
 
 
-def checked(kind: type[EmscoClassifier], threshold: float, stages: int) -> EmscoClassifier:
+def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int) -> EmscoClassifier:
     """Return an estimator that the checks' small tables can be divided for, with a short search."""
     return kind(
         threshold=threshold,
@@ -96,7 +96,11 @@ def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ConfidenceWarning")
 @parametrize_with_checks(
-    [checked(EmscoClassifier, 0.7, 2), checked(EmscoClassifier, 0.3, 1), checked(TwoLabels, 0.7, 2)],
+    [
+        checked_estimator(EmscoClassifier, 0.7, 2),
+        checked_estimator(EmscoClassifier, 0.3, 1),
+        checked_estimator(TwoLabels, 0.7, 2),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:

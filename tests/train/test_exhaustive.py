@@ -16,15 +16,15 @@ from emsco_train.errors import DesignError
 from emsco_train.exact import front as exact_front
 from emsco_train.exact import plan as exact_plan
 from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import ExactFront, Progress, enumerate_front
-from emsco_train.exact.plan import estimate
-from emsco_train.exact.sweep import Space
+from emsco_train.exact.front import EnumerationProgress, ExactFront, enumerate_front
+from emsco_train.exact.plan import estimate_workload
+from emsco_train.exact.sweep import Enumeration
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
 
 
-def packed(table: np.ndarray) -> np.ndarray:
+def pack_bits(table: np.ndarray) -> np.ndarray:
     """Pack booleans [sets, rows] into words."""
     wide = np.zeros((len(table), -(-table.shape[1] // 64) * 64), dtype=bool)
     wide[:, : table.shape[1]] = table
@@ -38,12 +38,12 @@ def set_costs(features: list[int], shared: int = 0) -> np.ndarray:
     return np.array([cost + shared * bool(mask & 3) for mask, cost in zip(masks, own, strict=True)], dtype=np.int64)
 
 
-def random_bits(rng: np.random.Generator, n: int, rows: int, *, confident: float, right: float, dearest: int) -> SetBits:
+def random_bits(rng: np.random.Generator, n: int, rows: int, *, confident: float, right: float, max_feature_cost: int) -> SetBits:
     """Make bits without any structure, and small whole costs, so that ties are frequent."""
     sure = rng.random((2**n, rows)) < confident
     hit = sure & (rng.random((2**n, rows)) < right)
-    costs = set_costs(rng.integers(0, dearest + 1, n).tolist(), int(rng.integers(0, 2)))
-    return SetBits(packed(sure), packed(hit), costs, rows)
+    costs = set_costs(rng.integers(0, max_feature_cost + 1, n).tolist(), int(rng.integers(0, 2)))
+    return SetBits(pack_bits(sure), pack_bits(hit), costs, rows)
 
 
 def model_bits(rng: np.random.Generator, n: int, rows: int, threshold: float = 0.8) -> SetBits:
@@ -53,16 +53,16 @@ def model_bits(rng: np.random.Generator, n: int, rows: int, threshold: float = 0
     members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
     score = members @ evidence + rng.normal(0.0, 0.3, (2**n, rows))
     sure = 1.0 / (1.0 + np.exp(-np.abs(score))) >= threshold
-    return SetBits(packed(sure), packed(sure & (score * label > 0)), set_costs(rng.integers(1, 40, n).tolist()), rows)
+    return SetBits(pack_bits(sure), pack_bits(sure & (score * label > 0)), set_costs(rng.integers(1, 40, n).tolist()), rows)
 
 
-def vector_of(bits: SetBits, chromosome: tuple[int, ...]) -> tuple[int, int, int]:
+def evaluate_by_hand(bits: SetBits, chromosome: tuple[int, ...]) -> tuple[int, int, int]:
     """Walk all items through one design, in Python's own integers."""
     words = [[int.from_bytes(row.astype("<u8").tobytes(), "little") for row in table] for table in (bits.confident, bits.right)]
-    return _walk(words[0], words[1], bits.cost.tolist(), bits.rows, chromosome)
+    return _decide_by_hand(words[0], words[1], bits.cost.tolist(), bits.rows, chromosome)
 
 
-def _walk(confident: Any, right: Any, cost: Any, rows: int, chromosome: tuple[int, ...]) -> tuple[int, int, int]:
+def _decide_by_hand(confident: Any, right: Any, cost: Any, rows: int, chromosome: tuple[int, ...]) -> tuple[int, int, int]:
     waiting, members, paid = 2**rows - 1, 0, 0
     accepted = hits = total = 0
     for stage in range(max(chromosome) + 1):
@@ -99,7 +99,7 @@ def brute_force(bits: SetBits, designs: list[tuple[int, ...]]) -> dict[tuple[int
     )
     found: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}
     for genes in designs:
-        found.setdefault(_walk(confident, right, bits.cost.tolist(), bits.rows, genes), []).append(genes)
+        found.setdefault(_decide_by_hand(confident, right, bits.cost.tolist(), bits.rows, genes), []).append(genes)
     # All that cost more than another with the same counts are dominated; the rest is few enough to compare in pairs.
     least: dict[tuple[int, int], int] = {}
     for accepted, hits, cost in found:
@@ -110,7 +110,7 @@ def brute_force(bits: SetBits, designs: list[tuple[int, ...]]) -> dict[tuple[int
     return {vector: sorted(found[vector], key=lambda genes: (max(genes), genes)) for vector in front}
 
 
-def listed(front: ExactFront) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
+def ties_by_vector(front: ExactFront) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
     """Return a front with its ties in the shape of `brute_force`."""
     assert front.tied is not None
     vectors = zip(front.accepted.tolist(), front.right.tolist(), front.cost.tolist(), strict=True)
@@ -120,12 +120,12 @@ def listed(front: ExactFront) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
 def assert_exact(bits: SetBits, n: int, k: int, *, exclusion: bool, pinned: int, **options: Any) -> None:
     """Hold the front, its ties, their numbers and representatives to brute force, and the number of designs to the formula."""
     designs = chromosomes(n, k, exclusion=exclusion, pinned=pinned)
-    told: list[Progress] = []
+    told: list[EnumerationProgress] = []
     front = enumerate_front(
         bits, n, max_stages=k, allow_exclusion=exclusion, pinned=pinned, ties="all", on_progress=told.append, **options
     )
     due = brute_force(bits, designs)
-    assert list(listed(front).items()) == list(due.items())
+    assert list(ties_by_vector(front).items()) == list(due.items())
     assert front.ties.tolist() == [len(tied) for tied in due.values()]
     assert [tuple(genes) for genes in front.chromosomes.tolist()] == [tied[0] for tied in due.values()]
     assert front.chromosomes.dtype == np.int8
@@ -139,8 +139,10 @@ def test_equals_brute_force(n: int, k: int, exclusion: bool) -> None:
     """Front, ties and representatives equal brute force over all chromosomes, for every number of stages, with pins."""
     rng = np.random.default_rng([n, k, exclusion])
     kinds = ((0.3, 0.8, 2), (0.1, 0.5, 9), (0.8, 0.95, 0))
-    for confident, right, dearest in kinds if n < 6 else kinds[:1]:
-        bits = random_bits(rng, n, int(rng.choice([3, 64, 150])), confident=confident, right=right, dearest=dearest)
+    for confident, right, max_feature_cost in kinds if n < 6 else kinds[:1]:
+        bits = random_bits(
+            rng, n, int(rng.choice([3, 64, 150])), confident=confident, right=right, max_feature_cost=max_feature_cost
+        )
         pinned = int(rng.choice([0, 0, rng.integers(0, 2**n)]))
         assert_exact(bits, n, k, exclusion=exclusion, pinned=pinned, jobs=int(rng.integers(1, 3)))
 
@@ -149,7 +151,7 @@ def test_equals_brute_force(n: int, k: int, exclusion: bool) -> None:
 @pytest.mark.parametrize("exclusion", [False, True])
 def test_every_pin(pinned: int, exclusion: bool) -> None:
     """Any features may be pinned to the first stage, even all of them."""
-    bits = random_bits(np.random.default_rng(pinned), 3, 40, confident=0.3, right=0.8, dearest=3)
+    bits = random_bits(np.random.default_rng(pinned), 3, 40, confident=0.3, right=0.8, max_feature_cost=3)
     for k in (1, 2, 3):
         assert_exact(bits, 3, k, exclusion=exclusion, pinned=pinned)
 
@@ -166,10 +168,10 @@ def test_bits_of_models(threshold: float, exclusion: bool) -> None:
 @pytest.mark.parametrize("exclusion", [False, True])
 def test_all_designs_tie(confident: float, exclusion: bool) -> None:
     """Where nothing costs and all sets say the same, all designs tie on one vector, and all are counted."""
-    bits = random_bits(np.random.default_rng(0), 5, 30, confident=confident, right=1.0, dearest=0)
+    bits = random_bits(np.random.default_rng(0), 5, 30, confident=confident, right=1.0, max_feature_cost=0)
     bits = SetBits(bits.confident, bits.right, np.zeros_like(bits.cost), bits.rows)
     front = enumerate_front(bits, 5, max_stages=5, allow_exclusion=exclusion)
-    assert front.ties.tolist() == [estimate(5, 5, 30, allow_exclusion=exclusion).designs]
+    assert front.ties.tolist() == [estimate_workload(5, 5, 30, allow_exclusion=exclusion).designs]
     assert front.chromosomes.tolist() == [[-1, -1, -1, -1, 0] if exclusion else [0, 0, 0, 0, 0]]
 
 
@@ -194,10 +196,10 @@ def test_vector_is_that_of_the_design() -> None:
     front = enumerate_front(bits, 10, max_stages=4)
     assert len(front.ties) > 5
     for genes, *vector in zip(front.chromosomes.tolist(), front.accepted, front.right, front.cost, strict=True):
-        assert vector_of(bits, tuple(genes)) == tuple(vector)
+        assert evaluate_by_hand(bits, tuple(genes)) == tuple(vector)
 
 
-def same(first: ExactFront, second: ExactFront) -> bool:
+def is_same_front(first: ExactFront, second: ExactFront) -> bool:
     """Compare two fronts in every field."""
     names = ("accepted", "right", "cost", "chromosomes", "ties")
     return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in names)
@@ -209,16 +211,16 @@ def test_workers_change_nothing(exclusion: bool, monkeypatch: pytest.MonkeyPatch
     bits = model_bits(np.random.default_rng(2), 9, 170)
     search = functools.partial(enumerate_front, bits, 9, max_stages=4, allow_exclusion=exclusion)
     first = search(jobs=1)
-    assert same(first, search(jobs=2, prune=False))
-    monkeypatch.setattr(exact_plan, "_PART", 5000)
-    assert all(same(first, search(jobs=jobs)) for jobs in (1, 2, 5))
+    assert is_same_front(first, search(jobs=2, prune=False))
+    monkeypatch.setattr(exact_plan, "_DESIGNS_PER_PART", 5000)
+    assert all(is_same_front(first, search(jobs=jobs)) for jobs in (1, 2, 5))
 
 
 @pytest.mark.parametrize("exclusion", [False, True])
 def test_little_room(exclusion: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part with more finds than there is room for is walked again with more room: no tie is lost or counted twice."""
-    monkeypatch.setattr(exact_front, "Space", functools.partial(Space, slots=1))
-    bits = random_bits(np.random.default_rng(3), 5, 20, confident=0.3, right=0.7, dearest=1)
+    monkeypatch.setattr(exact_front, "Enumeration", functools.partial(Enumeration, slots=1))
+    bits = random_bits(np.random.default_rng(3), 5, 20, confident=0.3, right=0.7, max_feature_cost=1)
     assert_exact(bits, 5, 4, exclusion=exclusion, pinned=0)
 
 
@@ -226,26 +228,26 @@ def test_little_room(exclusion: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_counts_every_design(exclusion: bool) -> None:
     """Without pruning, the walk scores exactly as many designs as the formulas say."""
     for n in range(1, 9):
-        bits = random_bits(np.random.default_rng(n), n, 10, confident=0.2, right=0.5, dearest=4)
+        bits = random_bits(np.random.default_rng(n), n, 10, confident=0.2, right=0.5, max_feature_cost=4)
         for k in range(1, n + 1):
-            told: list[Progress] = []
+            told: list[EnumerationProgress] = []
             enumerate_front(bits, n, max_stages=k, allow_exclusion=exclusion, prune=False, on_progress=told.append)
-            assert told[-1].scored == told[-1].done == estimate(n, k, 10, allow_exclusion=exclusion).designs
+            assert told[-1].scored == told[-1].done == estimate_workload(n, k, 10, allow_exclusion=exclusion).designs
 
 
 def test_published_count() -> None:
     """The 4,094 + 519,156 + 14,676,024 designs of twelve features, and the one of a single stage, are scored one by one."""
     bits = model_bits(np.random.default_rng(4), 12, 64)
-    told: list[Progress] = []
+    told: list[EnumerationProgress] = []
     plain = enumerate_front(bits, 12, max_stages=4, prune=False, on_progress=told.append)
     assert told[-1].scored == 1 + 4_094 + 519_156 + 14_676_024
-    assert same(plain, enumerate_front(bits, 12, max_stages=4))
+    assert is_same_front(plain, enumerate_front(bits, 12, max_stages=4))
 
 
 def test_progress() -> None:
     """Progress only grows, comes from the calling thread, and ends with all designs; pruned ones are not scored."""
     bits = model_bits(np.random.default_rng(6), 11, 100)
-    told: list[tuple[Progress, threading.Thread]] = []
+    told: list[tuple[EnumerationProgress, threading.Thread]] = []
     enumerate_front(bits, 11, max_stages=4, on_progress=lambda state: told.append((state, threading.current_thread())))
     done = [state.done for state, _ in told]
     assert done == sorted(done)
@@ -259,7 +261,7 @@ def test_interrupted(when: int) -> None:
     bits = model_bits(np.random.default_rng(7), 14, 100)
     calls = itertools.count(1)
 
-    def interrupt(_: Progress) -> None:
+    def interrupt(_: EnumerationProgress) -> None:
         if next(calls) == when:
             raise KeyboardInterrupt
 
@@ -271,7 +273,7 @@ def test_interrupted(when: int) -> None:
 
 def test_too_many_ties_to_list() -> None:
     """Listing is refused beyond `max_designs`, with the number; one design fewer is too many, as many are listed."""
-    bits = random_bits(np.random.default_rng(8), 5, 5, confident=0.9, right=1.0, dearest=0)
+    bits = random_bits(np.random.default_rng(8), 5, 5, confident=0.9, right=1.0, max_feature_cost=0)
     count = int(enumerate_front(bits, 5, max_stages=3).ties.sum())
     assert count > 10
     with pytest.raises(DesignError, match=rf"{count} designs are on the front, at most {count - 1} .* max_designs={count}"):

@@ -10,8 +10,8 @@ import pytest
 from emsco_train.errors import DesignError
 from emsco_train.exact.bits import SetBits
 from emsco_train.exact.front import enumerate_front
-from emsco_train.exact.plan import estimate, parts, ways
-from emsco_train.exact.table import Catch, FrontTable
+from emsco_train.exact.plan import count_continuations, estimate_workload, parts
+from emsco_train.exact.table import FoundDesigns, KnownFront
 
 ZEROS = np.zeros((4, 1), dtype=np.uint64)
 COSTS = np.array([0, 1, 2, 3], dtype=np.int64)
@@ -34,16 +34,16 @@ def test_numbers_of_designs(n: int) -> None:
     """Estimates count sum j! S2(n, j) designs, and sum j! S2(n + 1, j + 1) where features may be left out."""
     for k in range(1, n + 1):
         stages = range(1, k + 1)
-        assert estimate(n, k, 9).designs == sum(factorial(j) * stirling(n, j) for j in stages)
-        open_space = estimate(n, k, 9, allow_exclusion=True)
+        assert estimate_workload(n, k, 9).designs == sum(factorial(j) * stirling(n, j) for j in stages)
+        open_space = estimate_workload(n, k, 9, allow_exclusion=True)
         assert open_space.designs == sum(factorial(j) * stirling(n + 1, j + 1) for j in stages)
 
 
 def test_published_numbers() -> None:
     """The published numbers of designs come out."""
-    exactly = [[estimate(n, k, 9).designs - estimate(n, k - 1, 9).designs for k in (2, 3, 4)] for n in (12, 14)]
+    exactly = [[estimate_workload(n, k, 9).designs - estimate_workload(n, k - 1, 9).designs for k in (2, 3, 4)] for n in (12, 14)]
     assert exactly == [[4_094, 519_156, 14_676_024], [16_382, 4_733_820, 249_401_880]]
-    assert [estimate(n, 4, 9, allow_exclusion=True).designs for n in (12, 14)] == [195_926_549, 5_317_308_365]
+    assert [estimate_workload(n, 4, 9, allow_exclusion=True).designs for n in (12, 14)] == [195_926_549, 5_317_308_365]
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -54,26 +54,26 @@ def test_parts_are_the_space(closed: bool, pinned: int) -> None:
         cut = list(parts(6, stages, pinned=pinned, closed=closed))
         starts = [start for part in cut for start in part.starts.tolist()]
         assert len(starts) == len(set(starts))
-        before = estimate(6, stages - 1, 9, allow_exclusion=not closed, pinned=pinned).designs if stages > 1 else 0
-        whole = estimate(6, stages, 9, allow_exclusion=not closed, pinned=pinned).designs
+        before = estimate_workload(6, stages - 1, 9, allow_exclusion=not closed, pinned=pinned).designs if stages > 1 else 0
+        whole = estimate_workload(6, stages, 9, allow_exclusion=not closed, pinned=pinned).designs
         assert sum(part.designs for part in cut) == whole - before
 
 
 def test_ways_of_going_on() -> None:
     """A prefix that lacks three features goes on in 3! S2(3, 3) ways with two more free sets and the full one."""
-    assert ways(3, 3, closed=True).tolist() == [[0, 1, 1, 1], [0, 0, 2, 6]]
-    assert ways(3, 1, closed=True).shape == (0, 4)
-    assert ways(2, 2, closed=False).tolist() == [[1, 1, 1], [0, 1, 3]]
+    assert count_continuations(3, 3, closed=True).tolist() == [[0, 1, 1, 1], [0, 0, 2, 6]]
+    assert count_continuations(3, 1, closed=True).shape == (0, 4)
+    assert count_continuations(2, 2, closed=False).tolist() == [[1, 1, 1], [0, 1, 3]]
 
 
 def test_estimates_grow() -> None:
     """More rows and more designs take more time and memory; more jobs take less time."""
-    base = estimate(14, 4, 200)
+    base = estimate_workload(14, 4, 200)
     assert base.seconds_estimate < 25e-9 * base.designs
     assert base.bytes < 2**30
-    assert estimate(14, 4, 2500).bytes < 2**30
-    assert estimate(14, 4, 2500).seconds_estimate > base.seconds_estimate
-    assert estimate(14, 4, 200, jobs=1).seconds_estimate > 1.9 * base.seconds_estimate
+    assert estimate_workload(14, 4, 2500).bytes < 2**30
+    assert estimate_workload(14, 4, 2500).seconds_estimate > base.seconds_estimate
+    assert estimate_workload(14, 4, 200, jobs=1).seconds_estimate > 1.9 * base.seconds_estimate
 
 
 def with_set(table: np.ndarray, row: int, value: int) -> np.ndarray:
@@ -124,17 +124,17 @@ def test_refusals(n: int, options: dict[str, Any], told: str) -> None:
 
 def test_table_keeps_the_better() -> None:
     """A vector that comes later takes the place of those it dominates; dominated ones are not taken in."""
-    table = FrontTable()
+    table = KnownFront()
 
-    def catch(*vectors: tuple[int, int, int]) -> Catch:
+    def found(*vectors: tuple[int, int, int]) -> FoundDesigns:
         chains = np.full((len(vectors), 1), 3)
-        return Catch(np.array(vectors), np.ones(len(vectors), dtype=np.int64), chains)
+        return FoundDesigns(np.array(vectors), np.ones(len(vectors), dtype=np.int64), chains)
 
-    assert table.merge(catch((5, 4, 70), (0, 0, 60)))
-    assert not table.merge(catch((5, 3, 70), (4, 3, 80), (5, 4, 70)))
+    assert table.merge(found((5, 4, 70), (0, 0, 60)))
+    assert not table.merge(found((5, 3, 70), (4, 3, 80), (5, 4, 70)))
     assert table.counts() == [1, 2]
-    assert table.foresee(catch((5, 5, 60)))
+    assert table.merge_uncounted(found((5, 5, 60)))
     assert table.vectors().tolist() == [[5, 5, 60]]
     assert table.counts() == [0]
-    assert not table.merge(catch((5, 5, 60)))
+    assert not table.merge(found((5, 5, 60)))
     assert table.counts() == [1]

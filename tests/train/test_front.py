@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
-from emsco_train.designs.design import Design, write_stages
+from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.front import Front
-from emsco_train.designs.wish import Wish
+from emsco_train.designs.wish import Requirements
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
 from emsco_train.settings import Settings
 
@@ -85,8 +85,8 @@ def test_bad_figures(figures: tuple[float, float, float, int]) -> None:
 
 def test_names_that_hold_separators_are_quoted() -> None:
     """The one-line form keeps apart what the names would run together."""
-    assert write_stages([["a", "b"], ["c"]]) == "a+b|c"
-    assert write_stages([["x+y"], ['say "hi"', "p|q"]]) == '"x+y"|"say ""hi"""+"p|q"'
+    assert format_stages([["a", "b"], ["c"]]) == "a+b|c"
+    assert format_stages([["x+y"], ['say "hi"', "p|q"]]) == '"x+y"|"say ""hi"""+"p|q"'
 
 
 def test_fitness_and_order() -> None:
@@ -169,16 +169,16 @@ def test_selection_by_brute_force(
         for found in front
         if found.accuracy >= (accuracy or 0) and found.coverage >= (coverage or 0) and (cost is None or found.cost <= cost)
     ]
-    wish: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
+    requirements: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
     if not allowed:
         with pytest.raises(SelectionError) as caught:
-            front.select(**wish)
+            front.select(**requirements)
         assert caught.value.nearest == front[0].id
         return
     floors = bool(accuracy or coverage)
-    decider = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
-    best = max(MERITS[decider](found) for found in allowed)
-    assert front.select(**wish) == next(found for found in allowed if MERITS[decider](found) == best)
+    objective = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
+    best = max(MERITS[objective](found) for found in allowed)
+    assert front.select(**requirements) == next(found for found in allowed if MERITS[objective](found) == best)
 
 
 def test_nothing_satisfies() -> None:
@@ -215,7 +215,7 @@ def test_empty_front() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("requirements", "message"),
     [
         ({"min_accuracy": 1.1}, "min_accuracy is 1.1: a number from 0 to 1"),
         ({"min_coverage": -0.1}, "min_coverage is -0.1"),
@@ -225,10 +225,10 @@ def test_empty_front() -> None:
         ({"by": "price"}, "by is 'price': one of cost, accuracy, coverage, fitness"),
     ],
 )
-def test_impossible_wishes(wish: dict[str, Any], message: str) -> None:
+def test_impossible_wishes(requirements: dict[str, Any], message: str) -> None:
     """What no design could ever meet or mean is refused, all faults at once."""
     with pytest.raises(DesignError, match=message):
-        FRONT.select(**wish)
+        FRONT.select(**requirements)
 
 
 def test_find_by_id() -> None:
@@ -340,7 +340,7 @@ def test_a_floor_of_zero_chooses_as_no_floor() -> None:
     assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
     assert FRONT.select(min_accuracy=0.96, min_coverage=0) == FRONT.select(min_accuracy=0.96)
     assert FRONT.select(max_cost=5, min_coverage=0) == FRONT.select(max_cost=5)
-    assert Wish(min_coverage=0) == Wish()
+    assert Requirements(min_coverage=0) == Requirements()
 
 
 def test_one_of_a_thing_is_told_in_the_singular() -> None:

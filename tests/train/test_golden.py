@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from emsco_train import CascadeModel, ExportError, Table, export_design
-from emsco_train.bundling.golden import _range, _stranger, make_golden
+from emsco_train.bundling.golden import _range, _stranger, make_golden_items
 from emsco_train.data.features import encode_table
 from emsco_train.logistic.fits import LogisticModel
 from emsco_train.stages.fitted_set import FittedSet
 
 
 @pytest.fixture
-def fitted(mixed: Any, tmp_path: Path) -> tuple[CascadeModel, np.ndarray]:
+def fit_model(mixed: Any, tmp_path: Path) -> tuple[CascadeModel, np.ndarray]:
     """Return a fitted design on the mixed table, and its training codes."""
     export = export_design(
         tmp_path / "b",
@@ -31,10 +31,10 @@ def fitted(mixed: Any, tmp_path: Path) -> tuple[CascadeModel, np.ndarray]:
     return export.model, encode_table(export.model.features, Table.of(mixed.X), "training")
 
 
-def test_items_are_varied_and_clear(fitted: tuple[CascadeModel, np.ndarray]) -> None:
+def test_items_are_varied_and_clear(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     """Every exit and the reject are there, gaps and unknown categories too, and no probability is near its threshold."""
-    model, codes = fitted
-    items = make_golden(model, codes, count=30, rng=np.random.default_rng(0))
+    model, codes = fit_model
+    items = make_golden_items(model, codes, count=30, rng=np.random.default_rng(0))
     assert len(items) == 30
     assert {(item.decision.stages, item.decision.status) for item in items} == {
         (1, "accepted"),
@@ -51,36 +51,36 @@ def test_items_are_varied_and_clear(fitted: tuple[CascadeModel, np.ndarray]) -> 
             assert top - second >= 1e-4
 
 
-def test_values_are_rounded_and_whole_where_training_is(fitted: tuple[CascadeModel, np.ndarray]) -> None:
+def test_values_are_rounded_and_whole_where_training_is(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     """No training value of a continuous feature is repeated; counts stay whole numbers."""
-    model, codes = fitted
-    items = make_golden(model, codes, count=30, rng=np.random.default_rng(1))
+    model, codes = fit_model
+    items = make_golden_items(model, codes, count=30, rng=np.random.default_rng(1))
     names = [feature.name for feature in model.features]
     real = set(codes[:, names.index("size")].tolist())
     assert real.isdisjoint(item.values["size"] for item in items)
     assert all(float(item.values["count"]).is_integer() for item in items)  # type: ignore[arg-type]
 
 
-def test_seed_decides(fitted: tuple[CascadeModel, np.ndarray]) -> None:
+def test_seed_decides(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     """The same seed gives the same items, another seed others; fewer are the first of the variety."""
-    model, codes = fitted
-    first, again, other = (make_golden(model, codes, count=5, rng=np.random.default_rng(seed)) for seed in (3, 3, 4))
+    model, codes = fit_model
+    first, again, other = (make_golden_items(model, codes, count=5, rng=np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert first == again
     assert first != other
-    assert len(make_golden(model, codes, count=1, rng=np.random.default_rng(3))) == 1
+    assert len(make_golden_items(model, codes, count=1, rng=np.random.default_rng(3))) == 1
 
 
-def test_crowded_thresholds(fitted: tuple[CascadeModel, np.ndarray]) -> None:
+def test_crowded_thresholds(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     """Where everything lies on a threshold, a narrower margin is tried, and then the error says so."""
-    model, codes = fitted
+    model, codes = fit_model
     flat = LogisticModel(np.zeros((3, model.encoder.width)), np.log([0.2, 0.3, 0.5]))
     names = tuple(block.name for block in model.encoder.blocks)
-    stage = replace(model.stages[-1], fitted=FittedSet(model.encoder, names, flat, 3, codes))
+    stage = replace(model.stages[-1], fit_model=FittedSet(model.encoder, names, flat, 3, codes))
     crowded = replace(model, stages=(stage,), thresholds=(0.5, 0.5, 0.5))
     with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
-        make_golden(crowded, codes, count=3, rng=np.random.default_rng(0))
+        make_golden_items(crowded, codes, count=3, rng=np.random.default_rng(0))
     near = replace(crowded, thresholds=(0.50005, 0.50005, 0.50005))
-    items = make_golden(near, codes, count=3, rng=np.random.default_rng(0))
+    items = make_golden_items(near, codes, count=3, rng=np.random.default_rng(0))
     assert {item.decision.status for item in items} == {"rejected"}
 
 

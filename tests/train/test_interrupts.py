@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from emsco_train._interrupts import interrupts_held
+from emsco_train._interrupts import defer_interrupts
 
 pytestmark = pytest.mark.uncounted
 
@@ -74,7 +74,7 @@ def test_many_are_one() -> None:
     stop, done = np.zeros(1, dtype=np.int64), []
 
     def block() -> None:
-        with interrupts_held(stop):
+        with defer_interrupts(stop):
             for number in range(3):
                 signal.raise_signal(signal.SIGINT)
                 done.append(number)
@@ -91,7 +91,7 @@ def test_an_error_goes_first() -> None:
     """The block's own error comes out, and the next Ctrl-C works as ever."""
 
     def block() -> None:
-        with interrupts_held(np.zeros(1, dtype=np.int64)):
+        with defer_interrupts(np.zeros(1, dtype=np.int64)):
             signal.raise_signal(signal.SIGINT)
             raise ValueError("the block's own")
 
@@ -107,7 +107,7 @@ def test_a_program_with_its_own_handler() -> None:
     heard: list[int] = []
     own = signal.signal(signal.SIGINT, lambda signum, _: heard.append(signum))
     stop = np.zeros(1, dtype=np.int64)
-    with interrupts_held(stop):
+    with defer_interrupts(stop):
         signal.raise_signal(signal.SIGINT)
         assert heard == [signal.SIGINT]
     assert stop[0] == 0
@@ -120,7 +120,7 @@ def test_another_thread_than_the_main_one() -> None:
     ran: list[bool] = []
 
     def block() -> None:
-        with interrupts_held(np.zeros(1, dtype=np.int64)):
+        with defer_interrupts(np.zeros(1, dtype=np.int64)):
             ran.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
     thread = threading.Thread(target=block)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.uncounted
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
 
 
-def standardised(x: np.ndarray) -> np.ndarray:
+def standardise(x: np.ndarray) -> np.ndarray:
     """Return columns of mean 0 and deviation 1; constant ones as zeros."""
     scale = x.std(axis=0)
     return np.asarray((x - x.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0))
@@ -39,8 +39,8 @@ def spam_like(rows: int = 600, columns: int = 40, seed: int = 0) -> tuple[np.nda
     x = rng.lognormal(0.0, 1.2, (rows, columns)) * (rng.random((rows, columns)) < rng.uniform(0.05, 0.6, columns))
     x[:, 3] = 0.0
     x[:, 7] = 2.0 * x[:, 6]
-    y = standardised(x) @ rng.normal(0.0, 1.5, columns) + rng.normal(0.0, 1.0, rows) > 0.3
-    return standardised(x), y.astype(np.intp)
+    y = standardise(x) @ rng.normal(0.0, 1.5, columns) + rng.normal(0.0, 1.0, rows) > 0.3
+    return standardise(x), y.astype(np.intp)
 
 
 def separable() -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +122,7 @@ def test_nearly_separable_sets_equal_scikit_learn() -> None:
 def test_spambase_sets_equal_scikit_learn() -> None:
     """On feature sets of Spambase itself, where bare Newton steps diverge."""
     table = np.genfromtxt(SPAMBASE, delimiter=",", skip_header=1)[::3]
-    x, y = standardised(table[:, :-1]), table[:, -1].astype(np.intp)
+    x, y = standardise(table[:, :-1]), table[:, -1].astype(np.intp)
     assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), None, 1.0)
 
 
@@ -192,7 +192,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
         meeting.wait()
         done.append(part)
 
-    fits._share_out(work, 2, workers=2)
+    fits._run_in_parallel(work, 2, workers=2)
     assert sorted(part.start for part in done) == [0, 1]
 
 
@@ -200,7 +200,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
 def test_every_set_is_given_out_once(count: int, workers: int) -> None:
     """Whatever the numbers of sets and threads."""
     done: list[int] = []
-    fits._share_out(lambda part: done.extend(range(count)[part]), count, workers)
+    fits._run_in_parallel(lambda part: done.extend(range(count)[part]), count, workers)
     assert sorted(done) == list(range(count))
 
 

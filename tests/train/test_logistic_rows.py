@@ -50,7 +50,7 @@ def test_rows_can_be_had_back(widths: list[int], rows: int, seed: int) -> None:
     wanted[laid.order] = back[:rows, :-1]
     assert np.array_equal(wanted, table[:, laid.layout.order])
     assert not laid.values.transpose(0, 2, 1).reshape(count * places, numbers)[rows:].any()
-    assert np.array_equal(laid.lay(np.arange(rows)[:, None]).reshape(-1)[:rows], laid.order)
+    assert np.array_equal(laid.arrange(np.arange(rows)[:, None]).reshape(-1)[:rows], laid.order)
 
 
 def test_only_groups_that_are_worth_it_are_looked_up() -> None:

@@ -45,11 +45,11 @@ def cancer(threshold: float = 0.9) -> Problem:
     return Problem.of(rows, y, costs=costs.tolist(), threshold=threshold)
 
 
-def search(seed: int, settings: Settings, folder: Path, told: Connection) -> None:
+def search(seed: int, settings: Settings, folder: Path, connection: Connection) -> None:
     """Search in a process of its own, and tell each generation and each step of the polish."""
 
-    def tell(what: int | str) -> None:
-        told.send(what)
+    def send(what: int | str) -> None:
+        connection.send(what)
         time.sleep(WAIT_S)
 
     outcome = run_evolve(
@@ -57,8 +57,8 @@ def search(seed: int, settings: Settings, folder: Path, told: Connection) -> Non
         settings,
         seed=seed,
         jobs=1 + seed % 2,
-        on_generation=lambda record: tell(record.number),
-        on_progress=lambda step: tell(step.phase) if step.phase == "polish" else None,
+        on_generation=lambda record: send(record.number),
+        on_progress=lambda step: send(step.phase) if step.phase == "polish" else None,
         checkpoints=Checkpoints(folder / "run.json", every=2, resume=True),
     )
     (folder / "front.json").write_text(outcome.front.to_json())
@@ -79,8 +79,8 @@ class Run:
 
     def kill(self, moment: Callable[[int | str], bool], delay: float) -> None:
         """Go on, and be killed without warning, a little after the word that the moment has come."""
-        process, told = self._start()
-        wait_for(told, moment)
+        process, connection = self._start()
+        wait_for(connection, moment)
         time.sleep(delay)
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
@@ -102,15 +102,15 @@ class Run:
 
     def finish(self) -> str:
         """Go on to the end, and return the front."""
-        process, told = self._start()
+        process, connection = self._start()
         with contextlib.suppress(EOFError):
             while True:
-                told.recv()
+                connection.recv()
         process.join(60)
         assert process.exitcode == 0
         return (self.folder / "front.json").read_text()
 
-    def unbroken(self) -> str:
+    def uninterrupted(self) -> str:
         """Return the front of a run that nobody disturbs, in this process."""
         return run_evolve(cancer(), self.settings, seed=self.seed, jobs=1).front.to_json()
 
@@ -123,10 +123,10 @@ class Run:
         return process, ours
 
 
-def wait_for(told: Connection, moment: Callable[[int | str], bool]) -> None:
+def wait_for(connection: Connection, moment: Callable[[int | str], bool]) -> None:
     """Listen until the word says that the moment has come."""
     try:
-        while not moment(told.recv()):
+        while not moment(connection.recv()):
             pass
     except EOFError:
         pytest.fail("the run ended before it could be killed")
@@ -151,7 +151,7 @@ def test_killed_twice_and_resumed(seed: int, polish: bool, tmp_path: Path) -> No
     else:
         run.kill_in_generations(rng, 20)
     assert not (tmp_path / "front.json").exists()
-    assert run.finish() == run.unbroken()
+    assert run.finish() == run.uninterrupted()
     assert sorted(entry.name for entry in tmp_path.iterdir() if entry.suffix != ".tmp") == ["front.json", "run.json"]
 
 
@@ -167,7 +167,7 @@ def test_killed_twenty_times(polish: bool, tmp_path: Path) -> None:
     if polish:
         for _ in range(3):
             run.kill(lambda word: word == "polish", float(rng.uniform(0.0, 0.03)))
-    assert run.finish() == run.unbroken()
+    assert run.finish() == run.uninterrupted()
 
 
 FIT = """

@@ -13,7 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
-from emsco_train.cli._collector import rare_collections
+from emsco_train.cli._collector import infrequent_collections
 from tests.runtime.test_public_api import public_names, unresolved
 
 
@@ -103,10 +103,10 @@ def test_a_command_collects_rarely_and_keeps_what_it_has() -> None:
     """In a process of its own a command raises the collector's threshold and leaves everything to the end; elsewhere nothing."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     try:
-        with rare_collections(wanted=False):
+        with infrequent_collections(wanted=False):
             assert gc.get_threshold() == before
         assert gc.get_freeze_count() == frozen
-        with rare_collections(wanted=True):
+        with infrequent_collections(wanted=True):
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_freeze_count() > frozen
     finally:

@@ -344,7 +344,7 @@ def test_sampling_leaves_out_rows_without_weight() -> None:
     assert part.weights.all()
 
 
-def outlying(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def make_outliers(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return rows of which a few have a value far out, and their labels."""
     rng = np.random.default_rng(0)
     size = rng.normal(size=200)
@@ -355,7 +355,7 @@ def outlying(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.nd
 
 def test_outliers_that_hide_a_column_are_told_at_the_users_line() -> None:
     """Three values of 1e100 leave the other values of the column all but equal: a warning with the column and the remedy."""
-    rows, truth = outlying(1e100)
+    rows, truth = make_outliers(1e100)
     with pytest.warns(
         OutlierWarning, match=r"column 'size' holds [1-3] values? so far out \(up to 1e\+100\).*correct them"
     ) as told:
@@ -366,10 +366,10 @@ def test_outliers_that_hide_a_column_are_told_at_the_users_line() -> None:
 @pytest.mark.parametrize(("largest", "few"), [(50.0, 3), (1e100, 100)])
 def test_what_is_no_outlier_is_not_told(largest: float, few: int) -> None:
     """Values of a long tail, or a column that is half of one size and half of another, are as they are."""
-    Problem.of(*outlying(largest, few), threshold=0.8)
+    Problem.of(*make_outliers(largest, few), threshold=0.8)
 
 
 def test_values_that_overflow_name_their_column() -> None:
     """The error of the encoder reaches the user, and says how rows are counted."""
     with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*\(rows are counted within the train split\)"):
-        Problem.of(*outlying(1e200), threshold=0.8)
+        Problem.of(*make_outliers(1e200), threshold=0.8)

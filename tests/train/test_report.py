@@ -32,17 +32,17 @@ from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
-from emsco_train.report.cascade import wrapped
-from emsco_train.report.content import read_content
-from emsco_train.report.marks import COLOURS, SHAPES, Shades, shape_of
-from emsco_train.report.page import report_page
-from emsco_train.report.reliability import interval
-from emsco_train.report.wording import CostWords, time_words
-from emsco_train.runs.calibration_file import Calibration
-from emsco_train.runs.figures import Figures, Measured
+from emsco_train.report.cascade import wrap_names
+from emsco_train.report.content import read_report_data
+from emsco_train.report.marks import COLOURS, SHAPES, CoverageColours, shape_index
+from emsco_train.report.page import render_page
+from emsco_train.report.reliability import wilson_interval
+from emsco_train.report.wording import CostFormat, format_duration
+from emsco_train.runs.calibration_file import CalibrationFile
+from emsco_train.runs.figures import Counts, MeasuredDesign
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import front_table
-from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.runs.front_table import format_front_csv
+from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
@@ -63,7 +63,7 @@ def make_run(
     designs: int = 12,
     thresholds: Sequence[Sequence[float]] = ((0.7, 0.7), (0.9, 0.9)),
     labels: tuple[str | int, ...] = ("ill", "well"),
-    tested: bool = True,
+    has_test_rows: bool = True,
     stopped: str = "complete",
     most_stages: int = 4,
     certify: bool = True,
@@ -82,12 +82,12 @@ def make_run(
         accepted = int(rng.integers(1, ROWS + 1))
         right = int(rng.integers(accepted // 2, accepted + 1))
         figures = {"coverage": accepted / ROWS, "accuracy": right / accepted, "cost": float(rng.uniform(1.0, full))}
-        design = Design.of(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
+        design = Design.with_unit(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
         made[design.id] = design
     front = Front(made.values(), full_cost=full, unit=costs.unit)
-    measured = [Measured(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
-    whole = (FiguresEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
-    whole += (FiguresEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if tested else ()
+    measured = [MeasuredDesign(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
+    whole = (CountsEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
+    whole += (CountsEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if has_test_rows else ()
     run = RunFile(
         created="2026-01-02T03:04:05Z",
         versions={"emsco": "1.2.3", "python": "3.11"},
@@ -118,14 +118,16 @@ def make_run(
             )
             for level in thresholds
         ),
-        rows={"train": ROWS, "validation": ROWS} | ({"test": ROWS} if tested else {}) | ({"certify": ROWS} if certify else {}),
+        rows={"train": ROWS, "validation": ROWS}
+        | ({"test": ROWS} if has_test_rows else {})
+        | ({"certify": ROWS} if certify else {}),
         files={},
     )
     files = {
-        "front.csv": front_table(measured, tested=tested),
+        "front.csv": format_front_csv(measured, has_test_rows=has_test_rows),
         "front.json": front.to_json(),
         "costs.toml": costs.to_toml(),
-        "calibration.json": Calibration.of("test" if tested else "validation", measured).text(),
+        "calibration.json": CalibrationFile.with_unit("test" if has_test_rows else "validation", measured).text(),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -133,9 +135,9 @@ def make_run(
     return folder
 
 
-def _figures(rng: np.random.Generator, full: float) -> Figures:
+def _figures(rng: np.random.Generator, full: float) -> Counts:
     accepted = int(rng.integers(0, ROWS + 1))
-    return Figures(ROWS, accepted, accepted // 2, full / 3)
+    return Counts(ROWS, accepted, accepted // 2, full / 3)
 
 
 def _calibration(rng: np.random.Generator, stages: int, needed: float = 0.75) -> tuple[StageCalibration, ...]:
@@ -217,7 +219,7 @@ def views_of(text: str) -> list[str]:
     return list(map("".join, zip(*parts, strict=True)))
 
 
-def sound(text: str) -> Page:
+def assert_well_formed(text: str) -> Page:
     """Read a page and expect it to be well formed and closed to the outside, with all its parts."""
     page = Page(text)
     assert page.faults == []
@@ -244,12 +246,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def text(run: Path) -> str:
     """Return its page."""
-    return report_page(read_content(run))
+    return render_page(read_report_data(run))
 
 
 def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
     """Each row of front.csv has its row, its point and its view, with the figures of the file."""
-    page = sound(text)
+    page = assert_well_formed(text)
     with (run / "front.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) > 8
@@ -272,7 +274,7 @@ def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
 
 def test_the_fittest_is_there_without_the_script(run: Path, text: str) -> None:
     """The first view, the command and the ring of the fittest stand in the HTML, and it is the view that the script has."""
-    best = read_content(run).designs[0]
+    best = read_report_data(run).designs[0]
     assert views_of(text)[0] in text
     assert f"emsco-export {run} --out BUNDLE --design {best.design.id}" in text
     assert 'id="ring"' in text
@@ -300,8 +302,8 @@ def test_hostile_names_stay_words(tmp_path: Path) -> None:
     labels = ("</script><script>x</script>", 'ill"<b>')
     folder = tmp_path / "a run's <b>folder</b>"[:18]
     written = make_run(folder, names=HOSTILE, labels=labels, thresholds=[(0.7, 0.9), (0.8, 0.8)])
-    text = report_page(read_content(written))
-    page = sound(text)
+    text = render_page(read_report_data(written))
+    page = assert_well_formed(text)
     kinds = {tag for tag, _ in page.tags}
     for view in views_of(text):
         kinds |= {tag for tag, _ in Page(view).tags}
@@ -335,7 +337,7 @@ def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> No
 
 def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
     """Every feature, price, exit and warning of a design is in its view; the stages' prices add up to its full price."""
-    content = read_content(run)
+    content = read_report_data(run)
     meter = content.costs.meter()
     warned = 0
     for one, view in zip(content.designs, views_of(text), strict=True):
@@ -359,8 +361,8 @@ def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> 
 
 def test_without_test_rows(tmp_path: Path) -> None:
     """The page says that all figures flatter, has no column of test figures, and counts exits on the validation rows."""
-    text = report_page(read_content(make_run(tmp_path / "run", tested=False)))
-    page = sound(text)
+    text = render_page(read_report_data(make_run(tmp_path / "run", has_test_rows=False)))
+    page = assert_well_formed(text)
     assert "no test rows" in text
     assert "<strong>Test</strong>" not in text
     assert [given["data-key"] for given in page.found("th") if (given.get("data-key") or "").startswith("test")] == []
@@ -371,8 +373,8 @@ def test_without_test_rows(tmp_path: Path) -> None:
 def test_one_design_of_one_feature(tmp_path: Path) -> None:
     """The smallest run has its page too: one point, one stage, axes with room around it."""
     made = make_run(tmp_path / "run", names=["x", "y"], designs=1, thresholds=[(0.9, 0.9)], most_stages=1, stopped="time")
-    text = report_page(read_content(made))
-    page = sound(text)
+    text = render_page(read_report_data(made))
+    page = assert_well_formed(text)
     assert len([given for given in page.found("a") if "point" in (given.get("class") or "")]) == 1
     assert "1 design." in text
     assert "ran out of time" in text
@@ -381,8 +383,8 @@ def test_one_design_of_one_feature(tmp_path: Path) -> None:
 
 def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Path, text: str) -> None:
     """No certificate is spoken of; everything at once has no accuracy, and so no mark in the picture."""
-    other = report_page(read_content(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
-    sound(other)
+    other = render_page(read_report_data(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
+    assert_well_formed(other)
     assert "carry no certificate" in other
     assert "carry no certificate" not in text
     assert (text.count('<g class="whole">'), other.count('<g class="whole">')) == (3, 1)
@@ -391,14 +393,14 @@ def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Pa
 @pytest.mark.parametrize(("seconds", "told"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
 def test_seconds_are_told_in_a_unit_that_fits(seconds: float, told: str) -> None:
     """A search of milliseconds and one of hours are both told in two or three digits."""
-    assert time_words(seconds) == told
+    assert format_duration(seconds) == told
 
 
 def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
     """Shapes begin anew after the last, and every reference to one is defined."""
     levels = [(number / 100, number / 100) for number in range(60, 60 + len(SHAPES) + 2)]
-    sound(report_page(read_content(make_run(tmp_path / "run", designs=30, thresholds=levels))))
-    assert shape_of(len(SHAPES)) == 0
+    assert_well_formed(render_page(read_report_data(make_run(tmp_path / "run", designs=30, thresholds=levels))))
+    assert shape_index(len(SHAPES)) == 0
 
 
 def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
@@ -407,23 +409,23 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
     Here the first stage accepts all test rows, so that no row gets to the others: the views say so.
     """
     written = make_run(tmp_path / "run")
-    content = read_content(written)
-    nothing = Design.of((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
+    content = read_report_data(written)
+    nothing = Design.with_unit((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
     front = Front([*content.front, nothing], full_cost=content.front.full_cost, unit=content.front.unit)
     rng = np.random.default_rng(3)
-    empty = Figures(ROWS, 0, 0, 0.5)
-    measured = [Measured(design, empty, _calibration(rng, len(design.stages), needed=0.0)) for design in front]
+    empty = Counts(ROWS, 0, 0, 0.5)
+    measured = [MeasuredDesign(design, empty, _calibration(rng, len(design.stages), needed=0.0)) for design in front]
     files = {
-        "front.csv": front_table(measured, tested=True),
+        "front.csv": format_front_csv(measured, has_test_rows=True),
         "front.json": front.to_json(),
         "costs.toml": (written / "costs.toml").read_text(),
-        "calibration.json": Calibration.of("test", measured).text(),
+        "calibration.json": CalibrationFile.with_unit("test", measured).text(),
     }
     place = RunFolder(written)
     place.begin(resume=False, force=True)
     place.finish(files, content.run)
-    text = report_page(read_content(written))
-    sound(text)
+    text = render_page(read_report_data(written))
+    assert_well_formed(text)
     assert "accuracy n/a" in text
     assert ">0 %</text>" not in text
     later = sum(len(design.stages) - 1 for design in front)
@@ -459,12 +461,12 @@ def test_a_large_front_makes_a_page_of_a_few_megabytes(tmp_path: Path) -> None:
 
 def test_the_same_run_gives_the_same_page(run: Path, text: str) -> None:
     """Nothing of the moment or of the process is in the page."""
-    assert report_page(read_content(run)) == text
+    assert render_page(read_report_data(run)) == text
 
 
 def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Path) -> None:
     """Equal ids are one design: one row, one point."""
-    content = read_content(run)
+    content = read_report_data(run)
     front = Front([*content.front, *content.front], full_cost=content.front.full_cost, unit=content.front.unit)
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -473,9 +475,9 @@ def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Pat
     place = RunFolder(copy)
     place.begin(resume=False, force=True)
     place.finish(files, record)
-    again = read_content(copy)
+    again = read_report_data(copy)
     assert [one.design.id for one in again.designs] == [one.design.id for one in content.designs]
-    sound(report_page(again))
+    assert_well_formed(render_page(again))
 
 
 # The command.
@@ -610,7 +612,7 @@ def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any
     place.begin(resume=False, force=True)
     place.finish(files, record)
     with pytest.raises(DataError, match=told):
-        read_content(copy)
+        read_report_data(copy)
     with pytest.raises(DesignError, match="is a folder"):
         write_report(run, tmp_path)
 
@@ -621,7 +623,7 @@ NODE = shutil.which("node")
 SCRIPT = Path(__file__).parents[2] / "emsco_train" / "report" / "page.js"
 
 
-def in_node(program: str, given: object) -> Any:
+def run_in_node(program: str, given: object) -> Any:
     """Run a program with the page's script as `page` and data as `given`; return what it gives back."""
     if NODE is None:
         pytest.skip("node is not installed: the page's script cannot be run outside a browser")
@@ -640,7 +642,7 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
     shares = rng.integers(5, 11, (len(genes), 3)) / 10
     designs = [
-        Design.of(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
+        Design.with_unit(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
         for row, (coverage, accuracy, cost) in zip(genes, shares, strict=True)
     ]
     front = Front(designs, full_cost=12.0)
@@ -655,18 +657,22 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
         for cost in options[2]
     ]
     program = "return given.wishes.map((wish) => page.choose(given.data, wish));"
-    answers = in_node(program, {"data": {"designs": columns, "full_cost": front.full_cost}, "wishes": wishes})
+    answers = run_in_node(program, {"data": {"designs": columns, "full_cost": front.full_cost}, "wishes": wishes})
     missed = 0
-    for wish, answer in zip(wishes, answers, strict=True):
-        limits = {"min_accuracy": wish["accuracy"], "min_coverage": wish["coverage"], "max_cost": wish["cost"]}
+    for requirements, answer in zip(wishes, answers, strict=True):
+        limits = {
+            "min_accuracy": requirements["accuracy"],
+            "min_coverage": requirements["coverage"],
+            "max_cost": requirements["cost"],
+        }
         if not any(answer["fits"]):
             missed += 1
             assert answer["best"] == -1
             with pytest.raises(SelectionError) as caught:
                 front.select(**limits)
-            assert columns["id"][answer["nearest"]] == caught.value.nearest, wish
+            assert columns["id"][answer["nearest"]] == caught.value.nearest, requirements
         else:
-            assert columns["id"][answer["best"]] == front.select(**limits).id, wish
+            assert columns["id"][answer["best"]] == front.select(**limits).id, requirements
             assert answer["fits"][answer["best"]]
     assert 20 < missed < len(wishes) - 20
 
@@ -677,10 +683,10 @@ def test_the_script_reads_wishes_and_writes_commands() -> None:
     program = (
         "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
     )
-    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
+    assert run_in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
     program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
     data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
-    assert in_node(program, data) == [
+    assert run_in_node(program, data) == [
         "emsco-export 'a b' --out BUNDLE --design y",
         "emsco-export 'a b' --out BUNDLE --min-accuracy 0.973 --max-cost 12.5",
     ]
@@ -689,29 +695,29 @@ def test_the_script_reads_wishes_and_writes_commands() -> None:
 def test_the_script_sorts_both_ways_and_keeps_equals_in_order() -> None:
     """Rising and falling; designs with equal figures stay in the order of the front."""
     program = "return [page.sorted(given, 'ties', false), page.sorted(given, 'ties', true)];"
-    assert in_node(program, {"designs": {"ties": [2, 1, 2, 3]}}) == [[1, 0, 2, 3], [3, 0, 2, 1]]
+    assert run_in_node(program, {"designs": {"ties": [2, 1, 2, 3]}}) == [[1, 0, 2, 3], [3, 0, 2, 1]]
 
 
 # The small parts.
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 10))
-def test_axes_hold_what_they_show(low: float, width: float, most: int) -> None:
+def test_axes_hold_what_they_show(low: float, width: float, max_ticks: int) -> None:
     """Round ticks, rising, around both ends, not many more than asked for; places run from start to end."""
     high = low + max(width, abs(low) * 1e-6)
-    axis = Axis.around(low, high, start=10.0, end=110.0, most=most)
+    axis = Axis.covering(low, high, start=10.0, end=110.0, max_ticks=max_ticks)
     slack = (axis.ticks[-1] - axis.ticks[0]) * 1e-6
     assert axis.ticks[0] <= low + slack
     assert axis.ticks[-1] >= high - slack
     assert list(axis.ticks) == sorted(set(axis.ticks))
-    assert 2 <= len(axis.ticks) <= most + 2
+    assert 2 <= len(axis.ticks) <= max_ticks + 2
     assert (axis.at(axis.ticks[0]), axis.at(axis.ticks[-1])) == (10.0, 110.0)
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 1.0, 40.0, -3.0])
 def test_an_axis_around_one_number(number: float) -> None:
     """One number alone gets an axis with room on both sides."""
-    axis = Axis.around(number, number, start=0.0, end=100.0, most=5)
+    axis = Axis.covering(number, number, start=0.0, end=100.0, max_ticks=5)
     assert axis.ticks[0] < number < axis.ticks[-1]
 
 
@@ -727,7 +733,7 @@ def test_steps_are_round(least: float) -> None:
 @given(st.lists(st.integers(0, 1000).map(lambda part: part / 1000), min_size=1))
 def test_shades_hold_every_share(shares: list[float]) -> None:
     """Each share falls into a range, ranges are few, and more coverage never has a lower colour."""
-    shades = Shades.over(shares)
+    shades = CoverageColours.over(shares)
     assert 1 <= shades.count <= COLOURS
     colours = [shades.colour_of(share) for share in sorted(shares)]
     assert colours == sorted(colours)
@@ -741,7 +747,7 @@ def test_shades_hold_every_share(shares: list[float]) -> None:
 def test_intervals_hold_the_share(rows: int, data: st.DataObject) -> None:
     """The interval lies within 0 and 1 and holds the share that was seen."""
     right = data.draw(st.integers(0, rows))
-    low, high = interval(right, rows)
+    low, high = wilson_interval(right, rows)
     assert 0 <= low <= right / rows + 1e-12
     assert right / rows - 1e-12 <= high <= 1
 
@@ -749,12 +755,12 @@ def test_intervals_hold_the_share(rows: int, data: st.DataObject) -> None:
 @given(st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=12))
 def test_wrapped_names_fit_their_lines(names: list[str]) -> None:
     """No line is longer than asked for, and short names are all there, in order."""
-    lines = wrapped(names, 20)
+    lines = wrap_names(names, 20)
     assert all(0 < len(line) <= 20 for line in lines)
-    assert wrapped(["one", "two", "three"], 9) == ["one · two", "three"]
+    assert wrap_names(["one", "two", "three"], 9) == ["one · two", "three"]
 
 
 def test_costs_line_up_whatever_their_size() -> None:
     """Prices of all sizes get five digits by the full price, and tiny ones are not rounded to 0."""
-    assert CostWords(0.003, "s").bare(0.0012) == "0.0012000"
-    assert CostWords(123456.0, "s").of(1234.5) == "1,234 s"
+    assert CostFormat(0.003, "s").without_unit(0.0012) == "0.0012000"
+    assert CostFormat(123456.0, "s").with_unit(1234.5) == "1,234 s"

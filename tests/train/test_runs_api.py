@@ -17,9 +17,9 @@ from sklearn.naive_bayes import GaussianNB
 import emsco_train
 from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
-from emsco_train.cli._options import Options
+from emsco_train.cli._options import OptionNames
 from emsco_train.cli._tables import floors
-from emsco_train.cli._warnings import warnings_as_lines
+from emsco_train.cli._warnings import print_warnings
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.remeasure import measured_on_all
@@ -120,7 +120,8 @@ def test_designs_measured_together_are_measured_as_each_alone(
     fitter = CascadeFitter.of(problem)
     together = list(figures.measure(problem, problem.held_out, designs, fitter, jobs=2))
     alone = [
-        figures.measured_on(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds)) for design in designs
+        figures.measure_fitted_design(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds))
+        for design in designs
     ]
     assert together == alone
 
@@ -132,11 +133,11 @@ def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.Monkey
     fitter = CascadeFitter.of(problem)
     fitted: list[tuple[str, ...]] = []
 
-    def counted(inputs: tuple[str, ...], model: Any) -> FittedSet:
+    def pluralize(inputs: tuple[str, ...], model: Any) -> FittedSet:
         fitted.append(inputs)
         return SetFitter.fitted(fitter.sets, inputs, model)
 
-    monkeypatch.setattr(fitter.sets, "fitted", counted)
+    monkeypatch.setattr(fitter.sets, "fitted", pluralize)
     assert len(list(figures.measure(problem, problem.held_out, designs, fitter))) == len(designs)
     assert len(fitted) == len(set(fitted)) < sum(len(design.stages) for design in designs)
 
@@ -151,7 +152,7 @@ def test_floors_are_in_reach() -> None:
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     """The same words from two places are told once, on standard error, in one line; deprecations are not the user's."""
-    with warnings_as_lines("emsco-train", Options(Namespace(max_stages=3))):
+    with print_warnings("emsco-train", OptionNames(Namespace(max_stages=3))):
         warnings.warn("look\n  out", UserWarning, stacklevel=1)
         warnings.warn("look out", UserWarning, stacklevel=1)
         warnings.warn("old name", DeprecationWarning, stacklevel=1)
@@ -198,4 +199,4 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
 )
 def test_commands_call_arguments_by_their_options(message: str, told: str) -> None:
     """Names in the forms that messages use become options; words, paths and what users wrote stay as they are."""
-    assert Options(Namespace(max_stages=3, seed=1)).text(message) == told
+    assert OptionNames(Namespace(max_stages=3, seed=1)).text(message) == told

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.folder import PAGE_MARK, RunFolder
+from emsco_train.runs.folder import REPORT_MARK, RunFolder
 from emsco_train.runs.run_file import DataEntry, RunFile, SearchEntry
 
 FILES = ("front.csv", "front.json", "splits.csv")
@@ -60,10 +60,10 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
     for steps in range(2 + len(FILES)):
         folder = RunFolder(tmp_path / str(steps))
         write(folder, "old")
-        (folder.path / "report.html").write_text(f"{PAGE_MARK} of the old run")
+        (folder.path / "report.html").write_text(f"{REPORT_MARK} of the old run")
         left = [steps]
 
-        def counted(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
+        def pluralize(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
             if left[0] == 0:
                 raise Killed
             left[0] -= 1
@@ -72,7 +72,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
         with monkeypatch.context() as patched:
             for name in ("rename", "replace"):
                 own = getattr(Path, name)
-                patched.setattr(Path, name, lambda given, target, own=own: counted(given, target, own=own))
+                patched.setattr(Path, name, lambda given, target, own=own: pluralize(given, target, own=own))
             with pytest.raises(Killed):
                 write(folder, "new", force=True)
         run = folder.read()

@@ -14,7 +14,7 @@ from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
-from tests.train.processes import Running, done, refused, run, start
+from tests.train.processes import RunningCommand, run, run_expecting_error, run_successfully, start
 from tests.train.run_tables import read_rows, write_wide
 
 pytestmark = pytest.mark.uncounted
@@ -31,10 +31,10 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unbroken(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train without disturbance."""
-    path = tmp_path_factory.mktemp("runs") / "unbroken"
-    done("emsco-train", "--data", wide, *SEARCH, "--out", path)
+    path = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", path)
     return path
 
 
@@ -44,7 +44,7 @@ def generation(out: Path) -> int:
     return int(json.loads(path.read_text(encoding="utf-8"))["generation"]) if path.exists() else -1
 
 
-def in_the_middle(wide: Path, out: Path, *more: object) -> Running:
+def is_in_the_middle(wide: Path, out: Path, *more: object) -> RunningCommand:
     """Start a run, and return when it is well under way."""
     running = start("emsco-train", "--data", wide, *SEARCH, "--out", out, *more)
     running.wait_until(lambda: generation(out) >= MIDDLE)
@@ -57,23 +57,23 @@ def same_front(ours: Path, theirs: Path) -> None:
         assert (ours / file).read_bytes() == (theirs / file).read_bytes()
 
 
-def test_killed_and_resumed(wide: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_killed_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle: no run to export yet; with --resume, the run of an undisturbed training."""
     out = tmp_path / "run"
-    running = in_the_middle(wide, out)
+    running = is_in_the_middle(wide, out)
     running.kill(signal.SIGKILL)
     assert running.end().returncode == -signal.SIGKILL
-    told = refused(1, "emsco-export", out, "--out", tmp_path / "bundle")
+    told = run_expecting_error(1, "emsco-export", out, "--out", tmp_path / "bundle")
     assert f"{out} holds an unfinished run: end it by training again with --resume" in told
-    done("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
-    same_front(out, unbroken)
+    run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    same_front(out, uninterrupted)
     assert not (out / ".work").exists()
 
 
-def test_interrupted_and_resumed(wide: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_interrupted_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
     """Ctrl-C: exit 130 and the front so far, which can be exported; with --resume, the run of an undisturbed training."""
     out = tmp_path / "run"
-    running = in_the_middle(wide, out)
+    running = is_in_the_middle(wide, out)
     running.kill(signal.SIGINT)
     ended = running.end()
     assert ended.returncode == 130, ended.stderr
@@ -81,43 +81,43 @@ def test_interrupted_and_resumed(wide: Path, unbroken: Path, tmp_path: Path) -> 
     assert "Traceback" not in ended.stderr
     assert RunFolder(out).read().thresholds[0].stopped == "interrupted"
     assert len(read_rows(out / "front.csv")) > 0
-    done("emsco-export", out, "--out", tmp_path / "bundle")
-    told = refused(1, "emsco-train", "--data", wide, *SEARCH, "--out", out)
+    run_successfully("emsco-export", out, "--out", tmp_path / "bundle")
+    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out)
     assert "already holds a run" in told
-    done("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
-    same_front(out, unbroken)
-    told = refused(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    same_front(out, uninterrupted)
+    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     assert "already holds a finished run, so there is nothing to resume" in told
 
 
-def test_a_replacement_that_is_killed_leaves_the_old_run(wide: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_a_replacement_that_is_killed_leaves_the_old_run(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
     """--force: until the new run is complete, the old one is whole; a checkpoint of another run is refused."""
     out = tmp_path / "run"
-    shutil.copytree(unbroken, out)
-    running = in_the_middle(wide, out, "--seed", 1, "--force")
+    shutil.copytree(uninterrupted, out)
+    running = is_in_the_middle(wide, out, "--seed", 1, "--force")
     running.kill(signal.SIGKILL)
     running.end()
-    same_front(out, unbroken)
+    same_front(out, uninterrupted)
     # What is left is of seed 1.
-    told = refused(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     assert "belongs to a run with other data, costs or thresholds" in told
-    same_front(out, unbroken)
-    done("emsco-train", "--data", wide, *SEARCH, "--out", out, "--seed", 1, "--resume")
+    same_front(out, uninterrupted)
+    run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--seed", 1, "--resume")
     assert RunFolder(out).read().search.seed == 1
-    assert (out / "splits.csv").read_bytes() != (unbroken / "splits.csv").read_bytes()
+    assert (out / "splits.csv").read_bytes() != (uninterrupted / "splits.csv").read_bytes()
 
 
-def test_no_time_at_all(wide: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_no_time_at_all(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
     """--time-limit 0: the genetic search keeps some designs, to be gone on from; the exact one has none, and leaves nothing."""
     out = tmp_path / "run"
     ended = run("emsco-train", "--data", wide, *SEARCH, "--out", out, "--time-limit", 0)
     assert ended.returncode == 0, ended.stderr
     assert "time limit reached, the front so far is kept" in ended.stderr
     assert RunFolder(out).read().thresholds[0].stopped == "time"
-    done("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
-    same_front(out, unbroken)
+    run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    same_front(out, uninterrupted)
     exact = ["--threshold", "0.8", "--search", "exhaustive", "--max-stages", "2", "--time-limit", "0"]
-    told = refused(1, "emsco-train", "--data", wide, *exact, "--out", tmp_path / "exact")
+    told = run_expecting_error(1, "emsco-train", "--data", wide, *exact, "--out", tmp_path / "exact")
     assert "exact search" in told
     assert "evolve" in told
     assert not (tmp_path / "exact").exists()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.train.processes import BIN, done
-from tests.train.run_tables import HEADER, Mixed, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
+from tests.train.processes import BIN, run_successfully
+from tests.train.run_tables import HEADER, MixedTable, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.uncounted
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
-class Told(NamedTuple):
+class PrintedCounts(NamedTuple):
     """Coverage, accuracy and mean cost, as text."""
 
     coverage: str
@@ -27,25 +27,25 @@ class Told(NamedTuple):
     cost: str
 
 
-def from_train(shown: str, design: str) -> Told:
+def from_train(shown: str, design: str) -> PrintedCounts:
     """Return the test figures of a design in the table that emsco-train prints."""
     line = next(line for line in shown.splitlines() if design in line)
-    return Told(*re.split(r"\s{2,}", line.partition(design)[2].strip())[3:6])
+    return PrintedCounts(*re.split(r"\s{2,}", line.partition(design)[2].strip())[3:6])
 
 
-def from_export(shown: str) -> Told:
+def from_export(shown: str) -> PrintedCounts:
     """Return the test figures that emsco-export prints."""
-    return Told(*_match(r"^test +coverage (.+), accuracy (.+), mean cost (\S+) ", shown))
+    return PrintedCounts(*_match(r"^test +coverage (.+), accuracy (.+), mean cost (\S+) ", shown))
 
 
-def from_run(shown: str) -> Told:
+def from_run(shown: str) -> PrintedCounts:
     """Return the figures that emsco-run prints."""
-    return Told(*_match(r"^coverage +(.+?) \(.*\naccuracy +(.+?) \(.*\nmean cost +(\S+) ", shown))
+    return PrintedCounts(*_match(r"^coverage +(.+?) \(.*\naccuracy +(.+?) \(.*\nmean cost +(\S+) ", shown))
 
 
-def from_inspect(shown: str) -> Told:
+def from_inspect(shown: str) -> PrintedCounts:
     """Return the figures that emsco-inspect prints."""
-    return Told(*_match(r"^expected +coverage (.+), accuracy (.+) on \d+ test rows\n +cost mean (\S+) ", shown))
+    return PrintedCounts(*_match(r"^expected +coverage (.+), accuracy (.+) on \d+ test rows\n +cost mean (\S+) ", shown))
 
 
 def _match(pattern: str, shown: str) -> tuple[str, ...]:
@@ -54,12 +54,12 @@ def _match(pattern: str, shown: str) -> tuple[str, ...]:
     return found.groups()
 
 
-def design_of(shown: str) -> str:
+def chosen_design_id(shown: str) -> str:
     """Return the id of the design that emsco-export chose."""
     return _match(r"^design +([0-9a-f]{12}):", shown)[0]
 
 
-def installed(command: str, *arguments: object, cwd: Path) -> str:
+def run_installed(command: str, *arguments: object, cwd: Path) -> str:
     """Run an installed command, as a user does."""
     ended = subprocess.run([BIN / command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
@@ -70,13 +70,13 @@ def test_the_installed_commands_on_a_mixed_table(tmp_path: Path) -> None:
     """Gaps, yes/no, text, a group of costs: training, export, emsco-run on the test rows and emsco-inspect agree to the digit."""
     write_mixed(tmp_path)
     options = ["--label", "verdict", "--costs", "costs.toml", "--threshold", "0.8"]
-    trained = installed("emsco-train", "--data", "mixed.csv", *options, "--out", "run", cwd=tmp_path)
-    exported = installed("emsco-export", "run", "--out", "bundle", cwd=tmp_path)
+    trained = run_installed("emsco-train", "--data", "mixed.csv", *options, "--out", "run", cwd=tmp_path)
+    exported = run_installed("emsco-export", "run", "--out", "bundle", cwd=tmp_path)
     decide = ["bundle", "mixed.csv", "--run", "run", "--split", "test", "--label", "verdict", "--out", "out.csv"]
-    ran = installed("emsco-run", *decide, cwd=tmp_path)
-    inspected = installed("emsco-inspect", "bundle", cwd=tmp_path)
+    ran = run_installed("emsco-run", *decide, cwd=tmp_path)
+    inspected = run_installed("emsco-inspect", "bundle", cwd=tmp_path)
     told = from_export(exported)
-    assert from_train(trained, design_of(exported)) == from_run(ran) == from_inspect(inspected) == told
+    assert from_train(trained, chosen_design_id(exported)) == from_run(ran) == from_inspect(inspected) == told
     assert "EUR" in exported
     # The columns were understood as they were meant.
     for line in (
@@ -92,23 +92,23 @@ def test_the_installed_commands_on_a_mixed_table(tmp_path: Path) -> None:
 def test_a_design_by_floors_too(tmp_path: Path) -> None:
     """What emsco-train suggests to type next gives the design that its table shows, with the same figures everywhere."""
     mixed = write_mixed(tmp_path)
-    trained = done("emsco-train", *mixed.options(), "--out", tmp_path / "run")
-    wish = _match(r"^next +emsco-export \S+ --out BUNDLE(.*)$", trained)[0].split()
-    assert wish[0] == "--min-accuracy"
-    exported = done("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", *wish)
-    ran = decided(tmp_path / "bundle", mixed.data, tmp_path / "run", tmp_path, "--label", "verdict")
-    assert f"accuracy >= {wish[1]}" in trained
-    assert from_train(trained, design_of(exported)) == from_export(exported) == from_run(ran)
+    trained = run_successfully("emsco-train", *mixed.options(), "--out", tmp_path / "run")
+    requirements = _match(r"^next +emsco-export \S+ --out BUNDLE(.*)$", trained)[0].split()
+    assert requirements[0] == "--min-accuracy"
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", *requirements)
+    ran = run_on_test_rows(tmp_path / "bundle", mixed.data, tmp_path / "run", tmp_path, "--label", "verdict")
+    assert f"accuracy >= {requirements[1]}" in trained
+    assert from_train(trained, chosen_design_id(exported)) == from_export(exported) == from_run(ran)
 
 
-def decided(bundle: Path, data: Path, run: Path, folder: Path, *more: object) -> str:
+def run_on_test_rows(bundle: Path, data: Path, run: Path, folder: Path, *more: object) -> str:
     """Decide the test rows of a run."""
-    return done("emsco-run", bundle, data, "--run", run, "--split", "test", "--out", folder / "decisions.csv", *more)
+    return run_successfully("emsco-run", bundle, data, "--run", run, "--split", "test", "--out", folder / "decisions.csv", *more)
 
 
-def turney_costs(path: Path) -> Path:
+def write_turney_costs(path: Path) -> Path:
     """Write Turney's prices as a costs file: a test has its discount price of its own, and the rest is its group's."""
-    with (SHARED / "turney_costs.csv").open(newline="") as file:
+    with (SHARED / "write_turney_costs.csv").open(newline="") as file:
         prices = [row for row in csv.DictReader(file) if row["dataset"] == "pima.csv"]
     lines = ['unit = "CAD"', "[features]", *(f"{row['feature']} = {row['discount_cost']}" for row in prices)]
     groups: dict[str, list[dict[str, str]]] = {}
@@ -127,19 +127,19 @@ def turney_costs(path: Path) -> Path:
 @pytest.mark.skipif(not (SHARED / "pima.csv").exists(), reason="needs the shared data sets")
 def test_pima_with_turneys_costs(tmp_path: Path) -> None:
     """Real data with real prices, discounts as groups: all four commands, the same figures."""
-    costs, data = turney_costs(tmp_path / "costs.toml"), SHARED / "pima.csv"
-    trained = done(
+    costs, data = write_turney_costs(tmp_path / "costs.toml"), SHARED / "pima.csv"
+    trained = run_successfully(
         "emsco-train", "--data", data, "--costs", costs, "--threshold", "0.75", "--max-stages", 3, "--out", tmp_path / "run"
     )
     assert "all features: 44.29 CAD" in trained
-    exported = done(
+    exported = run_successfully(
         "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--min-accuracy", "0.8", "--min-coverage", "0.5"
     )
-    ran = decided(tmp_path / "bundle", data, tmp_path / "run", tmp_path)
+    ran = run_on_test_rows(tmp_path / "bundle", data, tmp_path / "run", tmp_path)
     told = from_export(exported)
-    assert from_run(ran) == from_inspect(done("emsco-inspect", tmp_path / "bundle")) == told
-    chosen = next(row for row in read_rows(tmp_path / "run" / "front.csv") if row["id"] == design_of(exported))
-    assert told == Told(
+    assert from_run(ran) == from_inspect(run_successfully("emsco-inspect", tmp_path / "bundle")) == told
+    chosen = next(row for row in read_rows(tmp_path / "run" / "front.csv") if row["id"] == chosen_design_id(exported))
+    assert told == PrintedCounts(
         f"{100 * float(chosen['test_coverage']):.2f} %",
         f"{100 * float(chosen['test_accuracy']):.2f} %",
         f"{float(chosen['test_cost']):.6g}",
@@ -154,14 +154,16 @@ def test_the_form_of_the_papers_authors(tmp_path: Path) -> None:
     for name, part in parts.items():
         options += [f"--{name}", write_rows(tmp_path / f"{name}.csv", header, part)]
     (tmp_path / "costs.csv").write_text("1, 10, 100, 1000\n", encoding="utf-8")
-    trained = done("emsco-train", *options, "--costs", tmp_path / "costs.csv", "--threshold", "0.8", "--out", tmp_path / "run")
+    trained = run_successfully(
+        "emsco-train", *options, "--costs", tmp_path / "costs.csv", "--threshold", "0.8", "--out", tmp_path / "run"
+    )
     assert "splits   train 120, validation 60, test 60" in trained
     splits = read_rows(tmp_path / "run" / "splits.csv")
     assert [row["row"] for row in splits] == [*map(str, range(120)), *map(str, range(60)), *map(str, range(60))]
-    exported = done("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
     assert "certificate  none" in exported
-    ran = decided(tmp_path / "bundle", tmp_path / "test.csv", tmp_path / "run", tmp_path)
-    assert from_train(trained, design_of(exported)) == from_export(exported) == from_run(ran)
+    ran = run_on_test_rows(tmp_path / "bundle", tmp_path / "test.csv", tmp_path / "run", tmp_path)
+    assert from_train(trained, chosen_design_id(exported)) == from_export(exported) == from_run(ran)
 
 
 def test_without_test_rows_the_validation_rows_report(tmp_path: Path) -> None:
@@ -169,13 +171,15 @@ def test_without_test_rows_the_validation_rows_report(tmp_path: Path) -> None:
     rows, header = wide_rows(200, 3), ["f0", "f1", "f2", "label"]
     train = write_rows(tmp_path / "a.csv", header, rows[:120])
     validation = write_rows(tmp_path / "b.csv", header, rows[120:])
-    trained = done("emsco-train", "--train", train, "--validation", validation, "--threshold", "0.8", "--out", tmp_path / "run")
+    trained = run_successfully(
+        "emsco-train", "--train", train, "--validation", validation, "--threshold", "0.8", "--out", tmp_path / "run"
+    )
     assert "test coverage" not in trained
     front = read_rows(tmp_path / "run" / "front.csv")
     assert {row[f"test_{figure}"] for row in front for figure in ("coverage", "accuracy", "cost")} == {""}
-    exported = done("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
     assert exported.count("validation   coverage") == 2
-    assert "validation rows" in done("emsco-inspect", tmp_path / "bundle")
+    assert "validation rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
 
 
 def test_csv_and_parquet_are_the_same_table(tmp_path: Path) -> None:
@@ -195,14 +199,14 @@ def test_csv_and_parquet_are_the_same_table(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "mixed.parquet")
-    parquet = Mixed(tmp_path / "mixed.parquet", mixed.costs)
+    parquet = MixedTable(tmp_path / "mixed.parquet", mixed.costs)
     for given, name in ((mixed, "csv"), (parquet, "parquet")):
-        done("emsco-train", *given.options(), "--out", tmp_path / name)
+        run_successfully("emsco-train", *given.options(), "--out", tmp_path / name)
     for file in ("front.csv", "front.json", "splits.csv", "calibration.json", "costs.toml"):
         assert (tmp_path / "csv" / file).read_bytes() == (tmp_path / "parquet" / file).read_bytes()
-    exported = done("emsco-export", tmp_path / "parquet", "--out", tmp_path / "bundle")
-    assert from_run(decided(tmp_path / "bundle", mixed.data, tmp_path / "csv", tmp_path, "--label", "verdict")) == from_export(
-        exported
-    )
+    exported = run_successfully("emsco-export", tmp_path / "parquet", "--out", tmp_path / "bundle")
+    assert from_run(
+        run_on_test_rows(tmp_path / "bundle", mixed.data, tmp_path / "csv", tmp_path, "--label", "verdict")
+    ) == from_export(exported)
     # The same data in the other form still is the data of the run.
-    done("emsco-export", tmp_path / "parquet", "--out", tmp_path / "again", "--data", mixed.data)
+    run_successfully("emsco-export", tmp_path / "parquet", "--out", tmp_path / "again", "--data", mixed.data)

@@ -106,7 +106,7 @@ def dominates(one: Vector, other: Vector) -> bool:
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
 
-def least(chromosomes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def first_representative(chromosomes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the design that stands for ties: fewest stages, then lexicographically least."""
     return min(chromosomes, key=lambda chromosome: (max(chromosome), chromosome))
 
@@ -144,7 +144,7 @@ def test_the_exact_search_is_brute_force(seed: int, features: int, settings: Set
     assert set(found) == set(due)
     for vector, tied in due.items():
         assert found[vector].ties == len(tied)
-        assert found[vector].chromosome == least(tied)
+        assert found[vector].chromosome == first_representative(tied)
     listed = run_exhaustive(problem, settings, ties="all", workbench=bench, jobs=1).front
     assert {design.chromosome for design in listed} == {chromosome for tied in due.values() for chromosome in tied}
 
@@ -370,11 +370,11 @@ def test_ctrl_c_keeps_the_front_so_far(phase: str) -> None:
     assert len(outcome.front) >= 1
     if phase == "polish":
         assert outcome.designs > whole.designs
-        assert not any(better(old, new) for old in figures(whole) for new in figures(outcome))
-        assert all(old in figures(outcome) or any(better(new, old) for new in figures(outcome)) for old in figures(whole))
+        assert not any(is_better(old, new) for old in figures(whole) for new in figures(outcome))
+        assert all(old in figures(outcome) or any(is_better(new, old) for new in figures(outcome)) for old in figures(whole))
 
 
-def better(one: tuple[float, float, float], two: tuple[float, float, float]) -> bool:
+def is_better(one: tuple[float, float, float], two: tuple[float, float, float]) -> bool:
     """Return whether one of two (coverage, accuracy, cost) dominates the other."""
     mine, theirs = (one[0], one[1], -one[2]), (two[0], two[1], -two[2])
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))

@@ -31,7 +31,7 @@ FEW_CHAINS = [(0, 1, 2), (2, 1, 0), (1, 0, 1)]
 FOREST = RandomForestClassifier(n_estimators=2, max_depth=3)
 
 
-def few_valued(labels: int, kinds: Kinds = "numbers", classifier: Any = None) -> Problem:
+def make_few_valued_problem(labels: int, kinds: Kinds = "numbers", classifier: Any = None) -> Problem:
     """Return a problem of three features with three values each; every combination is a validation row.
 
     "mixed" has a text column and gaps. In "mirrored" the last two labels are each other's mirror image: they are tied in the
@@ -60,7 +60,7 @@ def few_valued(labels: int, kinds: Kinds = "numbers", classifier: Any = None) ->
     )
 
 
-def chains_of(problem: Problem) -> list[tuple[int, ...]]:
+def list_chains(problem: Problem) -> list[tuple[int, ...]]:
     """Return the designs to look at: all of them where that is quick."""
     return CHAINS if problem.settings.classifier is None else FEW_CHAINS
 
@@ -68,11 +68,11 @@ def chains_of(problem: Problem) -> list[tuple[int, ...]]:
 def fitted_designs(problem: Problem) -> dict[tuple[int, ...], CascadeModel]:
     """Return designs of all three features, fitted."""
     levels = (0.8,) * len(problem.labels)
-    designs = [Design.of(genes, problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0) for genes in chains_of(problem)]
+    designs = [Design.of(genes, problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0) for genes in list_chains(problem)]
     return {design.chromosome: fit_design(problem, design) for design in designs}
 
 
-def codes_of(problem: Problem, model: CascadeModel) -> np.ndarray:
+def encode_rows(problem: Problem, model: CascadeModel) -> np.ndarray:
     """Return the validation rows as a fitted design sees them."""
     return problem.validation.codes[:, problem.encoder.positions([feature.name for feature in model.features])]
 
@@ -81,7 +81,7 @@ def top_probabilities(problem: Problem, models: dict[tuple[int, ...], CascadeMod
     """Return every top probability that any stage of any design gives to any row: by numpy, and by the graph."""
     found: set[float] = set()
     for model in models.values():
-        found.update(*(matrix.max(axis=1).tolist() for matrix in evaluate(model, codes_of(problem, model)).probabilities))
+        found.update(*(matrix.max(axis=1).tolist() for matrix in evaluate(model, encode_rows(problem, model)).probabilities))
         scorer = model.scorer()
         for index, stage in enumerate(model.stages):
             part = problem.validation.codes[:, problem.encoder.positions(stage.inputs)]
@@ -105,7 +105,7 @@ def top_probabilities(problem: Problem, models: dict[tuple[int, ...], CascadeMod
 )
 def test_search_and_cascade_accept_the_same_rows_at_every_threshold(labels: int, kinds: Kinds, classifier: Any) -> None:
     """All designs, a threshold at every probability of any stage: the search counts what the fitted cascade accepts."""
-    problem = few_valued(labels, kinds, classifier)
+    problem = make_few_valued_problem(labels, kinds, classifier)
     models = fitted_designs(problem)
     levels = [*top_probabilities(problem, models), 0.2]
     bench = Workbench(problem, levels)
@@ -114,9 +114,9 @@ def test_search_and_cascade_accept_the_same_rows_at_every_threshold(labels: int,
         exits = bench.evaluator(index).exits(np.array(list(models), dtype=np.int8))
         for genes, left, right in zip(models, exits.left.tolist(), exits.right.tolist(), strict=True):
             model = replace(models[genes], thresholds=(level,) * labels)
-            found = evaluate(model, codes_of(problem, model)).expected(problem.validation.target, "validation")
-            counted = [(stage.accepted, stage.right) for stage in found.stages]
-            if counted != list(zip(left, right, strict=True))[: len(counted)]:
+            found = evaluate(model, encode_rows(problem, model)).expected(problem.validation.target, "validation")
+            pluralize = [(stage.accepted, stage.right) for stage in found.stages]
+            if pluralize != list(zip(left, right, strict=True))[: len(pluralize)]:
                 differing.append((level, genes))
     assert len(levels) > 10
     assert differing == []
@@ -129,7 +129,7 @@ def test_search_and_cascade_accept_the_same_rows_at_every_threshold(labels: int,
 )
 def test_the_figures_of_a_front_are_those_of_the_runtime(search: str, labels: int, classifier: Any) -> None:
     """Thresholds at model probabilities: each design of a front covers, hits and costs what its cascade decides row by row."""
-    problem = few_valued(labels, classifier=classifier)
+    problem = make_few_valued_problem(labels, classifier=classifier)
     levels = top_probabilities(problem, fitted_designs(problem))
     levels = levels[len(levels) // 2 :: max(1, len(levels) // 4)]
     settings = Settings(max_stages=3, population=20, generations=3)
@@ -153,7 +153,11 @@ def test_the_figures_of_a_front_are_those_of_the_runtime(search: str, labels: in
 
 def test_a_feature_set_has_one_graph_whatever_the_order_of_acquisition() -> None:
     """The stages of all designs that have acquired the same features have the same inputs and the same bytes."""
-    for problem in (few_valued(2), few_valued(3, "mixed"), few_valued(2, classifier=FOREST)):
+    for problem in (
+        make_few_valued_problem(2),
+        make_few_valued_problem(3, "mixed"),
+        make_few_valued_problem(2, classifier=FOREST),
+    ):
         last = [model.stages[-1] for model in fitted_designs(problem).values()]
         assert {stage.inputs for stage in last} == {("f0", "f1", "f2")}
         assert len({stage.graph for stage in last}) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from emsco_runtime._arrays import Mask
 from emsco_train.errors import DesignError
-from emsco_train.scoring.stage_bits import SetScores, StageBits, packed
+from emsco_train.scoring.stage_bits import BitCache, TopScores, pack_bits
 
 
 class CountingScorer:
@@ -26,12 +26,12 @@ class CountingScorer:
         rng = np.random.default_rng(sum(2**index for index, taken in enumerate(chosen) if taken))
         return rng.integers(0, 3, self.items), rng.random(self.items)
 
-    def score(self, sets: Mask) -> Iterator[SetScores]:
+    def score(self, sets: Mask) -> Iterator[TopScores]:
         """Yield scores of two sets at a time."""
         self.asked += [tuple(chosen) for chosen in sets.tolist()]
         for start in range(0, len(sets), 2):
             scored = [self.one(tuple(chosen)) for chosen in sets[start : start + 2].tolist()]
-            yield SetScores(np.array([label for label, _ in scored]), np.array([confidence for _, confidence in scored]))
+            yield TopScores(np.array([label for label, _ in scored]), np.array([confidence for _, confidence in scored]))
 
 
 def unpacked(words: np.ndarray, items: int) -> np.ndarray:
@@ -43,7 +43,7 @@ def unpacked(words: np.ndarray, items: int) -> np.ndarray:
 def test_packing_keeps_every_bit(items: int, seed: int) -> None:
     """Bit i of an item stands in word i // 64; the rest of the last word is zero."""
     bits = np.random.default_rng(seed).random((3, items)) < 0.5
-    words = packed(bits)
+    words = pack_bits(bits)
     assert words.shape == (3, -(-items // 64))
     assert (unpacked(words, words.shape[1] * 64)[:, :items] == bits).all()
     assert unpacked(words, words.shape[1] * 64)[:, items:].sum() == 0
@@ -59,11 +59,11 @@ def test_a_set_is_fitted_once_for_all_thresholds() -> None:
     scorer = CountingScorer(70)
     target = np.random.default_rng(9).integers(0, 3, 70)
     thresholds = [(0.2, 0.2, 0.2), (0.9, 0.5, 0.1)]
-    bits = StageBits(scorer, target, thresholds)
-    rows = bits.rows(sets_of(3, 5, 3, 7))
+    bits = BitCache(scorer, target, thresholds)
+    rows = bits.locate(sets_of(3, 5, 3, 7))
     assert rows[0] == rows[2]
     assert len(scorer.asked) == bits.fits == 3
-    again = bits.rows(sets_of(7, 3))
+    again = bits.locate(sets_of(7, 3))
     assert again.tolist() == [rows[3], rows[0]]
     assert bits.fits == 3
     for index, threshold in enumerate(thresholds):
@@ -77,31 +77,31 @@ def test_a_set_is_fitted_once_for_all_thresholds() -> None:
 def test_more_sets_than_the_memory_holds_are_fitted_again() -> None:
     """When the memory is full it is emptied: what comes out is the same, at the price of more fits."""
     scorer, target = CountingScorer(64), np.zeros(64, dtype=np.intp)
-    bits = StageBits(scorer, target, [(0.5,) * 3], max_bytes=1024 * 16)
+    bits = BitCache(scorer, target, [(0.5,) * 3], max_bytes=1024 * 16)
     everything = sets_of(*range(1, 1025), features=11)
-    bits.rows(everything)
+    bits.locate(everything)
     assert bits.fits == 1024
-    row = bits.rows(sets_of(1025, features=11))
+    row = bits.locate(sets_of(1025, features=11))
     assert bits.fits == 1025
     _, confidence = scorer.one(tuple(sets_of(1025, features=11)[0].tolist()))
     assert (unpacked(bits.confident(0)[row], 64)[0] == (confidence >= 0.5)).all()
     with pytest.raises(DesignError, match="1025 feature sets at once do not fit"):
-        bits.rows(sets_of(*range(1, 1026), features=11))
+        bits.locate(sets_of(*range(1, 1026), features=11))
 
 
 def test_the_memory_must_hold_something() -> None:
     """A limit that holds next to nothing is refused, with what it would hold."""
     with pytest.raises(DesignError, match="max_bytes: 100 bytes hold 0 feature sets of 1000 items"):
-        StageBits(CountingScorer(1000), np.zeros(1000, dtype=np.intp), [(0.5,)], max_bytes=100)
+        BitCache(CountingScorer(1000), np.zeros(1000, dtype=np.intp), [(0.5,)], max_bytes=100)
 
 
 def test_the_bits_grow_as_needed() -> None:
     """Far more sets than the first capacity keep their rows and their bits."""
     scorer = CountingScorer(10)
-    bits = StageBits(scorer, np.zeros(10, dtype=np.intp), [(0.5,) * 3])
-    first = bits.rows(sets_of(1, features=13))[0]
+    bits = BitCache(scorer, np.zeros(10, dtype=np.intp), [(0.5,) * 3])
+    first = bits.locate(sets_of(1, features=13))[0]
     before = bits.confident(0)[first].copy()
-    rows = bits.rows(sets_of(*range(1, 5000), features=13))
+    rows = bits.locate(sets_of(*range(1, 5000), features=13))
     assert len(set(rows.tolist())) == 4999
     assert rows[0] == first
     assert (bits.confident(0)[first] == before).all()

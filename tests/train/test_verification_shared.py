@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emsco_train.bundling.design_export import export_from
+from emsco_train.bundling.design_export import export_searched_design
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import compress
@@ -52,7 +52,7 @@ def check(name: str, folder: Path) -> None:
     """Export three designs; an export raises if one row differs in label, stage or cost."""
     problem = read_problem(name, folder)
     for number, design in enumerate(three_designs(problem)):
-        made = export_from(folder / f"bundle-{number}", problem, design)
+        made = export_searched_design(folder / f"bundle-{number}", problem, design)
         assert made.rows == sum(len(split) for split in problem.splits())
         assert made.largest < 1e-9
         assert all(split.verification.agrees for split in made.verified)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emsco_train.genetic.visited import Visited, row_hashes
+from emsco_train.genetic.visited import VisitedDesigns, row_hashes
 
 ROWS = st.lists(st.lists(st.integers(-1, 3), min_size=4, max_size=4), max_size=30)
 
 
-def population(rows: list[list[int]]) -> np.ndarray:
+def make_population(rows: list[list[int]]) -> np.ndarray:
     """Return rows of genes as a population."""
     return np.array(rows, dtype=np.int8).reshape(-1, 4)
 
@@ -27,20 +27,20 @@ def test_fresh_is_what_a_set_would_say(before: list[list[int]], now: list[list[i
     for row in map(tuple, now):
         wanted.append(row not in met)
         met.add(row)
-    visited = Visited.none().joined(population(before))
-    assert visited.fresh(population(now)).tolist() == wanted
-    assert len(visited.joined(population(now))) == len(met)
+    visited = VisitedDesigns.empty().union(make_population(before))
+    assert visited.is_new(make_population(now)).tolist() == wanted
+    assert len(visited.union(make_population(now))) == len(met)
 
 
 @given(ROWS)
 def test_joining_is_the_same_in_parts(rows: list[list[int]]) -> None:
     """Whatever the order and the parts, the same numbers in the same order: a run taken up again goes on as it would have."""
-    whole = Visited.none().joined(population(rows))
-    parts = Visited.none()
+    whole = VisitedDesigns.empty().union(make_population(rows))
+    parts = VisitedDesigns.empty()
     for row in reversed(rows):
-        parts = parts.joined(population([row]))
+        parts = parts.union(make_population([row]))
     assert np.array_equal(whole.hashes, parts.hashes)
-    assert np.array_equal(Visited.read(whole.text()).hashes, whole.hashes)
+    assert np.array_equal(VisitedDesigns.from_text(whole.to_text()).hashes, whole.hashes)
 
 
 def test_no_two_designs_share_a_number() -> None:
@@ -53,4 +53,4 @@ def test_no_two_designs_share_a_number() -> None:
 def test_what_is_no_memory_is_refused(text: str) -> None:
     """Neither base64 nor whole numbers."""
     with pytest.raises(ValueError, match="no numbers of 64 bits in base64"):
-        Visited.read(text)
+        VisitedDesigns.from_text(text)

@@ -25,6 +25,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(out: Path, count: int) -> None:
-    from spam_filter.demo import take_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from spam_filter.demo import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    take_tour(out, count)
+    run_tour(out, count)

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             grace_s=options.grace_s,
             threads=options.threads,
         )
-        serve(settings, open_model or _trained(settings))
+        serve(settings, open_model or _model_opener(settings))
     except SettingsError as error:
         print(f"serve: {error}", file=sys.stderr)
         return 2
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
     return 0
 
 
-def _trained(settings: Settings) -> OpenModel:
+def _model_opener(settings: Settings) -> OpenModel:
     from spam_filter.model import Model  # noqa: PLC0415 - heavy
 
     return partial(Model.open, settings.model)

@@ -80,22 +80,22 @@ def _train(options: argparse.Namespace) -> None:
         generations=options.generations,
         seed=options.seed,
     )
-    mails = _mails(options)
+    mails = _read_mail(options)
     trained = train_model(
-        mails, options.out, plan, force=options.force, keep=options.keep, tell=lambda line: print(line, flush=True)
+        mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )
-    print("\n".join(report_lines(trained)))
+    print("\n".join(format_model(trained)))
 
 
-def _mails(options: argparse.Namespace) -> list[LabelledMail]:
+def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
     from spam_filter.training.corpus import read_corpus, read_pair  # noqa: PLC0415 - after the arguments
 
     return read_corpus(options.mail) if options.mail is not None else read_pair(options.spam, options.ham)
 
 
-def report_lines(trained: Trained) -> list[str]:
+def format_model(trained: Trained) -> list[str]:
     """Return what an administrator wants to know of a new model, line by line."""
-    from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415 - after the arguments
     from emsco_runtime.summary import percent  # noqa: PLC0415
 
     made = trained.made
@@ -111,6 +111,6 @@ def report_lines(trained: Trained) -> list[str]:
         f"test mail    {decided} decided, {right} of it right",
         f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
         f"cost         {expected.cost.mean:.0f} us of CPU time on average; everything for every message: {full:.0f}",
-        *certificate_lines(made.choice.certificate)[:1],
+        *describe_certificate(made.choice.certificate)[:1],
         f"written      {trained.folder}",
     ]

@@ -10,7 +10,7 @@ import math
 import re
 from typing import Final
 
-from spam_filter.message.address import read_moment
+from spam_filter.message.address import parse_date
 from spam_filter.message.characters import entropy, share, share_of_capitals, share_of_digits
 from spam_filter.message.mail import Mail
 
@@ -103,7 +103,7 @@ def hops(mail: Mail) -> float:
 
 def date_skew(mail: Mail) -> float:
     """Return how many hours lie between the date the sender gave and the first hop, as a logarithm; much where one is missing."""
-    first = read_moment(mail.received[-1].rpartition(";")[2].strip()) if mail.received else None
+    first = parse_date(mail.received[-1].rpartition(";")[2].strip()) if mail.received else None
     if mail.date is None or first is None:
         return math.log1p(_HOURS_AT_MOST)
     return math.log1p(min(abs((mail.date - first).total_seconds()) / 3600, _HOURS_AT_MOST))

@@ -12,9 +12,9 @@ from spam_filter.message.characters import share
 from spam_filter.message.limits import WORDS
 from spam_filter.message.mail import Mail
 
-__all__ = ["LANGUAGE_FACTS", "language_facts"]
+__all__ = ["LANGUAGE_FEATURES", "language_features"]
 
-LANGUAGE_FACTS: Final = ("text_surprise", "common_words")
+LANGUAGE_FEATURES: Final = ("text_surprise", "common_words")
 
 _WORD: Final = re.compile(r"[A-Za-z']{1,30}")
 _COMMON: Final = frozenset(
@@ -26,7 +26,7 @@ _COMMON: Final = frozenset(
 )
 
 
-def language_facts(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def language_features(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return how surprising letters are, and the share of words that every English text is full of.
 
     Parameters

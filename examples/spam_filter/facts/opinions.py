@@ -12,62 +12,62 @@ from spam_filter.message.characters import share
 from spam_filter.message.mail import Mail
 
 __all__ = [
-    "HOST_OPINIONS",
-    "OPENING_OPINIONS",
-    "SENDER_OPINIONS",
-    "SUBJECT_OPINIONS",
-    "WORD_OPINIONS",
-    "combined",
-    "host_opinions",
-    "opening_opinions",
-    "sender_opinions",
-    "subject_opinions",
-    "word_opinions",
+    "HOST_SCORES",
+    "OPENING_SCORES",
+    "SENDER_SCORES",
+    "SUBJECT_SCORES",
+    "WORD_SCORES",
+    "combine_scores",
+    "host_scores",
+    "opening_scores",
+    "sender_scores",
+    "subject_scores",
+    "word_scores",
 ]
 
-SENDER_OPINIONS: Final = ("sender_reputation", "sender_known")
-SUBJECT_OPINIONS: Final = ("subject_score",)
-OPENING_OPINIONS: Final = ("opening_score",)
-WORD_OPINIONS: Final = ("words_score", "words_mean")
-HOST_OPINIONS: Final = ("hosts_reputation",)
+SENDER_SCORES: Final = ("sender_reputation", "sender_known")
+SUBJECT_SCORES: Final = ("subject_score",)
+OPENING_SCORES: Final = ("opening_score",)
+WORD_SCORES: Final = ("words_score", "words_mean")
+HOST_SCORES: Final = ("hosts_reputation",)
 
 _STRONGEST: Final = 40
 
 
-def combined(opinions: Sequence[float], strongest: int = _STRONGEST) -> float:
+def combine_scores(clue_scores: Sequence[float], strongest: int = _STRONGEST) -> float:
     """Return the sum of the strongest opinions, over the root of their number: the sum of many weak ones does not drown all else.
 
     Examples
     --------
-    >>> combined([2.0, 0.1, -0.1, 2.0], strongest=2) > combined([2.0, -2.0]) == combined([])
+    >>> combine_scores([2.0, 0.1, -0.1, 2.0], strongest=2) > combine_scores([2.0, -2.0]) == combine_scores([])
     True
     """
-    chosen = sorted(opinions, key=abs)[-strongest:]
+    chosen = sorted(clue_scores, key=abs)[-strongest:]
     return math.fsum(chosen) / math.sqrt(len(chosen)) if chosen else 0.0
 
 
-def sender_opinions(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def sender_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what is known of the sender's address and domain."""
-    opinions = stores.opinions(sender_clues(mail))
-    return {"sender_reputation": math.fsum(opinions), "sender_known": float(len(opinions))}
+    clue_scores = stores.clue_scores(sender_clues(mail))
+    return {"sender_reputation": math.fsum(clue_scores), "sender_known": float(len(clue_scores))}
 
 
-def subject_opinions(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def subject_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what the words of subject and sender's name suggest."""
-    return {"subject_score": combined(stores.opinions(subject_clues(mail)))}
+    return {"subject_score": combine_scores(stores.clue_scores(subject_clues(mail)))}
 
 
-def opening_opinions(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def opening_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what the first words suggest."""
-    return {"opening_score": combined(stores.opinions(opening_clues(mail)))}
+    return {"opening_score": combine_scores(stores.clue_scores(opening_clues(mail)))}
 
 
-def word_opinions(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def word_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what all words and pairs suggest: the strongest of them, and all of them."""
-    opinions = stores.opinions(word_clues(mail))
-    return {"words_score": combined(opinions), "words_mean": share(math.fsum(opinions), len(opinions))}
+    clue_scores = stores.clue_scores(word_clues(mail))
+    return {"words_score": combine_scores(clue_scores), "words_mean": share(math.fsum(clue_scores), len(clue_scores))}
 
 
-def host_opinions(mail: Mail, stores: Stores) -> Mapping[str, float]:
+def host_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what is known of the hosts that links point at."""
-    return {"hosts_reputation": combined(stores.opinions(host_clues(mail)))}
+    return {"hosts_reputation": combine_scores(stores.clue_scores(host_clues(mail)))}

@@ -18,21 +18,21 @@ from spam_filter.message.mail import Mail
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-__all__ = ["PAGE_FACTS", "page_facts"]
+__all__ = ["PAGE_FEATURES", "page_features"]
 
-PAGE_FACTS: Final = ("page_hidden", "page_forms", "page_far_images", "page_lying_links")
+PAGE_FEATURES: Final = ("page_hidden", "page_forms", "page_far_images", "page_lying_links")
 
-_NOTHING: Final = dict.fromkeys(PAGE_FACTS, 0.0)
+_NO_PAGE: Final = dict.fromkeys(PAGE_FEATURES, 0.0)
 _HOST: Final = re.compile(r"(?:https?://|\bwww\.)([a-z0-9.-]{3,100})", re.IGNORECASE)
-_HIDING: Final = re.compile(r"display:none|visibility:hidden|font-size:[01](?:px|pt)?\b|opacity:0(?:[;.]|$)")
+_HIDDEN_STYLE: Final = re.compile(r"display:none|visibility:hidden|font-size:[01](?:px|pt)?\b|opacity:0(?:[;.]|$)")
 _FORMS: Final = frozenset({"form", "input", "button", "textarea", "select"})
 
 
-def page_facts(mail: Mail) -> Mapping[str, float]:
+def page_features(mail: Mail) -> Mapping[str, float]:
     """Return what a parser sees in the HTML; zeros where there is none."""
-    root = _parsed(mail.html)
+    root = _parse(mail.html)
     if root is None:
-        return _NOTHING
+        return _NO_PAGE
     seen = hidden = forms = linked = lying = far = 0
     for element in root.iter():
         tag = element.tag
@@ -46,7 +46,7 @@ def page_facts(mail: Mail) -> Mapping[str, float]:
             hidden += length
         if tag == "a":
             linked += 1
-            lying += _lies(element)
+            lying += _shows_other_host(element)
         elif tag in _FORMS:
             forms += 1
         elif tag == "img":
@@ -59,7 +59,7 @@ def page_facts(mail: Mail) -> Mapping[str, float]:
     }
 
 
-def _parsed(source: str) -> _Element | None:
+def _parse(source: str) -> _Element | None:
     """Return the root of the tree, None where the parser finds nothing."""
     if not source.strip():
         return None
@@ -77,14 +77,14 @@ def _parsed(source: str) -> _Element | None:
 
 def _is_hidden(element: _Element) -> bool:
     style = element.get("style")
-    if style and _HIDING.search(style.replace(" ", "").lower()):
+    if style and _HIDDEN_STYLE.search(style.replace(" ", "").lower()):
         return True
     if element.tag == "font":
         return (element.get("color") or "").lower() in ("white", "#ffffff") or element.get("size") in ("0", "-7", "1")
     return False
 
 
-def _lies(element: _Element) -> bool:
+def _shows_other_host(element: _Element) -> bool:
     """Return whether a link shows one host and leads to another."""
     shown = _HOST.search((element.text or "")[:300])
     if shown is None:

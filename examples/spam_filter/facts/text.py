@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from spam_filter.learnt.clues import link_hosts
-from spam_filter.message.characters import share, share_of_capitals, share_of_digits, share_of_foreign
-from spam_filter.message.limits import SQUEEZED_CHARACTERS
+from spam_filter.message.characters import share, share_of_capitals, share_of_digits, share_of_non_ascii
+from spam_filter.message.limits import COMPRESSED_CHARACTERS
 from spam_filter.message.mail import Mail
 
-__all__ = ["LINK_FACTS", "TEXT_FACTS", "link_facts", "squeezability", "text_facts"]
+__all__ = ["LINK_FEATURES", "TEXT_FEATURES", "link_features", "squeezability", "text_features"]
 
-TEXT_FACTS: Final = (
+TEXT_FEATURES: Final = (
     "text_length",
     "text_capitals",
     "text_digits",
@@ -26,13 +26,13 @@ TEXT_FACTS: Final = (
     "html_share",
     "attachments",
 )
-LINK_FACTS: Final = ("links", "link_hosts", "link_numeric")
+LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric")
 
 _NUMERIC: Final = re.compile(r"[0-9.]{4,}|0x[0-9a-f]+|.*%[0-9a-f]{2}.*")
 _QUOTED: Final = re.compile(r"^[ \t]{0,3}>", re.MULTILINE)
 
 
-def text_facts(mail: Mail) -> Mapping[str, float | bool]:
+def text_features(mail: Mail) -> Mapping[str, float | bool]:
     """Return all facts about the text at once: each needs the same pass."""
     text, length = mail.text, len(mail.text)
     lines = text.count("\n") + 1
@@ -40,7 +40,7 @@ def text_facts(mail: Mail) -> Mapping[str, float | bool]:
         "text_length": math.log1p(length),
         "text_capitals": share_of_capitals(text),
         "text_digits": share_of_digits(text),
-        "text_foreign": share_of_foreign(text),
+        "text_foreign": share_of_non_ascii(text),
         "text_shouts": math.log1p(1000 * share(text.count("!"), length)),
         "text_money": math.log1p(1000 * share(text.count("$") + text.count("%") + text.count("€"), length)),
         "text_quoted": share(len(_QUOTED.findall(text)), lines),
@@ -49,7 +49,7 @@ def text_facts(mail: Mail) -> Mapping[str, float | bool]:
     }
 
 
-def link_facts(mail: Mail) -> Mapping[str, float]:
+def link_features(mail: Mail) -> Mapping[str, float]:
     """Return what the links look like."""
     hosts = link_hosts(mail)
     return {
@@ -61,5 +61,5 @@ def link_facts(mail: Mail) -> Mapping[str, float]:
 
 def squeezability(mail: Mail) -> float:
     """Return how small the text becomes by compression: text that repeats itself shrinks, random strings do not."""
-    content = mail.text[:SQUEEZED_CHARACTERS].encode("utf-8", "replace")
+    content = mail.text[:COMPRESSED_CHARACTERS].encode("utf-8", "replace")
     return share(len(zlib.compress(content, 6)), len(content))

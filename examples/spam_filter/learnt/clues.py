@@ -12,11 +12,11 @@ from hashlib import blake2b
 from spam_filter.message.address import registered_domain
 from spam_filter.message.limits import OPENING_WORDS, WORDS
 from spam_filter.message.mail import Mail
-from spam_filter.message.words import different_words, word_pairs
+from spam_filter.message.words import unique_words, word_pairs
 
 __all__ = [
+    "all_clues",
     "clue",
-    "every_clue",
     "host_clues",
     "link_domains",
     "link_hosts",
@@ -48,17 +48,17 @@ def sender_clues(mail: Mail) -> list[int]:
 
 def subject_clues(mail: Mail) -> list[int]:
     """Return the clues of the subject's words, and of the words in the sender's name."""
-    return [clue("subject", word) for word in different_words(f"{mail.subject} {mail.sender.name}", OPENING_WORDS)]
+    return [clue("subject", word) for word in unique_words(f"{mail.subject} {mail.sender.name}", OPENING_WORDS)]
 
 
 def opening_clues(mail: Mail) -> list[int]:
     """Return the clues of the first words of the text."""
-    return [clue("word", word) for word in different_words(mail.text, OPENING_WORDS)]
+    return [clue("word", word) for word in unique_words(mail.text, OPENING_WORDS)]
 
 
 def word_clues(mail: Mail) -> list[int]:
     """Return the clues of the words of the text, and of pairs of neighbours."""
-    words = different_words(mail.text, WORDS)
+    words = unique_words(mail.text, WORDS)
     return [clue("word", word) for word in words] + [clue("pair", pair) for pair in word_pairs(mail.text, WORDS)]
 
 
@@ -82,7 +82,7 @@ def link_domains(mail: Mail) -> list[str]:
     return list(dict.fromkeys(map(registered_domain, link_hosts(mail))))
 
 
-def every_clue(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[int]:
+def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[int]:
     """Return all clues of a message, each once.
 
     Parameters

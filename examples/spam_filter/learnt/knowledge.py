@@ -1,4 +1,4 @@
-"""`Knowledge`: in how many spam and ham messages each clue was seen, and which letters follow each other in ham."""
+"""`ClueCounts`: in how many spam and ham messages each clue was seen, and which letters follow each other in ham."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from spam_filter.learnt.clues import every_clue
+from spam_filter.learnt.clues import all_clues
 from spam_filter.learnt.letters import LetterCounts
 from spam_filter.message.mail import Mail
 
-__all__ = ["Knowledge", "log_odds"]
+__all__ = ["ClueCounts", "log_odds"]
 
-_DOUBT: Final = 0.6
+_PRIOR_MESSAGES: Final = 0.6
 """How many messages' worth of doubt every clue starts with."""
 
 
@@ -34,12 +34,12 @@ def log_odds(spam: int, ham: int, spam_messages: int, ham_messages: int) -> floa
     if not seen:
         return 0.0
     share = in_spam / (in_spam + in_ham)
-    believed = (_DOUBT * 0.5 + seen * share) / (_DOUBT + seen)
-    return math.log(believed / (1 - believed))
+    probability = (_PRIOR_MESSAGES * 0.5 + seen * share) / (_PRIOR_MESSAGES + seen)
+    return math.log(probability / (1 - probability))
 
 
 @dataclass(slots=True)
-class Knowledge:
+class ClueCounts:
     """Counts over labelled messages.
 
     Parameters
@@ -59,7 +59,7 @@ class Knowledge:
     letters: LetterCounts = field(default_factory=LetterCounts)
 
     @classmethod
-    def of(cls, mails: Iterable[tuple[Mail, str]], own_domains: AbstractSet[str] = frozenset()) -> Knowledge:
+    def of(cls, mails: Iterable[tuple[Mail, str]], own_domains: AbstractSet[str] = frozenset()) -> ClueCounts:
         """Count the clues of messages with their labels, "spam" or "ham".
 
         Parameters
@@ -67,7 +67,7 @@ class Knowledge:
         mails
             The messages.
         own_domains
-            As in `every_clue`.
+            As in `all_clues`.
         """
         knowledge = cls()
         for mail, label in mails:
@@ -83,11 +83,11 @@ class Knowledge:
             counts = self.ham
             self.ham_messages += 1
             self.letters.read(mail.text)
-        for one in every_clue(mail, own_domains):
+        for one in all_clues(mail, own_domains):
             counts[one] = counts.get(one, 0) + 1
 
     @classmethod
-    def union(cls, parts: Iterable[Knowledge]) -> Knowledge:
+    def union(cls, parts: Iterable[ClueCounts]) -> ClueCounts:
         """Return what several of them know together, of messages that are not the same."""
         whole = cls()
         for part in parts:
@@ -99,20 +99,20 @@ class Knowledge:
             whole.letters.add(part.letters)
         return whole
 
-    def about(self, part: Knowledge) -> Knowledge:
+    def excluding(self, part: ClueCounts) -> ClueCounts:
         """Return what the other messages know of the clues of a part of them: as if that part had never been seen.
 
         Letters stay: they are no evidence for a label.
         """
         asked = {*part.spam, *part.ham}
-        return Knowledge(
-            _less(self.spam, part.spam, asked),
-            _less(self.ham, part.ham, asked),
+        return ClueCounts(
+            _subtract(self.spam, part.spam, asked),
+            _subtract(self.ham, part.ham, asked),
             self.spam_messages - part.spam_messages,
             self.ham_messages - part.ham_messages,
             self.letters,
         )
 
 
-def _less(counts: Mapping[int, int], part: Mapping[int, int], asked: AbstractSet[int]) -> dict[int, int]:
+def _subtract(counts: Mapping[int, int], part: Mapping[int, int], asked: AbstractSet[int]) -> dict[int, int]:
     return {clue: left for clue in asked if (left := counts.get(clue, 0) - part.get(clue, 0))}

@@ -9,7 +9,7 @@ from typing import Final
 
 from spam_filter.message.limits import LETTERS
 
-__all__ = ["LetterCounts", "LetterHabits", "letters_of"]
+__all__ = ["LetterCounts", "LetterModel", "letters_of"]
 
 _SIZE: Final = 27
 # Letters to 1..26, everything else to 0; runs of 0 are joined.
@@ -46,7 +46,7 @@ class LetterCounts:
             self.counts[place] += count
 
 
-class LetterHabits:
+class LetterModel:
     """How surprising a text is, letter by letter.
 
     Parameters
@@ -58,7 +58,7 @@ class LetterHabits:
     --------
     >>> counts = LetterCounts()
     >>> counts.read("the cat and the other cat sat on the mat" * 20)
-    >>> habits = LetterHabits(counts)
+    >>> habits = LetterModel(counts)
     >>> habits.surprise("the cat") < habits.surprise("xqj zvk")
     True
     """

@@ -21,11 +21,11 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from spam_filter.errors import StoreError
-from spam_filter.learnt.knowledge import Knowledge, log_odds
-from spam_filter.learnt.letters import LetterCounts, LetterHabits
+from spam_filter.learnt.knowledge import ClueCounts, log_odds
+from spam_filter.learnt.letters import LetterCounts, LetterModel
 from spam_filter.message.mail import Mail
 
-__all__ = ["Stores", "learn_stores", "write_stores"]
+__all__ = ["Stores", "train_stores", "write_stores"]
 
 _FORMAT: Final = "emsco-spam-filter-stores 1"
 _SCHEMA: Final = """
@@ -56,9 +56,9 @@ class Stores:
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> None:
         self.path = Path(path)
         self._timeout_s = timeout_s
-        self._mine = threading.local()
+        self._local = threading.local()
         self._connections: set[sqlite3.Connection] = set()
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
         # Not before nobody holds the store any more: decisions under way go on with the one that they began with.
         self._finalizer = weakref.finalize(self, _close_all, self._connections)
@@ -72,7 +72,7 @@ class Stores:
             raise StoreError(f"{self.path}: the format is {facts.get('format')!r}, {_FORMAT!r} is due: train again")
         self.id = str(facts["id"])
         self.messages = (int(facts["spam_messages"]), int(facts["ham_messages"]))
-        self.habits = LetterHabits(LetterCounts(array("q", facts["letters"])))
+        self.habits = LetterModel(LetterCounts(array("q", facts["letters"])))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> Stores:
@@ -89,11 +89,11 @@ class Stores:
 
     def close(self) -> None:
         """Close all connections; look-ups fail from now on."""
-        with self._guard:
+        with self._lock:
             self._closed = True
             _close_all(self._connections)
 
-    def opinions(self, clues: Sequence[int]) -> list[float]:
+    def clue_scores(self, clues: Sequence[int]) -> list[float]:
         """Return how much each clue that is known speaks for spam (above 0) or ham (below 0); unknown ones are left out.
 
         Raises
@@ -104,7 +104,7 @@ class Stores:
         connection = self._connection()
         spam_messages, ham_messages = self.messages
         found: list[float] = []
-        for question, chunk in _questions(clues):
+        for question, chunk in _queries(clues):
             rows = connection.execute(question, chunk).fetchall()
             found += [log_odds(spam, ham, spam_messages, ham_messages) for spam, ham in rows]
         return found
@@ -116,9 +116,9 @@ class Stores:
 
     def _connection(self) -> sqlite3.Connection:
         """Return this thread's connection: SQLite lets readers work side by side, one connection does not."""
-        holder: _Holder | None = getattr(self._mine, "holder", None)
+        holder: _ConnectionHolder | None = getattr(self._local, "holder", None)
         if holder is None:
-            with self._guard:
+            with self._lock:
                 if self._closed:
                     raise sqlite3.ProgrammingError("the store is closed")
                 connection = sqlite3.connect(
@@ -133,13 +133,13 @@ class Stores:
                 self._connections.add(connection)
                 # Each thread keeps up to 4 MB of the file: most look-ups then read no page.
                 connection.execute("PRAGMA cache_size = -4096")
-            holder = self._mine.holder = _Holder(connection)
+            holder = self._local.holder = _ConnectionHolder(connection)
             # Threads of a pool come and go: with the thread goes its holder, and with that its connection.
             weakref.finalize(holder, _close_one, self._connections, connection)
         return holder.connection
 
 
-class _Holder:
+class _ConnectionHolder:
     """One thread's connection: a connection itself takes no finalizer."""
 
     __slots__ = ("__weakref__", "connection")
@@ -159,7 +159,7 @@ def _close_all(connections: set[sqlite3.Connection]) -> None:
         connections.pop().close()
 
 
-def _questions(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+def _queries(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
     for start in range(0, len(clues), _SIZES[-1]):
         chunk = list(clues[start : start + _SIZES[-1]])
         size = next(size for size in _SIZES if size >= len(chunk))
@@ -167,7 +167,7 @@ def _questions(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         yield f"SELECT spam, ham FROM clues WHERE clue IN ({marks})", chunk + [_NO_CLUE] * (size - len(chunk))  # noqa: S608
 
 
-def learn_stores(path: str | os.PathLike[str], mails: Iterable[tuple[Mail, str]]) -> str:
+def train_stores(path: str | os.PathLike[str], mails: Iterable[tuple[Mail, str]]) -> str:
     """Learn from labelled messages, write the store, and return its id.
 
     Parameters
@@ -177,16 +177,16 @@ def learn_stores(path: str | os.PathLike[str], mails: Iterable[tuple[Mail, str]]
     mails
         Messages with "spam" or "ham".
     """
-    return write_stores(path, Knowledge.of(mails))
+    return write_stores(path, ClueCounts.of(mails))
 
 
-def write_stores(path: str | os.PathLike[str], knowledge: Knowledge) -> str:
+def write_stores(path: str | os.PathLike[str], knowledge: ClueCounts) -> str:
     """Write what is known as a store, and return the store's id: a hash of its content.
 
     Parameters
     ----------
     path
-        As in `learn_stores`.
+        As in `train_stores`.
     knowledge
         What to write.
     """

@@ -13,10 +13,10 @@ from emsco_runtime._rule import accept
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
 
-__all__ = ["single_stage", "write_everything"]
+__all__ = ["make_single_stage", "write_single_stage_model"]
 
 
-def write_everything(model: Path, out: Path) -> None:
+def write_single_stage_model(model: Path, out: Path) -> None:
     """Write a model's folder that acquires at once what another acquires bit by bit.
 
     Parameters
@@ -27,17 +27,17 @@ def write_everything(model: Path, out: Path) -> None:
         The new folder.
     """
     shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle"))
-    manifest, content = single_stage(read_bundle(model / "bundle"))
+    manifest, content = make_single_stage(read_bundle(model / "bundle"))
     write_bundle(out / "bundle", manifest, [content])
 
 
-def single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
+def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
     """Return the manifest and the model of the single-stage bundle.
 
     Examples
     --------
     >>> from emsco_runtime.testing import sample_bundle
-    >>> manifest, _ = single_stage(sample_bundle())
+    >>> manifest, _ = make_single_stage(sample_bundle())
     >>> [stage.acquire for stage in manifest.stages]
     [('size', 'links', 'reputation')]
     """

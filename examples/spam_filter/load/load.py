@@ -18,11 +18,11 @@ from typing import Final
 
 from spam_filter.service.endpoint import Endpoint
 
-__all__ = ["MOST_CONNECTIONS", "MOST_MESSAGES", "Bills", "LoadError", "Sent", "read_bills", "send_all"]
+__all__ = ["MAX_CONNECTIONS", "MAX_MESSAGES", "DeliveredCosts", "LoadError", "LoadResult", "read_delivered_costs", "send_all"]
 
-MOST_MESSAGES: Final = 100_000
-MOST_CONNECTIONS: Final = 32
-_PATIENCE_S: Final = 60.0
+MAX_MESSAGES: Final = 100_000
+MAX_CONNECTIONS: Final = 32
+_TIMEOUT_S: Final = 60.0
 _HEADER_BYTES: Final = 2000
 _COST: Final = re.compile(rb"^X-Emsco-Cost: ([0-9.e+-]+)", re.MULTILINE)
 _STATUS: Final = re.compile(rb"^X-Emsco-Status: (\w+)", re.MULTILINE)
@@ -33,7 +33,7 @@ class LoadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LoadResult:
     """How the messages were taken.
 
     Parameters
@@ -59,7 +59,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Bills:
+class DeliveredCosts:
     """What the headers of the delivered messages say.
 
     Parameters
@@ -74,7 +74,7 @@ class Bills:
     statuses: Mapping[str, int]
 
 
-def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Sent:
+def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> LoadResult:
     """Send messages over several connections at once, each as fast as it is answered.
 
     Parameters
@@ -93,39 +93,39 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Se
     """
     if not where.is_loopback:
         raise LoadError(f"{where} is not on the loopback interface: load is for a service of this machine only")
-    if not 0 < len(messages) <= MOST_MESSAGES or not 0 < connections <= MOST_CONNECTIONS:
+    if not 0 < len(messages) <= MAX_MESSAGES or not 0 < connections <= MAX_CONNECTIONS:
         told = f"got {len(messages)} and {connections}"
-        raise LoadError(f"1 to {MOST_MESSAGES} messages and 1 to {MOST_CONNECTIONS} connections are due, {told}")
+        raise LoadError(f"1 to {MAX_MESSAGES} messages and 1 to {MAX_CONNECTIONS} connections are due, {told}")
     lines = [re.sub(rb"\r?\n", b"\r\n", message) for message in messages]
     latencies: list[float] = []
     faults: list[Exception] = []
     shares = [lines[start::connections] for start in range(connections)]
     threads = [threading.Thread(target=_send, args=(where, share, latencies, faults)) for share in shares]
-    began = time.perf_counter()
+    started = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     if faults:
         raise LoadError(f"a message was not taken: {faults[0]}") from faults[0]
-    return Sent(seconds, tuple(sorted(latencies)))
+    return LoadResult(seconds, tuple(sorted(latencies)))
 
 
 def _send(where: Endpoint, messages: Sequence[bytes], latencies: list[float], faults: list[Exception]) -> None:
     """Send some messages over one connection; both lists are shared, and appending to a list is safe among threads."""
     try:
-        with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_PATIENCE_S) as client:
+        with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_TIMEOUT_S) as client:
             for message in messages:
-                began = time.perf_counter()
+                started = time.perf_counter()
                 client.sendmail("load@example.org", ["load@example.org"], message)
-                latencies.append(time.perf_counter() - began)
+                latencies.append(time.perf_counter() - started)
     except OSError as error:
         # smtplib's errors are OSErrors too. The thread has nobody to raise it to: `send_all` does.
         faults.append(error)
 
 
-def read_bills(maildir: Path) -> Bills:
+def read_delivered_costs(maildir: Path) -> DeliveredCosts:
     """Read our headers of the messages in a Maildir."""
     costs: list[float] = []
     statuses: Counter[str] = Counter()
@@ -136,4 +136,4 @@ def read_bills(maildir: Path) -> Bills:
             costs.append(float(found[1]))
         if found := _STATUS.search(header):
             statuses[found[1].decode()] += 1
-    return Bills(statistics.fmean(costs) if costs else 0.0, dict(sorted(statuses.items())))
+    return DeliveredCosts(statistics.fmean(costs) if costs else 0.0, dict(sorted(statuses.items())))

@@ -13,13 +13,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from spam_filter.message.address import NOBODY, Address, read_address, read_addresses, read_moment
+from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.header_block import HeaderBlock, read_header
 from spam_filter.message.limits import LINKS, SUBJECT_CHARACTERS, TEXT_CHARACTERS
 from spam_filter.message.markup import strip_tags
 from spam_filter.message.mime import Part, leaf_parts
-from spam_filter.message.words import without_footer, without_tag
+from spam_filter.message.words import remove_footer, remove_list_tag
 
 __all__ = ["Envelope", "Mail"]
 
@@ -81,7 +81,7 @@ class Mail:
     @cached_property
     def subject(self) -> str:
         """The subject, decoded, without the tag of a mailing list."""
-        return without_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
+        return remove_list_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
 
     @cached_property
     def sender(self) -> Address:
@@ -104,7 +104,7 @@ class Mail:
     @cached_property
     def date(self) -> datetime | None:
         """When it was written, as the sender says; None if there is no such date."""
-        return read_moment(self.headers.get("date"))
+        return parse_date(self.headers.get("date"))
 
     @cached_property
     def received(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Mail:
     def plain(self) -> str:
         """The text of its plain parts, without the footer of a mailing list."""
         parts = [part.text() for part in self.parts if not part.attached and part.kind != "text/html"]
-        return without_footer("\n".join(parts)[:TEXT_CHARACTERS])
+        return remove_footer("\n".join(parts)[:TEXT_CHARACTERS])
 
     @cached_property
     def html(self) -> str:

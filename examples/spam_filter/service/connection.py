@@ -18,7 +18,7 @@ from spam_filter.service.smtp_path import read_path
 if TYPE_CHECKING:
     from spam_filter.service.settings import Settings
 
-__all__ = ["Connection", "Connections", "Refusal"]
+__all__ = ["Connection", "Connections", "RefusedConnection"]
 
 _CRLF: Final = b"\r\n"
 _STOPPING: Final = b"421 4.3.2 the service is stopping, try again\r\n"
@@ -81,7 +81,7 @@ class Connection(SMTP):
     def __init__(self, handler: Any, settings: Settings, connections: Connections) -> None:
         self._max_bytes = settings.max_bytes
         # A decision, and some answers of the next hop.
-        self._answer_s = settings.deadline_s + 10 * settings.hop_s
+        self._reply_timeout_s = settings.deadline_s + 10 * settings.hop_s
         self._connections = connections
         self._busy = False
         super().__init__(
@@ -140,7 +140,7 @@ class Connection(SMTP):
     async def _answer(self, envelope: Envelope) -> str:
         content = await self._message()
         # The time that a client may take is not the time that we take.
-        self._reset_timeout(self._answer_s)
+        self._reset_timeout(self._reply_timeout_s)
         try:
             if content is None:
                 return f"552 5.3.4 the message is larger than {self._max_bytes} bytes"
@@ -172,7 +172,7 @@ class Connection(SMTP):
                 content.clear()
 
 
-class Refusal(asyncio.Protocol):
+class RefusedConnection(asyncio.Protocol):
     """A client that is one too many: told so, and hung up on."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

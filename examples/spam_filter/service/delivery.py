@@ -7,10 +7,10 @@ from spam_filter.service.next_hop import NextHop
 from spam_filter.service.parcel import Delivery
 from spam_filter.service.settings import Settings, SettingsError
 
-__all__ = ["delivery_of"]
+__all__ = ["make_delivery"]
 
 
-def delivery_of(settings: Settings) -> Delivery:
+def make_delivery(settings: Settings) -> Delivery:
     """Return the place that the settings name.
 
     Raises

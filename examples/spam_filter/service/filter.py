@@ -1,4 +1,4 @@
-"""`judge`: one message through the cascade; whatever goes wrong becomes the status ``error``.
+"""`classify`: one message through the cascade; whatever goes wrong becomes the status ``error``.
 
 The service calls it in a thread, not with `decide_async` in its event loop. Parsing MIME and counting words is plain code that
 keeps the processor busy, and SQLite is plain code that may wait: in the loop either would hold up every other connection.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
     from emsco_runtime.manifest import Manifest
 
-__all__ = ["MESSAGE_ID", "Decider", "DecidingModel", "judge"]
+__all__ = ["MESSAGE_ID", "Decider", "ModelProtocol", "classify"]
 
 # Which message this thread is at; the audit log asks for it.
 MESSAGE_ID: ContextVar[str | None] = ContextVar("MESSAGE_ID", default=None)
@@ -39,7 +39,7 @@ class Decider(Protocol):
         """Decide one item."""
 
 
-class DecidingModel(Protocol):
+class ModelProtocol(Protocol):
     """What is needed of a model."""
 
     @property
@@ -47,7 +47,7 @@ class DecidingModel(Protocol):
         """Return the cascade in service."""
 
 
-def judge(model: DecidingModel, raw: bytes, envelope: Envelope | None, deadline_s: float | None) -> Verdict:
+def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadline_s: float | None) -> Verdict:
     """Return the verdict on one message; never raises.
 
     Parameters

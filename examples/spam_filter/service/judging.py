@@ -1,4 +1,4 @@
-"""`Judging`: verdicts for the event loop, from threads, each within its deadline.
+"""`VerdictPool`: verdicts for the event loop, from threads, each within its deadline.
 
 A message is one call in a pool of threads, and given up as a whole at its deadline. `decide(deadline_s=...)` would keep it too,
 but runs every acquirer as a call of its own in such a pool: for some twenty acquirers of a few microseconds that is most of the
@@ -16,20 +16,20 @@ from dataclasses import dataclass
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.message.mail import Envelope
-from spam_filter.service.filter import MESSAGE_ID, DecidingModel, judge
+from spam_filter.service.filter import MESSAGE_ID, ModelProtocol, classify
 from spam_filter.service.verdict import Verdict
 
-__all__ = ["Judging"]
+__all__ = ["VerdictPool"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Message:
     message_id: str
     raw: bytes
     envelope: Envelope
 
 
-class Judging:
+class VerdictPool:
     """Decides messages in threads.
 
     Parameters
@@ -42,14 +42,14 @@ class Judging:
         Messages under way at the same time.
     """
 
-    def __init__(self, model: DecidingModel, deadline_s: float, threads: int) -> None:
+    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int) -> None:
         self._model = model
         self._deadline_s = deadline_s
         self.pool = AcquirerPool(threads, max_abandoned=2 * threads)
 
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
-        case = _Case(message_id, raw, envelope)
+        case = _Message(message_id, raw, envelope)
         try:
             call = self.pool.submit(self._judge, case)
         except PoolFull:
@@ -62,6 +62,6 @@ class Judging:
             self.pool.abandon(call)
             verdict.cancel()
 
-    def _judge(self, case: _Case) -> Verdict:
+    def _judge(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
-        return judge(self._model, case.raw, case.envelope, None)
+        return classify(self._model, case.raw, case.envelope, None)

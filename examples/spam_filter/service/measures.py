@@ -1,4 +1,4 @@
-"""`Measures`: what the service counts, for Prometheus. The runtime's own metrics, of decisions and costs, are beside them.
+"""`ServiceMetrics`: what the service counts, for Prometheus. The runtime's own metrics, of decisions and costs, are beside them.
 
 ====================================  =================================================================
 ``spam_filter_messages_total``        by ``status`` (spam, ham, unsure, error) and ``outcome`` (delivered, deferred, refused)
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-__all__ = ["Measures"]
+__all__ = ["ServiceMetrics"]
 
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
-class Measures:
+class ServiceMetrics:
     """The service's metrics.
 
     Parameters

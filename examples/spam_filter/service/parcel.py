@@ -1,18 +1,18 @@
-"""`Parcel`: a message on its way out, and `Receipt`: what became of it."""
+"""`OutgoingMessage`: a message on its way out, and `DeliveryResult`: what became of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Delivery", "Outcome", "Parcel", "Receipt", "one_line"]
+__all__ = ["Delivery", "DeliveryResult", "Outcome", "OutgoingMessage", "one_line"]
 
 Outcome = Literal["delivered", "deferred", "refused"]
 _MOST_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class OutgoingMessage:
     """A message on its way out.
 
     Parameters
@@ -34,7 +34,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class DeliveryResult:
     """What became of a message.
 
     Parameters
@@ -56,7 +56,7 @@ class Delivery(Protocol):
     def max_recipients(self) -> int:
         """Return how many recipients one message may have."""
 
-    def deliver(self, parcel: Parcel) -> Receipt:
+    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         """Hand a message on; never raises for trouble with the place, and says "delivered" only when the message is safe."""
 
 

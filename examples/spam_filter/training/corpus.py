@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from spam_filter.errors import CorpusError
-from spam_filter.message.address import read_moment
+from spam_filter.message.address import parse_date
 from spam_filter.message.mail import Mail
 
-__all__ = ["LABELS", "Label", "LabelledMail", "moment_of", "read_corpus", "read_pair"]
+__all__ = ["LABELS", "Label", "LabelledMail", "read_corpus", "read_pair", "received_time"]
 
 Label: TypeAlias = Literal["ham", "spam"]
 LABELS: Final[tuple[Label, ...]] = ("ham", "spam")
@@ -51,10 +51,10 @@ class LabelledMail:
     source: str
 
 
-def moment_of(raw: bytes) -> datetime:
+def received_time(raw: bytes) -> datetime:
     """Return when a message came: by its latest hop, else by its date."""
     mail = Mail.parse(raw)
-    hop = read_moment(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
+    hop = parse_date(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
     return hop or mail.date or _NO_TIME
 
 
@@ -75,7 +75,7 @@ def read_corpus(path: str | Path) -> list[LabelledMail]:
     if not folder.is_dir():
         raise CorpusError(f"{folder}: there is no such folder: give one with spam and ham in it")
     if (folder / _LABEL_FILE).is_file():
-        return list(_listed(folder))
+        return list(_read_labelled_files(folder))
     found = {label: next((one for one in (folder / label, folder / f"{label}.mbox") if one.exists()), None) for label in LABELS}
     if found["ham"] is None or found["spam"] is None:
         raise CorpusError(
@@ -96,13 +96,13 @@ def read_pair(spam: str | Path, ham: str | Path) -> list[LabelledMail]:
     found: list[LabelledMail] = []
     for label, place in places:
         before = len(found)
-        found += [LabelledMail(raw, label, moment_of(raw), source) for source, raw in _messages(Path(place))]
+        found += [LabelledMail(raw, label, received_time(raw), source) for source, raw in _read_messages(Path(place))]
         if len(found) == before:
             raise CorpusError(f"{place}: there is no message in it: give a folder of messages, a Maildir or an mbox file")
     return found
 
 
-def _listed(folder: Path) -> Iterator[LabelledMail]:
+def _read_labelled_files(folder: Path) -> Iterator[LabelledMail]:
     with (folder / _LABEL_FILE).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             name, label = row.get("file"), row.get("label")
@@ -112,10 +112,12 @@ def _listed(folder: Path) -> Iterator[LabelledMail]:
             if not path.resolve().is_relative_to(folder.resolve()):
                 raise CorpusError(f"{folder / _LABEL_FILE}: {name!r} is outside the folder: name files within it")
             raw = _read(path)
-            yield LabelledMail(raw, "spam" if label == "spam" else "ham", _given(row.get("received")) or moment_of(raw), name)
+            yield LabelledMail(
+                raw, "spam" if label == "spam" else "ham", _parse_time(row.get("received")) or received_time(raw), name
+            )
 
 
-def _given(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     if not text:
         return None
     try:
@@ -125,7 +127,7 @@ def _given(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _messages(place: Path) -> Iterator[tuple[str, bytes]]:
+def _read_messages(place: Path) -> Iterator[tuple[str, bytes]]:
     """Yield where each message is, and its bytes."""
     if place.is_file():
         # Its own reader of bytes: the one of the email package may refuse a broken message.

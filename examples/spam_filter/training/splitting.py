@@ -55,13 +55,13 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
             groups.sort(key=lambda group: min((mails[index].received, index) for index in group))
         else:
             random.Random(f"{seed} {label}").shuffle(groups)
-        for group, split in zip(groups, _dealt([len(group) for group in groups]), strict=True):
+        for group, split in zip(groups, _assign_splits([len(group) for group in groups]), strict=True):
             for index in group:
                 found[index] = split
     return found
 
 
-def _dealt(sizes: Sequence[int]) -> list[SplitName]:
+def _assign_splits(sizes: Sequence[int]) -> list[SplitName]:
     """Return a split for each family, in order: each split gets its share of the messages, and one family at least."""
     total, count = sum(sizes), len(sizes)
     bounds: list[tuple[SplitName, float]] = []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.features import feature_names
 from spam_filter.message.mail import Mail
-from spam_filter.model import BUNDLE, COSTS, STORES, version_of
+from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.duplicates import families
@@ -26,12 +26,12 @@ from spam_filter.training.tables import LABEL_COLUMN, write_tables
 
 if TYPE_CHECKING:
     from emsco_train.designs.front import Front
-    from emsco_train.designs.wish import Wish
+    from emsco_train.designs.wish import Requirements
     from emsco_train.runs.exporting import RunExport
 
 __all__ = ["Plan", "Trained", "train_model"]
 
-_NEARLY: Final = 0.01
+_COVERAGE_MARGIN: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def train_model(
     *,
     force: bool = False,
     keep: Path | None = None,
-    tell: Callable[[str], object] = lambda _: None,
+    on_step: Callable[[str], object] = lambda _: None,
 ) -> Trained:
     """Train a model and put it in place.
 
@@ -120,7 +120,7 @@ def train_model(
         Replace a model that is there; it stays in place until the new one is complete.
     keep
         A new folder for the tables and the run, for `emsco-report`. None: they are thrown away.
-    tell
+    on_step
         Called with a line before each step.
 
     Raises
@@ -135,8 +135,8 @@ def train_model(
         work.mkdir(parents=True)
         new = Path(place) / "model"
         new.mkdir()
-        trained = _train(mails, new, work, plan, tell)
-        _put_in_place(new, out, Path(place) / "old")
+        trained = _train(mails, new, work, plan, on_step)
+        _install(new, out, Path(place) / "old")
     return Trained(out, trained.made, trained.splits)
 
 
@@ -147,39 +147,39 @@ def _check(out: Path, keep: Path | None, plan: Plan, *, force: bool) -> None:
         raise ModelError(f"{out} is there and is no model: choose another folder")
     if keep is not None and keep.exists():
         raise ModelError(f"{keep} is there already: choose another folder to keep the run in")
-    strangers = sorted(plan.without - set(feature_names()))
-    if strangers:
-        raise ModelError(f"{strangers[0]!r} is no feature, so it cannot be left out (features: {', '.join(feature_names())})")
+    unknown = sorted(plan.without - set(feature_names()))
+    if unknown:
+        raise ModelError(f"{unknown[0]!r} is no feature, so it cannot be left out (features: {', '.join(feature_names())})")
 
 
-def _train(mails: Sequence[LabelledMail], new: Path, work: Path, plan: Plan, tell: Callable[[str], object]) -> Trained:
+def _train(mails: Sequence[LabelledMail], new: Path, work: Path, plan: Plan, on_step: Callable[[str], object]) -> Trained:
     counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
     if min(counts.values()) == 0:
         raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: both kinds are due")
-    alike = families([Mail.parse(mail.raw) for mail in mails])
-    splits = split_mail(mails, alike, plan.split, plan.seed)
-    told = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(alike))} of them different"
-    tell(f"mail         {told}; near-duplicates stay together")
-    extracted = extract(mails, splits, alike, new / STORES, own_domains=plan.own_domains)
+    groups = families([Mail.parse(mail.raw) for mail in mails])
+    splits = split_mail(mails, groups, plan.split, plan.seed)
+    told = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
+    on_step(f"mail         {told}; near-duplicates stay together")
+    extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
     tables = write_tables(work, mails, splits, extracted.rows, feature_names())
     count = len(feature_names()) - len(plan.without)
-    tell(f"features     {count} of each message; opinions of the stores are cross-fitted on the train mail")
+    on_step(f"features     {count} of each message; opinions of the stores are cross-fitted on the train mail")
     raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
     sample = random.Random(plan.seed).sample(raws, min(plan.cost_messages, len(raws)))
     profile = measure_costs(new / STORES, sample, seed=plan.seed)
     profile.write(new / COSTS)
     together = "" if profile.together is None else f"; all for one message: {profile.together.value * 1e6:.0f} us of CPU time"
-    tell(f"costs        measured on {len(sample)} messages{together}")
-    made = _searched(tables, new, work, plan, extracted.stores_id)
+    on_step(f"costs        measured on {len(sample)} messages{together}")
+    made = _search_and_export(tables, new, work, plan, extracted.stores_id)
     return Trained(new, made, tuple(splits))
 
 
-def _searched(tables: Mapping[str | None, str], new: Path, work: Path, plan: Plan, stores_id: str) -> RunExport:
+def _search_and_export(tables: Mapping[str | None, str], new: Path, work: Path, plan: Plan, stores_id: str) -> RunExport:
     """Search for designs, choose one with a certificate, and write its bundle."""
     # Here, not above: the commands must answer --help at once.
-    from emsco_train.bundling.choice import DesignWish  # noqa: PLC0415
+    from emsco_train.bundling.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.progress import Progress  # noqa: PLC0415
-    from emsco_train.runs.exporting import export_opened  # noqa: PLC0415
+    from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
     from emsco_train.runs.request import TrainRequest  # noqa: PLC0415
@@ -201,22 +201,22 @@ def _searched(tables: Mapping[str | None, str], new: Path, work: Path, plan: Pla
     prepared = prepare(request)
     train(prepared, work / "run", watch=lambda what: Progress(sys.stderr, what=what))
     opened = open_run(work / "run")
-    wanted = DesignWish(_wish(opened.front, plan), max_error=plan.max_error, confidence=plan.confidence)
-    return export_opened(opened, new / BUNDLE, wanted, name="spam-filter", version=version_of(stores_id), force=False)
+    criteria = SelectionCriteria(_make_constraints(opened.front, plan), max_error=plan.max_error, confidence=plan.confidence)
+    return export_open_run(opened, new / BUNDLE, criteria, name="spam-filter", version=bundle_version(stores_id), force=False)
 
 
-def _wish(front: Front, plan: Plan) -> Wish:
+def _make_constraints(front: Front, plan: Plan) -> Requirements:
     """Return what is wanted of the design, by validation figures alone."""
-    from emsco_train.designs.wish import Wish  # noqa: PLC0415 - as above
+    from emsco_train.designs.wish import Requirements  # noqa: PLC0415 - as above
 
     cap = plan.max_cost_share * front.full_cost
     # Whoever promises 3 % should aim at 1 %.
     sound = [design.coverage for design in front if design.cost <= cap and 1 - design.accuracy <= plan.max_error / 3]
     widest = max(sound, default=0.0)
-    return Wish(min_coverage=max(plan.min_coverage, widest - _NEARLY, 0.0), max_cost=cap, by="accuracy")
+    return Requirements(min_coverage=max(plan.min_coverage, widest - _COVERAGE_MARGIN, 0.0), max_cost=cap, by="accuracy")
 
 
-def _put_in_place(new: Path, out: Path, old: Path) -> None:
+def _install(new: Path, out: Path, old: Path) -> None:
     """Rename the new folder to its name; a service that has the old one open goes on with it until it is told to reload."""
     if out.exists():
         out.rename(old)
