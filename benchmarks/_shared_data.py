@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES
-from emsco_train.settings import Settings
+from emsco_train.search.settings import Settings
 
 __all__ = ["DATA", "LANDSCAPES", "BenchmarkData", "Columns", "gini_classes", "read_columns"]
 

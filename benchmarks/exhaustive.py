@@ -13,9 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from _measure import Measurement, report
 
-from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import EnumerationProgress, enumerate_front
-from emsco_train.exact.plan import estimate_workload
+from emsco_train.search.exact.exact_front import EnumerationProgress, enumerate_front
+from emsco_train.search.exact.set_bits import SetBits
+from emsco_train.search.exact.workload import estimate_workload
 
 JOBS = os.cpu_count() or 1
 ROWS = 200

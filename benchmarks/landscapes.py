@@ -20,9 +20,9 @@ from _shared_data import LANDSCAPES
 
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
-from emsco_train.searches import run_evolve, run_exhaustive
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.searches import run_evolve, run_exhaustive
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 # Wanted of the plain algorithm, by number of stages.
 WANTED = {2: 0.95, 3: 0.80}

@@ -16,12 +16,12 @@ from _measure import Measurement, report, time_in_turns
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime import Acquirers, Bundle, Cascade
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.logs import DecisionLogger
-from emsco_runtime.metrics import Metrics
-from emsco_runtime.observers import Observer
+from emsco_runtime.observing.audit_log import AuditWriter
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.observing.observers import Observer
+from emsco_runtime.observing.prometheus import Metrics
+from emsco_runtime.observing.tracing import DecisionTracer
 from emsco_runtime.testing import make_bundle
-from emsco_runtime.tracing import DecisionTracer
 
 NAMES = [f"f{index}" for index in range(15)]
 STAGES = [NAMES[:4], NAMES[4:9], NAMES[9:]]

@@ -24,12 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
-from emsco_train.genetic.evolution import evolve_population
-from emsco_train.scoring.evaluator import cumulative_sets
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.searches import run_evolve, run_exhaustive
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.genetic.evolution import evolve_population
+from emsco_train.search.scoring.evaluator import cumulative_sets
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.searches import run_evolve, run_exhaustive
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 GENERATIONS = 150
 BASELINE_GENERATIONS = 2

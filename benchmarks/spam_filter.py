@@ -26,7 +26,7 @@ from pathlib import Path
 from _shared_data import DATA
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime.cli._console import table
+from emsco_runtime.cli.console import table
 from emsco_runtime.decision import Decision
 from emsco_train.errors import CertificationError, SelectionError
 
@@ -34,13 +34,13 @@ from emsco_train.errors import CertificationError, SelectionError
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from spam_filter.features import acquirers, feature_names
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES
 from spam_filter.training.corpus import LabelledMail, read_corpus
 from spam_filter.training.extraction import extract_row
+from spam_filter.training.pipeline import TrainingSettings, train_model
 from spam_filter.training.splitting import SplitBy
-from spam_filter.training.training import TrainingSettings, train_model
 
 ARCHIVE = DATA / "spamassassin_sample.tar.gz"
 # Hosts of those who collected the sample: they tell who collected it, not what it is. So does the number of hops there: the way

@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 from _shared_data import DATA, Columns, read_columns
 
-from emsco_train.bundling.design_export import build_cascade
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import SelectionError
-from emsco_train.searches import run_evolve
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.export.searched_design import build_cascade
+from emsco_train.search.searches import run_evolve
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 SPAMBASE = DATA / "spambase.csv"
 EVEN_SHARES = Shares(0.4, 0.4, 0.2, 0.0)

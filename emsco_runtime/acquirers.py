@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError, InputError
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
 
 __all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "string_names"]
 

@@ -12,28 +12,28 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from emsco_runtime._arguments import check_count, is_count
-from emsco_runtime._async import AsyncLimits, drive_async, gather_in_order
-from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
-from emsco_runtime._drivers import drive_many, drive_one
-from emsco_runtime._encoding import ValueFault, make_encoder
-from emsco_runtime._frozen import FrozenDict
-from emsco_runtime._golden import replay_golden_items
-from emsco_runtime._hearing import ItemRecorder, Listener
-from emsco_runtime._plan import ItemKeyReader, Plan, bind
-from emsco_runtime._pooled import Limits, drive_pooled
-from emsco_runtime._printing import format_value
-from emsco_runtime._scorer import Scorer
-from emsco_runtime._timed import time_calls
-from emsco_runtime._walk import Walk, walk
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
-from emsco_runtime.bundle import Bundle, read_bundle
+from emsco_runtime.bundle.encoding import ValueFault, make_encoder
+from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.bundle.reading import Bundle, read_bundle
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision
+from emsco_runtime.driving.asynchronous import AsyncLimits, drive_async, gather_in_order
+from emsco_runtime.driving.columns import ColumnContext, ColumnDecisions, decide_columns
+from emsco_runtime.driving.golden_replay import replay_golden_items
+from emsco_runtime.driving.many import drive_many, drive_one
+from emsco_runtime.driving.pooled import Limits, drive_pooled
+from emsco_runtime.engine.plan import ItemKeyReader, Plan, bind
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.engine.walk import Walk, walk
 from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
-from emsco_runtime.manifest import Manifest
-from emsco_runtime.observers import Observer, Observers, find_hook_faults
-from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.summary import pluralize
+from emsco_runtime.observing.call_timing import time_calls
+from emsco_runtime.observing.observers import Observer, Observers, find_hook_faults
+from emsco_runtime.observing.recording import ItemRecorder, Listener
+from emsco_runtime.sources.pool import AcquirerPool
+from emsco_runtime.support.arguments import check_count, is_count
+from emsco_runtime.support.formatting import format_value
+from emsco_runtime.support.frozen_dict import FrozenDict
 
 __all__ = ["Cascade"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
-from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision
-from emsco_runtime.manifest import Manifest
+from emsco_runtime.driving.columns import ColumnDecisions
 
 __all__ = ["Decider"]
 

@@ -175,7 +175,7 @@ class Decision(NamedTuple):
 
 
 def _schema(record: type, handler: Any, check: Callable[[Any], None] | None = None) -> Any:
-    from emsco_runtime._record_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
+    from emsco_runtime.decision_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
 
     return record_schema(record, handler, check)
 

@@ -23,13 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._drivers import drive_one
-from emsco_runtime._plan import bind
-from emsco_runtime._rule import RESCORE_MARGIN, accept
-from emsco_runtime._scorer import Scorer, ScorerModel
 from emsco_runtime.acquirers import Acquirers, OnFailure
-from emsco_runtime.bundle import Bundle
-from emsco_runtime.manifest import (
+from emsco_runtime.bundle.manifest import (
     CostSummary,
     Expected,
     Feature,
@@ -44,7 +39,12 @@ from emsco_runtime.manifest import (
     Stage,
     StageExits,
 )
-from emsco_runtime.publish import build_bundle
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.reading import Bundle
+from emsco_runtime.bundle.rule import RESCORE_MARGIN, accept
+from emsco_runtime.driving.many import drive_one
+from emsco_runtime.engine.plan import bind
+from emsco_runtime.engine.scorer import Scorer, ScorerModel
 
 __all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_runtime.cli._console import number, run_command, table
+from emsco_runtime.cli.console import number, run_command, table
 
 if TYPE_CHECKING:
-    from emsco_runtime.manifest import Certificate, Feature, Manifest, Stage, WrongShare
+    from emsco_runtime.bundle.manifest import Certificate, Feature, Manifest, Stage, WrongShare
 
 __all__ = ["describe_certificate", "main"]
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _inspect(path: str, *, as_json: bool) -> None:
-    from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     manifest = read_bundle(path).manifest
     print(_to_json(manifest) if as_json else _format_manifest(manifest))
@@ -89,7 +89,7 @@ def _format_manifest(manifest: Manifest) -> str:
 
 
 def _format_footer(manifest: Manifest) -> list[str]:
-    from emsco_runtime.summary import pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.bundle.summary import pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     expected, unit = manifest.expected, manifest.cost_unit
     cost = expected.cost
@@ -111,7 +111,7 @@ def describe_certificate(certificate: Certificate | None) -> list[str]:
     """Return what a certificate says, as commands print it."""
     if certificate is None:
         return ["certificate  none"]
-    from emsco_runtime.summary import percent_at_least, percent_at_most, pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.bundle.summary import percent_at_least, percent_at_most, pluralize  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     given, choice, coverage = certificate, certificate.choice, certificate.coverage
     tests = "" if choice is None else f", {pluralize(choice.tested, 'design')} tested of {choice.candidates}"
@@ -134,13 +134,13 @@ def _format_label_bounds(certificate: Certificate) -> str:
 
 
 def _format_bound(share: WrongShare) -> list[str]:
-    from emsco_runtime.summary import percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.bundle.summary import percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     return [str(share.rows), str(share.wrong), percent_at_most(share.upper)]
 
 
 def _percent(part: int, whole: int) -> str:
-    from emsco_runtime.summary import percent  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.bundle.summary import percent  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     return percent(part, whole)
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from emsco_runtime.cli._console import CommandError, RowProgress, number, run_command
+from emsco_runtime.cli.console import CommandError, RowProgress, number, run_command
 
 if TYPE_CHECKING:
+    from emsco_runtime.bundle.manifest import Manifest
     from emsco_runtime.cascade import Cascade
-    from emsco_runtime.cli._rows import CsvRow, CsvRows
+    from emsco_runtime.cli.csv_items import CsvRow, CsvRows
     from emsco_runtime.decision import Decision
-    from emsco_runtime.manifest import Manifest
 
 __all__ = ["main"]
 
@@ -95,9 +95,9 @@ class _DecisionCounts:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.cascade import Cascade  # noqa: PLC0415
-    from emsco_runtime.cli._rows import make_column_acquirers, open_csv, read_split_rows  # noqa: PLC0415
+    from emsco_runtime.cli.csv_items import make_column_acquirers, open_csv, read_split_rows  # noqa: PLC0415
 
     bundle = read_bundle(options.bundle)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
@@ -134,7 +134,7 @@ class _LabelColumn:
         if self.column is None or not row.fields[self.column_index].strip():
             return None
         text = row.fields[self.column_index]
-        from emsco_runtime.cli._rows import strip_decimal_zeros  # noqa: PLC0415 - as below
+        from emsco_runtime.cli.csv_items import strip_decimal_zeros  # noqa: PLC0415 - as below
 
         label = text if text in self.labels else strip_decimal_zeros(text)
         self.matched = self.matched or label in self.labels
@@ -163,7 +163,7 @@ def _decide_rows(
         progress.show(rows_done)
     progress.close()
     if split_rows is not None and rows_done != len(split_rows):
-        from emsco_runtime.summary import pluralize  # noqa: PLC0415 - as above
+        from emsco_runtime.bundle.summary import pluralize  # noqa: PLC0415 - as above
 
         detail = f"the split names {pluralize(len(split_rows), 'row')}, the file has {rows_done} of them"
         raise CommandError(f"{options.rows}: {detail}. Give the table that the run was trained on")
@@ -234,7 +234,7 @@ def _replace_file(path: str, rows: str) -> Iterator[TextIO]:
 
 
 def _format_summary(manifest: Manifest, tally: _DecisionCounts, out: str) -> str:
-    from emsco_runtime.summary import percent, pluralize, summarise_costs  # noqa: PLC0415 - as above
+    from emsco_runtime.bundle.summary import percent, pluralize, summarise_costs  # noqa: PLC0415 - as above
 
     rows, unit = len(tally.costs), manifest.cost_unit
     cost = summarise_costs(tally.costs)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.cli._console import run_command
+from emsco_runtime.cli.console import run_command
 
 __all__ = ["main"]
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_train.cli._collector import infrequent_collections
-from emsco_train.cli._options import OptionNames
-from emsco_train.cli._parser import OneLineParser
+from emsco_train.cli.argument_parser import OneLineParser
+from emsco_train.cli.garbage_collection import infrequent_collections
+from emsco_train.cli.option_names import OptionNames
 
 if TYPE_CHECKING:
-    from emsco_train.bundling.choice import SelectionCriteria
+    from emsco_train.guarantee.choice import SelectionCriteria
     from emsco_train.runs.exporting import RunExport
 
 __all__ = ["main"]
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.cli.console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     def run_export() -> None:
         with OptionNames(options).errors():
@@ -67,7 +67,7 @@ def _parser() -> OneLineParser:
 
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
-    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
+    from emsco_train.cli.warning_lines import print_warnings  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
 
@@ -83,9 +83,9 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
 
 
 def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> SelectionCriteria:
-    from emsco_train.bundling.choice import SelectionCriteria  # noqa: PLC0415
-    from emsco_train.designs.wish import Requirements  # noqa: PLC0415 - after the arguments
+    from emsco_train.designs.selection import Requirements  # noqa: PLC0415 - after the arguments
     from emsco_train.errors import DesignError  # noqa: PLC0415
+    from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
 
     try:
         requirements = Requirements(options.min_accuracy, options.min_coverage, options.max_cost)
@@ -96,12 +96,12 @@ def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> S
 
 
 def _format_export(exported: RunExport, out: str) -> list[str]:
-    from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.bundle.summary import percent, pluralize  # noqa: PLC0415
+    from emsco_runtime.cli.console import number  # noqa: PLC0415 - after the arguments
     from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415
-    from emsco_runtime.summary import percent, pluralize  # noqa: PLC0415
-    from emsco_train.cli._tables import calibration_warnings, format_counts  # noqa: PLC0415
+    from emsco_train.cli.training_output import calibration_warnings, format_counts  # noqa: PLC0415
     from emsco_train.designs.design import format_stages  # noqa: PLC0415
-    from emsco_train.runs.figures import Counts  # noqa: PLC0415
+    from emsco_train.runs.front_measurement import Counts  # noqa: PLC0415
 
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full = problem.costs.unit, problem.full_cost
@@ -137,7 +137,7 @@ def _format_export(exported: RunExport, out: str) -> list[str]:
 
 def _suggest_floors(exported: RunExport) -> list[str]:
     """Return a word about floors where none was given: the fittest is often cheap and inaccurate."""
-    from emsco_train.cli._tables import accuracy_floors, minimum_coverage  # noqa: PLC0415 - after the arguments
+    from emsco_train.cli.training_output import accuracy_floors, minimum_coverage  # noqa: PLC0415 - after the arguments
 
     if not exported.choice.is_default:
         return []

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emsco_train.cli._options import OptionNames
-from emsco_train.cli._parser import OneLineParser
+from emsco_train.cli.argument_parser import OneLineParser
+from emsco_train.cli.option_names import OptionNames
 
 if TYPE_CHECKING:
     from emsco_runtime.acquirers import Acquirers
-    from emsco_train.profiling import Profile, TimeUnit
-    from emsco_train.profiling.figures import Spread
+    from emsco_train.costs.profiling import Profile, TimeUnit
+    from emsco_train.costs.profiling.spread import Spread
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = _parse_groups(parser, options.group)
     if ":" not in options.acquirers:
         parser.error(f"{options.acquirers!r}: MODULE:NAME of the acquirers is due, such as mail.features:acquirers")
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.cli.console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     def work() -> None:
         with OptionNames(options).errors():
@@ -101,12 +101,12 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
 
     import numpy as np  # noqa: PLC0415
 
-    from emsco_train.cli._count_bar import ProgressBar  # noqa: PLC0415
-    from emsco_train.cli._items import load_items  # noqa: PLC0415
-    from emsco_train.cli._targets import load_object  # noqa: PLC0415
-    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
+    from emsco_train.cli.progress_bar import ProgressBar  # noqa: PLC0415
+    from emsco_train.cli.sample_items import load_items  # noqa: PLC0415
+    from emsco_train.cli.user_objects import load_object  # noqa: PLC0415
+    from emsco_train.cli.warning_lines import print_warnings  # noqa: PLC0415
+    from emsco_train.costs.profiling import profile  # noqa: PLC0415
     from emsco_train.errors import DesignError  # noqa: PLC0415
-    from emsco_train.profiling import profile  # noqa: PLC0415
 
     out = Path(options.out)
     if out.exists() and not options.force:
@@ -138,7 +138,7 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
 
 def _load_acquirers(target: str) -> Acquirers:
     from emsco_runtime.acquirers import Acquirers  # noqa: PLC0415 - after the arguments
-    from emsco_train.cli._targets import load_object  # noqa: PLC0415
+    from emsco_train.cli.user_objects import load_object  # noqa: PLC0415
     from emsco_train.errors import DesignError  # noqa: PLC0415
 
     found = load_object(target)
@@ -149,9 +149,9 @@ def _load_acquirers(target: str) -> Acquirers:
 
 
 def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
-    from emsco_runtime.cli._console import number, table  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.summary import pluralize  # noqa: PLC0415
-    from emsco_train.profiling.result import convert_seconds  # noqa: PLC0415
+    from emsco_runtime.bundle.summary import pluralize  # noqa: PLC0415
+    from emsco_runtime.cli.console import number, table  # noqa: PLC0415 - after the arguments
+    from emsco_train.costs.profiling.cost_profile import convert_seconds  # noqa: PLC0415
 
     costs = measured.cost_model(unit)
     cells = [
@@ -186,8 +186,8 @@ def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) ->
 
 
 def _format_spread(spread: Spread, unit: TimeUnit) -> list[str]:
-    from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
-    from emsco_train.profiling.result import convert_seconds  # noqa: PLC0415
+    from emsco_runtime.cli.console import number  # noqa: PLC0415 - after the arguments
+    from emsco_train.costs.profiling.cost_profile import convert_seconds  # noqa: PLC0415
 
     return [number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
 

@@ -7,8 +7,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from emsco_runtime.cli._console import run_command
-from emsco_train.cli._options import OptionNames
+from emsco_runtime.cli.console import run_command
+from emsco_train.cli.option_names import OptionNames
 
 __all__ = ["main"]
 
@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from emsco_train.report.writing import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.report.report_file import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     with OptionNames(options).errors():
         path = write_report(options.run, options.out)

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from emsco_train.cli._collector import infrequent_collections
-from emsco_train.cli._options import OptionNames
-from emsco_train.cli._parser import OneLineParser
+from emsco_train.cli.argument_parser import OneLineParser
+from emsco_train.cli.garbage_collection import infrequent_collections
+from emsco_train.cli.option_names import OptionNames
 
 if TYPE_CHECKING:
-    from emsco_train.progress import Progress
     from emsco_train.runs.request import TrainRequest
     from emsco_train.runs.training import TrainedRun
+    from emsco_train.search.progress import Progress
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     usage_errors = _usage_errors(options)
     if usage_errors:
         parser.error(usage_errors[0])
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.cli.console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     finished: list[TrainedRun] = []
 
@@ -148,15 +148,15 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
     except DesignError as error:
         # No data could make these options right: wrong use.
         parser.error(OptionNames(options).text(str(error)))
-    from emsco_train.cli._warnings import print_warnings  # noqa: PLC0415
+    from emsco_train.cli.warning_lines import print_warnings  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 
     with print_warnings("emsco-train", OptionNames(options)):
         prepared = prepare(request)
         # The searches load compiled code: after the data, whose faults are told at once, too.
-        from emsco_train.cli._tables import format_columns, format_data, format_front  # noqa: PLC0415
-        from emsco_train.progress import Progress  # noqa: PLC0415
+        from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
         from emsco_train.runs.training import train  # noqa: PLC0415
+        from emsco_train.search.progress import Progress  # noqa: PLC0415
 
         def watch(what: str) -> Progress:
             return Progress(sys.stderr, what=what, time_limit=options.time_limit)
@@ -169,11 +169,11 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
 
 
 def _make_request(options: argparse.Namespace) -> TrainRequest:
-    from emsco_train.cli._words import parse_class_weight, parse_pairs, parse_shares, parse_unknown  # noqa: PLC0415
+    from emsco_train.cli.option_values import parse_class_weight, parse_pairs, parse_shares, parse_unknown  # noqa: PLC0415
     from emsco_train.data.features import Kind  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_train.runs.request import TrainRequest, parse_threshold  # noqa: PLC0415
     from emsco_train.runs.source import Columns  # noqa: PLC0415
-    from emsco_train.settings import Constraints, Settings  # noqa: PLC0415
+    from emsco_train.search.settings import Constraints, Settings  # noqa: PLC0415
 
     splits: dict[str | None, str] = {None: options.data} if options.data is not None else {}
     splits |= {name: getattr(options, name) for name in ("train", "validation", "test", "certify") if getattr(options, name)}

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from emsco_runtime.summary import pluralize
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.errors import DesignError
 
 __all__ = ["CostComments", "CostDocument", "GroupEntry", "format_costs", "read_costs"]

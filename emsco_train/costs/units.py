@@ -14,8 +14,8 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime._arrays import Mask
-from emsco_runtime.meter import Meter
+from emsco_runtime.bundle.meter import Meter
+from emsco_runtime.support.arrays import Mask
 
 __all__ = ["CostUnits"]
 

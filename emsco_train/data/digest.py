@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from emsco_runtime._arrays import Floats
+from emsco_runtime.bundle.manifest import Feature, manifest_id
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Feature, manifest_id
-from emsco_train.costs.model import CostModel
+from emsco_runtime.support.arrays import Floats
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.provenance import fingerprint
-from emsco_train.stage_settings import StageSettings
+from emsco_train.data.stage_settings import StageSettings
 
 __all__ = ["data_digest", "problem_digest"]
 

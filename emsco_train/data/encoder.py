@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
-from emsco_runtime.manifest import Feature
-from emsco_runtime.summary import pluralize
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.features import most_common
 from emsco_train.errors import DataError
 

@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import ValidationError
 
-from emsco_runtime._arrays import Array, Floats, Mask
-from emsco_runtime._encoding import ValueFault, category_name, encode_column, make_encoder
-from emsco_runtime._gaps import is_missing
-from emsco_runtime.manifest import Feature, RawValue
-from emsco_train._faults import first_error
-from emsco_train.costs.model import CostModel
+from emsco_runtime.bundle.encoding import ValueFault, category_name, encode_column, make_encoder
+from emsco_runtime.bundle.manifest import Feature, RawValue
+from emsco_runtime.support.arrays import Array, Floats, Mask
+from emsco_runtime.support.missing_values import is_missing
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "infer_features", "most_common"]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Feature
-from emsco_train.costs.model import CostModel
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._gaps import is_missing
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import pluralize
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.missing_values import is_missing
 from emsco_train.errors import DataError
 
 __all__ = ["label_positions", "plain_labels", "unique_labels"]

@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.meter import Meter
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Feature
-from emsco_runtime.meter import Meter
-from emsco_runtime.summary import pluralize
-from emsco_train.costs.model import CostModel, Costs
-from emsco_train.data.cautions import warn_class_weight, warn_outliers, warn_thresholds
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.digest import data_digest, problem_digest
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
+from emsco_train.data.problem_warnings import warn_class_weight, warn_outliers, warn_thresholds
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
+from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
-from emsco_train.settings import check_seed
-from emsco_train.stage_settings import ClassWeight, StageSettings, row_weights
+from emsco_train.support.numbers import check_seed
 
 __all__ = ["Problem"]
 

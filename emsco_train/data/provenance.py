@@ -11,9 +11,9 @@ from importlib import metadata
 from pydantic import JsonValue
 
 import emsco_runtime
-from emsco_runtime._arrays import Floats
+from emsco_runtime.bundle.manifest import Data, Feature, Provenance
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Data, Feature, Provenance
+from emsco_runtime.support.arrays import Floats
 from emsco_train.errors import DesignError
 
 __all__ = ["fingerprint", "provenance", "timestamp", "versions"]

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, Floats, Ints
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import pluralize
-from emsco_train._numbers import is_number
-from emsco_train.data.row_keys import group_codes, time_codes
+from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.numbers import is_number
 
 __all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
 

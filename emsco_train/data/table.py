@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, as_column
-from emsco_runtime.summary import pluralize
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Array, as_column
 from emsco_train.errors import DataError
 
 __all__ = ["Table", "is_arrow_table"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from emsco_runtime.decision import Label
-from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError, ThresholdWarning
+from emsco_train.support.numbers import is_number
 
 __all__ = ["Threshold", "resolve_thresholds", "warn_low_thresholds"]
 

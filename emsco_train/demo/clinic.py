@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime import Acquirers
-from emsco_runtime.summary import pluralize
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.errors import DesignError
 
 __all__ = ["Clinic", "create_clinic"]

@@ -8,15 +8,14 @@ import time
 from pathlib import Path
 
 from emsco_runtime import Cascade
-from emsco_runtime.cli._console import number, table
+from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.cli.console import number, table
 from emsco_runtime.cli.inspect import describe_certificate
 from emsco_runtime.decision import Decision
-from emsco_runtime.summary import percent, pluralize
-from emsco_train.bundling.choice import SelectionCriteria
 from emsco_train.demo.clinic import Clinic, create_clinic
 from emsco_train.designs.front import Front
-from emsco_train.designs.wish import Requirements
-from emsco_train.progress import Progress
+from emsco_train.designs.selection import Requirements
+from emsco_train.guarantee.choice import SelectionCriteria
 from emsco_train.report import write_report
 from emsco_train.runs.exporting import RunExport, export_open_run
 from emsco_train.runs.opening import open_run
@@ -24,7 +23,8 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import TrainedRun, train
-from emsco_train.settings import Settings
+from emsco_train.search.progress import Progress
+from emsco_train.search.settings import Settings
 
 __all__ = ["run_tour"]
 

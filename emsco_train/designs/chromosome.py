@@ -14,9 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train._numbers import is_number
 from emsco_train.errors import DesignError
-from emsco_train.settings import Settings
+from emsco_train.support.numbers import is_number
 
 __all__ = [
     "DesignSpace",
@@ -55,13 +54,6 @@ class DesignSpace:
     max_stages: int
     allow_exclusion: bool = False
     pinned: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings, n: int) -> DesignSpace:
-        """Return the space that settings span over n features."""
-        full = settings.resolved(n)
-        assert full.max_stages is not None  # noqa: S101 - resolved
-        return cls(n, full.max_stages, full.allow_exclusion, full.pinned)
 
     @property
     def is_single(self) -> bool:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emsco_runtime.summary import pluralize
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.errors import DesignError
 
 __all__ = ["Design", "design_id", "format_names", "format_stages"]

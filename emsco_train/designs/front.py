@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from emsco_runtime.summary import pluralize
-from emsco_train._numbers import is_number
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design, format_names, format_stages
 from emsco_train.designs.front_file import FrontFile
-from emsco_train.designs.wish import Requirements, SelectBy
+from emsco_train.designs.selection import Requirements, SelectBy
 from emsco_train.errors import DesignError, SelectionError
+from emsco_train.support.numbers import is_number
 
 __all__ = ["Front"]
 

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from emsco_train._faults import first_error
 from emsco_train.designs.design import Design, design_id
 from emsco_train.errors import DataError
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["FrontFile"]
 

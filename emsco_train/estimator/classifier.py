@@ -10,24 +10,21 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from emsco_runtime._arrays import Array, Floats
-from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision
-from emsco_runtime.summary import pluralize
-from emsco_train.bundling.choice import SelectionCriteria, certify_design, choose
-from emsco_train.bundling.design_export import build_cascade, check_design, export_searched_design
-from emsco_train.bundling.publication import Export
-from emsco_train.costs.model import Costs
+from emsco_runtime.driving.columns import ColumnDecisions
+from emsco_runtime.support.arrays import Array, Floats
+from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
+from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.errors import DataError, DesignError
-from emsco_train.estimator.cascade import probabilities
-from emsco_train.estimator.rows import (
+from emsco_train.estimator.input_validation import (
     resolve_reject_label,
     resolve_seed,
     to_label_array,
@@ -36,9 +33,12 @@ from emsco_train.estimator.rows import (
     validate_predict_rows,
     validate_weights,
 )
-from emsco_train.estimator.search import make_search_plan, run_search_plan
-from emsco_train.searches import Method
-from emsco_train.stage_settings import ClassWeight
+from emsco_train.estimator.row_probabilities import probabilities
+from emsco_train.estimator.search_plan import make_search_plan, run_search_plan
+from emsco_train.export.publication import Export
+from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
+from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose
+from emsco_train.search.searches import Method
 
 __all__ = ["EmscoClassifier"]
 

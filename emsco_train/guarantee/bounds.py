@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from emsco_runtime.summary import pluralize
-from emsco_train._numbers import is_number
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.errors import DesignError
+from emsco_train.support.numbers import is_number
 
 __all__ = [
     "binomial_cdf",

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.summary import percent, pluralize
+from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.errors import DataError
 from emsco_train.guarantee.bounds import is_cdf_below
-from emsco_train.stages.evaluation import Evaluation
+from emsco_train.models.evaluation import Evaluation
 
 __all__ = [
     "Reliability",

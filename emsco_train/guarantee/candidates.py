@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emsco_runtime.summary import pluralize
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design
-from emsco_train.designs.wish import Requirements, SelectBy
+from emsco_train.designs.selection import Requirements, SelectBy
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import max_wrong_allowed, min_rows, rows_needed, upper_bound
-from emsco_train.guarantee.promise import ErrorTarget
-from emsco_train.guarantee.tally import DecisionCounts
+from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.error_target import ErrorTarget
 
 __all__ = ["Candidate", "order_candidates", "pass_probability"]
 

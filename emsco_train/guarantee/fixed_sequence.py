@@ -19,16 +19,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emsco_runtime.manifest import Certificate, CertifiedChoice
-from emsco_runtime.summary import percent_at_most, pluralize
+from emsco_runtime.bundle.manifest import Certificate, CertifiedChoice
+from emsco_runtime.bundle.summary import percent_at_most, pluralize
 from emsco_train.designs.design import Design
-from emsco_train.designs.wish import Requirements
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import binomial_cdf, rows_needed, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates
-from emsco_train.guarantee.certification import certify_choice
-from emsco_train.guarantee.promise import ErrorTarget
-from emsco_train.guarantee.tally import DecisionCounts
+from emsco_train.guarantee.certificate import certify_choice
+from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.error_target import ErrorTarget
 
 __all__ = ["CertifiedDesign", "choose_certified"]
 

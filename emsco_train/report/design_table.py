@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emsco_train.designs.design import format_names, format_stages
-from emsco_train.report.content import DesignData, ReportData
-from emsco_train.report.marks import shape_index
-from emsco_train.report.markup import escape_html
-from emsco_train.report.wording import CostFormat, format_accuracy, format_coverage, format_threshold
+from emsco_train.report.escaping import escape_html
+from emsco_train.report.markers import shape_index
+from emsco_train.report.number_format import CostFormat, format_accuracy, format_coverage, format_threshold
+from emsco_train.report.report_data import DesignData, ReportData
 from emsco_train.runs.run_file import CountsEntry
 
 __all__ = ["design_table"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from emsco_runtime.summary import percent, pluralize
-from emsco_train.report.cascade import draw_cascade
-from emsco_train.report.content import DesignData, ReportData, StageData
-from emsco_train.report.markup import escape_html
-from emsco_train.report.reliability import reliability_diagram
-from emsco_train.report.wording import CostFormat, format_accuracy, format_coverage, format_threshold
+from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_train.report.cascade_diagram import draw_cascade
+from emsco_train.report.escaping import escape_html
+from emsco_train.report.number_format import CostFormat, format_accuracy, format_coverage, format_threshold
+from emsco_train.report.reliability_diagram import reliability_diagram
+from emsco_train.report.report_data import DesignData, ReportData, StageData
 from emsco_train.runs.calibration_file import ReliabilityEntry
 
 __all__ = ["DesignView", "design_view"]

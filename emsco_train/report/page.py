@@ -6,15 +6,15 @@ import base64
 import hashlib
 from importlib.resources import files
 
-from emsco_runtime.summary import pluralize
-from emsco_train.report.choosing import compressed_views, design_data_json, export_command, selection_form
-from emsco_train.report.content import ReportData
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.report.design_table import design_table
 from emsco_train.report.design_view import design_view
-from emsco_train.report.markup import escape_html
-from emsco_train.report.reliability import reliability_frame
-from emsco_train.report.run_facts import run_details, summary_facts, warnings_html
-from emsco_train.report.scatter import draw_legend, draw_scatter
+from emsco_train.report.escaping import escape_html
+from emsco_train.report.reliability_diagram import reliability_frame
+from emsco_train.report.report_data import ReportData
+from emsco_train.report.run_details import run_details, summary_facts, warnings_html
+from emsco_train.report.scatter_plot import draw_legend, draw_scatter
+from emsco_train.report.selection_form import compressed_views, design_data_json, export_command, selection_form
 from emsco_train.runs.folder import REPORT_MARK
 
 __all__ = ["render_page"]

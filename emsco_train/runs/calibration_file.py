@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from emsco_train._faults import first_error
 from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
-from emsco_train.runs.figures import MeasuredDesign
+from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
 

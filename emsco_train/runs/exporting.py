@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from emsco_runtime.bundle import MANIFEST_FILE
-from emsco_runtime.publish import check_writable
-from emsco_train.bundling.choice import Choice, SelectionCriteria, choose
-from emsco_train.bundling.design_export import export_searched_design
-from emsco_train.bundling.publication import Export
-from emsco_train.designs.wish import Requirements
+from emsco_runtime.bundle.publish import check_writable
+from emsco_runtime.bundle.reading import MANIFEST_FILE
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DesignError
-from emsco_train.runs.figures import MeasuredDesign, measure_fitted_design
+from emsco_train.export.publication import Export
+from emsco_train.export.searched_design import export_searched_design
+from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose
+from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
 from emsco_train.runs.opening import OpenRun, open_run
 
 __all__ = ["RunExport", "export_open_run", "export_run"]

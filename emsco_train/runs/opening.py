@@ -9,17 +9,17 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emsco_runtime.summary import pluralize
-from emsco_train.costs.model import CostModel
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
+from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.designs.front import Front
 from emsco_train.errors import ConfidenceWarning, DataError, OutlierWarning, ThresholdWarning
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
-from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["OpenRun", "open_run"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from emsco_runtime._arrays import Array
-from emsco_runtime._gaps import is_missing
-from emsco_train.costs.model import CostModel
+from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.missing_values import is_missing
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions, infer_features
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from emsco_train._numbers import is_number
 from emsco_train.data.splits import Shares
+from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
-from emsco_train.settings import Method, Settings, check_seed, check_time_limit, worker_count
-from emsco_train.stage_settings import ClassWeight
+from emsco_train.search.settings import Method, Settings
+from emsco_train.support.numbers import check_seed, check_time_limit, is_number, worker_count
 
 __all__ = ["TrainRequest", "UnknownCategoryPolicy", "parse_threshold"]
 

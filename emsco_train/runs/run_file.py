@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from emsco_runtime.decision import Label
-from emsco_train._faults import first_error
 from emsco_train.errors import DataError
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array
-from emsco_runtime.cli._console import CommandError
-from emsco_runtime.cli._rows import open_csv
+from emsco_runtime.cli.console import CommandError
+from emsco_runtime.cli.csv_items import open_csv
+from emsco_runtime.support.arrays import Array
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
+from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.text_columns import infer_kind, parse_column, parse_labels
 
 __all__ = ["Columns", "Source", "SourceFile", "read_source"]
 

@@ -11,20 +11,20 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.genetic.checkpoint import Checkpoints
-from emsco_train.progress import Progress
-from emsco_train.remeasure import remeasure_front
+from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.runs.calibration_file import CalibrationFile
-from emsco_train.runs.figures import MeasuredDesign, measure_designs
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import format_front_csv
+from emsco_train.runs.front_csv import format_front_csv
+from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.record import TimedOutcome, format_splits_csv, make_run_record
 from emsco_train.runs.run_file import RunFile
-from emsco_train.searches import Outcome, run_search, worker_count
-from emsco_train.settings import Settings, pinned_positions
-from emsco_train.stages.cascade_model import CascadeFitter
-from emsco_train.workbench import Workbench
+from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
+from emsco_train.search.genetic.checkpoint import Checkpoints
+from emsco_train.search.progress import Progress
+from emsco_train.search.remeasurement import remeasure_front
+from emsco_train.search.searches import Outcome, run_search, worker_count
+from emsco_train.search.settings import Settings, pinned_positions
+from emsco_train.search.workbench import Workbench
 
 __all__ = ["ProgressFactory", "TrainedRun", "train"]
 

@@ -19,7 +19,7 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail, read_corpus
-from spam_filter.training.training import Plan, Trained, train_model
+from spam_filter.training.pipeline import Plan, Trained, train_model
 
 __all__ = ["DEMO_SETTINGS", "run_tour"]
 

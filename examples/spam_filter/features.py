@@ -20,12 +20,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from emsco_runtime import Acquirers, CircuitBreaker
-from spam_filter.facts import header as header_extractors
-from spam_filter.facts import opinions
-from spam_filter.facts.language import LANGUAGE_FEATURES, language_features
-from spam_filter.facts.page import PAGE_FEATURES, page_features
-from spam_filter.facts.text import LINK_FEATURES, TEXT_FEATURES, link_features, squeezability, text_features
-from spam_filter.learnt.stores import Stores
+from spam_filter.extractors import header as header_extractors
+from spam_filter.extractors.html_page import PAGE_FEATURES, page_features
+from spam_filter.extractors.language import LANGUAGE_FEATURES, language_features
+from spam_filter.extractors.text import LINK_FEATURES, TEXT_FEATURES, link_features, squeezability, text_features
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
 __all__ = ["GROUPS", "HEADER_FEATURES", "acquirers", "feature_names"]
@@ -35,16 +34,16 @@ HEADER_FEATURES: Final[Mapping[str, Callable[[Mail], float | bool]]] = {
 }
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "sender": opinions.SENDER_SCORES,
-    "subject_words": opinions.SUBJECT_SCORES,
+    "sender": store_scores.SENDER_SCORES,
+    "subject_words": store_scores.SUBJECT_SCORES,
     "text": TEXT_FEATURES,
     "links": LINK_FEATURES,
-    "opening_words": opinions.OPENING_SCORES,
-    "hosts": opinions.HOST_SCORES,
+    "opening_words": store_scores.OPENING_SCORES,
+    "hosts": store_scores.HOST_SCORES,
     "squeeze": ("squeezability",),
     "page": PAGE_FEATURES,
     "language": LANGUAGE_FEATURES,
-    "words": opinions.WORD_SCORES,
+    "words": store_scores.WORD_SCORES,
 }
 
 
@@ -59,12 +58,12 @@ _FROM_MAIL: Final[Mapping[str, Callable[[Mail], Mapping[str, float | bool]]]] = 
     "page": page_features,
 }
 _FROM_STORES: Final[Mapping[str, _StoreExtractor]] = {
-    "sender": opinions.sender_scores,
-    "subject_words": opinions.subject_scores,
-    "opening_words": opinions.opening_scores,
-    "hosts": opinions.host_scores,
+    "sender": store_scores.sender_scores,
+    "subject_words": store_scores.subject_scores,
+    "opening_words": store_scores.opening_scores,
+    "hosts": store_scores.host_scores,
     "language": language_features,
-    "words": opinions.word_scores,
+    "words": store_scores.word_scores,
 }
 
 

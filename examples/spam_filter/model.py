@@ -23,7 +23,7 @@ from emsco_runtime import AcquirerPool, Acquirers, Cascade, read_bundle
 from emsco_runtime.observers import Observer
 from spam_filter.errors import ModelError
 from spam_filter.features import acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 
 __all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
 

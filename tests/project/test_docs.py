@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from emsco_train.genetic.evolution import Generation
-from emsco_train.progress import Progress
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.settings import Settings
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.progress import Progress
+from emsco_train.search.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))

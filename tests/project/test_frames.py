@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from emsco_runtime import Cascade
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from emsco_train import CostModel, DataError, EmscoClassifier, Table
 from emsco_train.data.features import encode_table, infer_features

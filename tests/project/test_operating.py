@@ -13,13 +13,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason, Status
-from emsco_runtime.drift import DriftMonitor
-from emsco_runtime.drift_metrics import DriftGauges
-from emsco_runtime.metrics import Metrics, SourceGauges
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.drift.gauges import DriftGauges
+from emsco_runtime.drift.monitor import DriftMonitor
+from emsco_runtime.observing.prometheus import Metrics, SourceGauges
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import sample_bundle
 
 ROOT = Path(__file__).resolve().parents[2]

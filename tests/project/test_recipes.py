@@ -159,7 +159,7 @@ def start_flask(app: ModuleType, folder: Path, stack: ExitStack) -> Callable[[st
     from prometheus_client import CollectorRegistry
 
     from emsco_runtime import ReloadingCascade
-    from emsco_runtime.metrics import Metrics
+    from emsco_runtime.observing.prometheus import Metrics
 
     registry = CollectorRegistry()
     remote = stack.enter_context(httpx.Client(base_url="http://reputation.test", transport=httpx.MockTransport(reputation)))

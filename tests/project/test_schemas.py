@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from emsco_runtime import Cascade, Decision, read_bundle
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.damage import edit_document
 from tools.schemas import FOLDER, decision_schema, files, manifest_schema

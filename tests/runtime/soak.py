@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from emsco_runtime import Decision
-from emsco_runtime import pool as pool_module
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.drift import DriftMonitor
-from emsco_runtime.logs import DecisionLogger
-from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.reload import ReloadingCascade
+from emsco_runtime.drift.monitor import DriftMonitor
+from emsco_runtime.observing.audit_log import AuditWriter
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.serving.reloading import ReloadingCascade
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.pool import AcquirerPool
 from tests.runtime.soak_bundles import Version, damage, damaged_copy, link_bundle, versions, write_version
-from tests.runtime.soak_model import LOAD_FAILURES, DecisionChecker, ItemRequest, Model, WrongDecision, check_reference
+from tests.runtime.soak_checker import LOAD_FAILURES, DecisionChecker, ItemRequest, Model, WrongDecision, check_reference
 from tests.runtime.soak_sources import Calls, registry
 from tests.runtime.soak_world import World, chunks
 from tests.runtime.waiting import our_threads, wait_until
@@ -470,14 +470,14 @@ class Soak:
 def _with_extras(observers: list[Any]) -> Any:
     """Add the observers whose extras are installed; return the registry of the metrics, or None."""
     if importlib.util.find_spec("opentelemetry") is not None:
-        from emsco_runtime.tracing import DecisionTracer
+        from emsco_runtime.observing.tracing import DecisionTracer
 
         observers.append(DecisionTracer())
     if importlib.util.find_spec("prometheus_client") is None:
         return None
     from prometheus_client import CollectorRegistry
 
-    from emsco_runtime.metrics import Metrics
+    from emsco_runtime.observing.prometheus import Metrics
 
     made = CollectorRegistry()
     observers.append(Metrics(registry=made))

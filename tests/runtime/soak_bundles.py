@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime import Bundle, write_bundle
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from tests.runtime.damage import damage
 from tests.runtime.soak_world import CATEGORIES

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from emsco_runtime import Acquirers
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
 from tests.runtime.soak_world import SENDERS, SOURCES, Fault, World, expected_answer
 
 TIMEOUT_S = 0.06

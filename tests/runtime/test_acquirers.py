@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerCache, Acquirers, BindError, Bundle, Cascade, CircuitBreaker, InputError
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
-from emsco_runtime import _async as async_module
-from emsco_runtime import pool as pool_module
-from emsco_runtime._walk import NOT_DONE, Expired
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.driving import asynchronous as async_module
+from emsco_runtime.engine.walk import NOT_DONE, Expired
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import HangingSource, our_threads, wait_until

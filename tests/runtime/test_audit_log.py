@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, Decision, InputError
-from emsco_runtime import audit as audit_module
-from emsco_runtime.audit import AuditWriter
+from emsco_runtime.observing import audit_log as audit_module
+from emsco_runtime.observing.audit_log import AuditWriter
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 BUNDLE = sample_bundle()

@@ -9,13 +9,12 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from emsco_runtime import AcquisitionError, Cascade, InputError
-from emsco_runtime._process import _ForkHooks
-from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.support.fork import _ForkHooks
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}

@@ -8,13 +8,12 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Acquirers, BindError, Cascade, InputError
-from emsco_runtime.cache import AcquirerCache, Charge
-from emsco_runtime.manifest import Feature
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.sources.cache import AcquirerCache, Charge
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, decide
 

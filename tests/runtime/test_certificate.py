@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bundle
-from emsco_runtime.bundle import parse_manifest
+from emsco_runtime.bundle.manifest import digest
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.reading import parse_manifest
+from emsco_runtime.bundle.summary import percent_at_least, percent_at_most
 from emsco_runtime.cli import inspect
-from emsco_runtime.manifest import digest
-from emsco_runtime.publish import build_bundle
-from emsco_runtime.summary import percent_at_least, percent_at_most
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.damage import edit_document
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerPool, Acquirers, Cascade, ClosedError, Decider, Decision, ReloadingCascade, write_bundle
-from emsco_runtime import pool as pool_module
-from emsco_runtime import reload as reload_module
+from emsco_runtime.serving import reloading as reload_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.waiting import HangingSource, our_threads, wait_until
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime.cli._console import RowProgress, run_command
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 BIN = Path(sys.executable).parent

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime._process import Process
-from emsco_runtime._scorer import Scorer
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.support.fork import Process
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 pytestmark = pytest.mark.uncounted

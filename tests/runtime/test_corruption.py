@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emsco_runtime import Bundle, BundleError, Cascade, read_bundle, write_bundle
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 
 pytestmark = pytest.mark.uncounted

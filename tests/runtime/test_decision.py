@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emsco_runtime import Cascade, Decision, Failure, StageRecord
-from emsco_runtime._hearing import RecordedItem
+from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Cascade, InputError
-from emsco_runtime._evidence import MeanIncreaseTest, WindowedTotals
+from emsco_runtime.bundle.manifest import Manifest, StageExits
+from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.decision import Decision, StageRecord
-from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
-from emsco_runtime.manifest import Manifest, StageExits
-from emsco_runtime.summary import summarise_costs
+from emsco_runtime.drift.evidence import MeanIncreaseTest, WindowedTotals
+from emsco_runtime.drift.monitor import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.reporting import report
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_runtime._encoding import ValueFault, are_finite_numbers, category_name, encode_column, make_encoder
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.encoding import ValueFault, are_finite_numbers, category_name, encode_column, make_encoder
+from emsco_runtime.bundle.manifest import Feature
 
 NUMBER = Feature(name="n", kind="numeric", cost=1.0)
 GAPPY = Feature(name="n", kind="numeric", cost=1.0, missing="impute")

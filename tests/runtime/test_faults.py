@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Bundle, Cascade, CircuitBreaker, Decision
-from emsco_runtime._encoding import ValueFault, make_encoder
-from emsco_runtime._guard import CachedOutcome
-from emsco_runtime._plan import AcquireRequest, bind
-from emsco_runtime._rule import accept
-from emsco_runtime._scorer import Scorer
-from emsco_runtime._walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime.bundle.encoding import ValueFault, make_encoder
+from emsco_runtime.bundle.rule import accept
+from emsco_runtime.engine.plan import AcquireRequest, bind
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, walk
+from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.testing import make_bundle
 from tests.runtime.strategies import bundles, items, prices
 from tests.runtime.test_breaker import Clock, fail

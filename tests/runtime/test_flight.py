@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime import pool as pool_module
-from emsco_runtime._flight import InFlightCall
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache, CacheClaim
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache, CacheClaim
+from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import HangingSource, our_threads, wait_until

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_runtime import BundleError, Cascade, _golden, read_bundle
-from emsco_runtime.manifest import Feature, Golden, GoldenDecision, Manifest, Model, RawValue
-from emsco_runtime.publish import build_bundle
+from emsco_runtime import BundleError, Cascade, read_bundle
+from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Manifest, Model, RawValue
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.driving import golden_replay as _golden
 from emsco_runtime.testing import (
     _bytes_field,
     _int_field,

@@ -181,7 +181,7 @@ def test_spans_have_the_key() -> None:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from emsco_runtime.tracing import DecisionTracer
+    from emsco_runtime.observing.tracing import DecisionTracer
 
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

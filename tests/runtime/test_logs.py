@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, InputError
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.logs import DecisionLogger
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 BUNDLE = sample_bundle()

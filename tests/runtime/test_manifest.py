@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_runtime import BundleError, BundleVersionError, Manifest
-from emsco_runtime import bundle as bundle_module
-from emsco_runtime.bundle import parse_manifest
-from emsco_runtime.manifest import SCHEMA_VERSION, manifest_id
+from emsco_runtime.bundle.manifest import SCHEMA_VERSION, manifest_id
+from emsco_runtime.bundle.reading import parse_manifest, reading as bundle_module
 from emsco_runtime.testing import sample_bundle
 
 DOCUMENT: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")

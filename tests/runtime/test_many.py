@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
-from emsco_runtime import _columns as columns_module
-from emsco_runtime._rule import RESCORE_MARGIN
-from emsco_runtime._scorer import Scorer
-from emsco_runtime.manifest import Feature
-from emsco_runtime.publish import build_bundle
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.rule import RESCORE_MARGIN
+from emsco_runtime.driving import columns as columns_module
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
 
@@ -106,7 +105,7 @@ def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatc
     """Rows whose two best labels are as good as equal get the same label alone, in step and in a table."""
     # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
     monkeypatch.setattr("emsco_runtime.testing.NEAR", -1.0)
-    monkeypatch.setattr("emsco_runtime._audit.NEAR", -1.0)
+    monkeypatch.setattr("emsco_runtime.bundle.checks.NEAR", -1.0)
     weights = [[[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]]
     cascade = Cascade(make_bundle([["a", "b"]], weights=weights, labels=("x", "y", "z"), threshold=0.4, seed=1))
     matrix = np.random.default_rng(0).normal(size=(50, 2)) + 1

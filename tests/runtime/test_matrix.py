@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Cascade, CircuitBreaker
-from emsco_runtime import pool as pool_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import our_threads, wait_until

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, Decision, Manifest
-from emsco_runtime.observers import AcquirerCall, Observers
+from emsco_runtime.observing.observers import AcquirerCall, Observers
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}

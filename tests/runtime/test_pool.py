@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, Cascade, InputError
-from emsco_runtime import pool as pool_module
-from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, released_slot
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
 from tests.runtime.waiting import HangingSource, our_threads, wait_until
 

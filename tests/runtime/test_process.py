@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from emsco_runtime._process import _ForkHooks, fork_hooks
+from emsco_runtime.support.fork import _ForkHooks, fork_hooks
 
 
 class ForkCounter:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import emsco_runtime
-from emsco_runtime import errors, observers, testing
+from emsco_runtime import errors, testing
+from emsco_runtime.observing import observers
 
 TRAINING_PACKAGES = ("emsco_train", "matplotlib", "onnx", "pandas", "scipy", "skl2onnx", "sklearn")
 

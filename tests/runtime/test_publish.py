@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_runtime import BundleError, Cascade, publish, read_bundle, write_bundle
-from emsco_runtime.manifest import Model
-from emsco_runtime.publish import build_bundle
+from emsco_runtime import BundleError, Cascade, read_bundle, write_bundle
+from emsco_runtime.bundle.manifest import Model
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.reading import publish
 from emsco_runtime.testing import logistic_model, make_bundle, sample_bundle
 
 OLD = sample_bundle()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_runtime._rule import RESCORE_MARGIN, accept, accept_rows, is_distribution
+from emsco_runtime.bundle.rule import RESCORE_MARGIN, accept, accept_rows, is_distribution
 
 scores = st.integers(2, 5).flatmap(
     lambda labels: st.lists(

@@ -25,7 +25,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from prometheus_client.parser import text_string_to_metric_families
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime import pool as pool_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.service import FOLDER, acquirers
 from tests.runtime.waiting import our_threads, wait_until

@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Bundle, Cascade, InputError, write_bundle
-from emsco_runtime import pool as pool_module
-from emsco_runtime import shadow as shadow_module
-from emsco_runtime._hearing import RecordedItem
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.manifest import Feature
-from emsco_runtime.pool import PoolFull
-from emsco_runtime.reload import ReloadingCascade
-from emsco_runtime.shadow import Shadow, ShadowSummary
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.observing.recording import RecordedItem
+from emsco_runtime.serving import shadow as shadow_module
+from emsco_runtime.serving.reloading import ReloadingCascade
+from emsco_runtime.serving.shadow import Shadow, ShadowSummary
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import PoolFull
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items
 from tests.runtime.test_breaker import decide

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, Decision
-from emsco_runtime import pool as pool_module
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.pool import AcquirerPool
 from tests.runtime.reporting import report
 from tests.runtime.soak_bundles import versions
-from tests.runtime.soak_model import DecisionChecker, ItemRequest, Model, WrongDecision, check_reference
+from tests.runtime.soak_checker import DecisionChecker, ItemRequest, Model, WrongDecision, check_reference
 from tests.runtime.soak_sources import Calls, registry
 from tests.runtime.soak_world import World
 from tests.runtime.waiting import our_threads, wait_until

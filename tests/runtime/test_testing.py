@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Cascade
-from emsco_runtime._scorer import Scorer
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import BundleError
 from emsco_runtime.testing import RecordingAcquirers, logistic_model, make_bundle, sample_bundle
 

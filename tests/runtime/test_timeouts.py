@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError, _pooled
-from emsco_runtime import pool as pool_module
-from emsco_runtime._drivers import _acquire
-from emsco_runtime._walk import walk
-from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
+from emsco_runtime.driving import pooled as _pooled
+from emsco_runtime.driving.many import _acquire
+from emsco_runtime.engine.walk import walk
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import decide
 from tests.runtime.waiting import HangingSource, our_threads, wait_until

@@ -21,9 +21,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.observing.tracing import DecisionTracer
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
-from emsco_runtime.tracing import DecisionTracer
 
 BUNDLE = sample_bundle()
 SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}

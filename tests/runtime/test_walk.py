@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import AcquirerPool, Acquirers, AcquisitionError, BindError, Bundle, Cascade, Decision, InputError
-from emsco_runtime._rule import accept
-from emsco_runtime._scorer import Scorer
-from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.bundle.manifest import Feature, Stage
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.rule import accept
 from emsco_runtime.decision import Failure
-from emsco_runtime.manifest import Feature, Stage
-from emsco_runtime.publish import build_bundle
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
 from tests.runtime.test_breaker import decide

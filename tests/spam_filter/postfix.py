@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.runtime.waiting import wait_until
-from tests.spam_filter.running import HOST, free_port
+from tests.spam_filter.service_under_test import HOST, free_port
 
 PAGE = Path(__file__).parents[2] / "examples" / "spam_filter" / "POSTFIX.md"
 POSTFIX = shutil.which("postfix", path=f"{os.environ.get('PATH', '')}:/usr/sbin")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from spam_filter.message.mail import Mail
 from spam_filter.model import Model
-from spam_filter.service.filter import classify
+from spam_filter.service.classification import classify
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.extraction import extract_row
 

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.errors import CorpusError
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail, read_corpus, read_pair, received_time
-from spam_filter.training.duplicates import families
+from spam_filter.training.near_duplicates import families
 from spam_filter.training.splitting import SHARES, split_mail
 
 MAILS = list(generate(30, seed=7))

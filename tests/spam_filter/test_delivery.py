@@ -9,17 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.maildir import Maildir
 from spam_filter.service.next_hop import NextHop, can_be_smuggled, stuff_dots
-from spam_filter.service.parcel import OutgoingMessage
+from spam_filter.service.outgoing import OutgoingMessage
 from spam_filter.service.settings import Settings, SettingsError
 
-from tests.spam_filter.hop import FakeNextHop
-from tests.spam_filter.running import HOST, free_port
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, free_port
 
 CONTENT = (
     b"X-Emsco-Status: ham\r\nSubject: x\r\n\r\n.\r\n..\r\n.dot\r\nlone \n and \r here\n.x\xff\x00\r\n"

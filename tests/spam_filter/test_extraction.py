@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from spam_filter.features import acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail

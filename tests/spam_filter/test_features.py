@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from spam_filter.facts.page import page_features
+from spam_filter.extractors.html_page import page_features
 from spam_filter.features import GROUPS, HEADER_FEATURES, acquirers, feature_names
-from spam_filter.learnt.stores import Stores, train_stores
+from spam_filter.learned.stores import Stores, train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import STORES, Model
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.extraction import extract_row
-from spam_filter.training.training import Trained
+from spam_filter.training.pipeline import Trained
 
 from tests.spam_filter.test_mail import ODD_BYTES
 

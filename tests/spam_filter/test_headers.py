@@ -7,8 +7,7 @@ import email.policy
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from spam_filter.service.headers import mark_message, remove_forged_headers
 from spam_filter.service.verdict import Verdict
 

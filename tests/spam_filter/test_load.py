@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from spam_filter.load.everything import make_single_stage, write_single_stage_model
-from spam_filter.load.load import LoadError, LoadResult, read_delivered_costs, send_all
+from hypothesis import given, strategies as st
+from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
 from spam_filter.load.service_process import ServiceProcess, ServiceProcessError
+from spam_filter.load.single_stage_model import make_single_stage, write_single_stage_model
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.maildir import Maildir
-from spam_filter.service.parcel import OutgoingMessage
+from spam_filter.service.outgoing import OutgoingMessage
 
 from emsco_runtime import Acquirers, Cascade, read_bundle
-from emsco_runtime.publish import build_bundle
+from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.spam_filter.hop import FakeNextHop
-from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 numbers = st.floats(-3, 3).map(lambda value: round(value, 2))

@@ -6,8 +6,7 @@ import email
 import email.policy
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.message.address import NOBODY, read_address
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import read_header

@@ -12,7 +12,7 @@ import pytest
 
 from tests.runtime.waiting import wait_until
 from tests.spam_filter.postfix import Postfix, page_lines, skip_reason
-from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 # With all that Postfix would add if it were missing.

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from spam_filter.features import acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import STORES
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.extraction import extract_row
-from spam_filter.training.training import Trained
+from spam_filter.training.pipeline import Trained
 
 from tests.spam_filter.real_mail import needs_sample, read_sample
 

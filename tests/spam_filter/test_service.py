@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.waiting import wait_until
-from tests.spam_filter.hop import FakeNextHop
-from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 SENDER, RECIPIENT = "a@example.org", "b@example.org"

@@ -11,12 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from spam_filter.training.training import Trained
+from spam_filter.training.pipeline import Trained
 
 from tests.runtime.reporting import report
 from tests.runtime.waiting import wait_until
-from tests.spam_filter.hop import FakeNextHop
-from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 from tests.spam_filter.traffic import Traffic
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.errors import StoreError
-from spam_filter.learnt.clues import all_clues, clue
-from spam_filter.learnt.knowledge import ClueCounts, log_odds
-from spam_filter.learnt.stores import Stores, train_stores, write_stores
+from spam_filter.learned.clue_counts import ClueCounts, log_odds
+from spam_filter.learned.clues import all_clues, clue
+from spam_filter.learned.stores import Stores, train_stores, write_stores
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
 
@@ -87,7 +86,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def full(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spam_filter.learnt.stores._sync", full)
+    monkeypatch.setattr("spam_filter.learned.stores._sync", full)
     with pytest.raises(OSError, match="No space"):
         train_stores(path, MAILS[:10])
     assert [entry.name for entry in tmp_path.iterdir()] == ["stores.sqlite"]
@@ -115,7 +114,7 @@ def test_a_refused_file_leaves_no_connection_open(tmp_path: Path, monkeypatch: p
         made.append(connect(*arguments, **options))
         return made[-1]
 
-    monkeypatch.setattr("spam_filter.learnt.stores.sqlite3.connect", record)
+    monkeypatch.setattr("spam_filter.learned.stores.sqlite3.connect", record)
     with pytest.raises(StoreError, match="train again"):
         Stores.open(tmp_path / "text")
     assert len(made) == 1

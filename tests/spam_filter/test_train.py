@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
-from spam_filter.cli.train import main as train
-from spam_filter.cli.train import report_lines
+from spam_filter.cli.train import main as train, report_lines
 from spam_filter.errors import CorpusError, ModelError
-from spam_filter.learnt.stores import train_stores
+from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.training import Plan, Trained, train_model
+from spam_filter.training.pipeline import Plan, Trained, train_model
 
 from emsco_runtime import EmscoError
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.spam_filter.running import HOST
+from tests.spam_filter.service_under_test import HOST
 
 TIMEOUT_S = 600.0
 

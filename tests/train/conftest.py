@@ -84,4 +84,6 @@ def _convert_form(columns: dict[str, np.ndarray], form: str, rng: np.random.Gene
 
 # There is one server of forks for all tests, and whoever needs it first starts it. So it is told here, before any test runs, what
 # to have ready: without that, each of the many commands that tests start would spend seconds on imports.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.train.preloaded", "tests.train.test_long_runs"])
+multiprocessing.get_context("forkserver").set_forkserver_preload(
+    ["tests.train.forkserver_preload", "tests.train.test_killed_searches"]
+)

@@ -6,13 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import BINS, Reliability, calibrate, calibrate_stage
-from emsco_train.stages.evaluation import REJECTED, Evaluation
+from emsco_train.models.evaluation import REJECTED, Evaluation
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.75, 0.9, 0.99, 1.0]) | st.floats(0.5, 1.0), st.booleans()), min_size=1)
 

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from emsco_train.errors import TrainError, VersionWarning
-from emsco_train.genetic.checkpoint import VERSION, CheckpointError, Checkpoints, read_checkpoint, write_checkpoint
-from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings
+from emsco_train.search.genetic.checkpoint import VERSION, CheckpointError, Checkpoints, read_checkpoint, write_checkpoint
+from emsco_train.search.genetic.evolution import Evolution, Generation, evolve_population
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints, Settings
 from tests.train.toy_landscape import Landscape, random_landscape
 
 SETTINGS = Settings(
@@ -163,8 +163,8 @@ def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from emsco_train.genetic.checkpoint import Checkpoints
-from emsco_train.genetic.evolution import evolve_population
+from emsco_train.search.genetic.checkpoint import Checkpoints
+from emsco_train.search.genetic.evolution import evolve_population
 from tests.train.test_checkpoint import CHOSEN
 from tests.train.toy_landscape import random_landscape
 place = Checkpoints(Path(sys.argv[1]), "data", every=1, resume=True)

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from emsco_train.designs.chromosome import (
@@ -21,7 +20,7 @@ from emsco_train.designs.chromosome import (
     unique_rows,
 )
 from emsco_train.errors import DesignError
-from emsco_train.settings import Settings
+from emsco_train.search.settings import Settings
 from tests.train.toy_landscape import all_designs
 
 populations = hnp.arrays(np.int8, st.tuples(st.integers(1, 8), st.integers(1, 7)), elements=st.integers(-1, 9))
@@ -118,7 +117,7 @@ def test_counts_refuse(n: int, stages: int) -> None:
 
 def test_space() -> None:
     """Pins hold the first stage; a space knows when it has just one design."""
-    space = DesignSpace.of(Settings(pinned=(2,)), 5)
+    space = Settings(pinned=(2,)).space(5)
     assert space == DesignSpace(5, 3, allow_exclusion=False, pinned=(2,))
     assert space.repair(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
     assert not space.has_one_design

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime.bundle import read_bundle
-from emsco_runtime.manifest import Manifest
+from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.bundle.reading import read_bundle
 from tests.train.processes import run_expecting_error, run_successfully
-from tests.train.run_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
+from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from emsco_train import CostModel
-from emsco_train.cli._count_bar import ProgressBar
 from emsco_train.cli.profile import main
+from emsco_train.cli.progress_bar import ProgressBar
 
 MODULE = """
 import asyncio

@@ -35,12 +35,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.stage_settings import StageSettings
 from emsco_train.errors import ConversionError
-from emsco_train.stage_model import ClassifierModel, StageFitter
-from emsco_train.stage_settings import StageSettings
-from emsco_train.stages.conversion import convert_stage, stage_scorer
+from emsco_train.models.conversion import convert_stage, stage_scorer
+from emsco_train.models.stage_model import ClassifierModel, StageFitter
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -148,6 +148,6 @@ def test_wrong_scores_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr("emsco_train.stages.conversion.classifier_graph", fail)
+    monkeypatch.setattr("emsco_train.models.conversion.classifier_graph", fail)
     with pytest.raises(ConversionError, match="RuntimeError: no message"):
         convert_stage(encoder, model, train)

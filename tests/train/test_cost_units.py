@@ -11,13 +11,12 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_runtime.meter import Meter
-from emsco_train import workbench
+from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.units import CostUnits
-from emsco_train.scoring.objectives import MAX_ROWS
+from emsco_train.search import workbench
+from emsco_train.search.scoring.objectives import MAX_ROWS
 
 NAMES = ("a", "b", "c", "d")
 written = st.decimals(0, 1000, places=3).map(float) | st.sampled_from([0.1, 0.2, 0.3, 86.3, 41.59, 1e-6])

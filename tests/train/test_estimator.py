@@ -20,13 +20,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from emsco_runtime import Cascade
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.splits import Shares
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.estimator.classifier import EmscoClassifier
-from emsco_train.searches import run_exhaustive
-from emsco_train.settings import Settings
+from emsco_train.search.searches import run_exhaustive
+from emsco_train.search.settings import Settings
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_train.designs.chromosome import DesignSpace, compress
 from emsco_train.errors import DesignError
-from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
-from emsco_train.genetic.generation import GeneticAlgorithm
-from emsco_train.genetic.pace import AdaptiveBatches, Step
-from emsco_train.genetic.pareto import non_dominated, pareto_layers
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings, round_half_up
+from emsco_train.search.genetic.evolution import Evolution, Generation, evolve_population
+from emsco_train.search.genetic.generation import GeneticAlgorithm
+from emsco_train.search.genetic.pareto import non_dominated, pareto_layers
+from emsco_train.search.pace import AdaptiveBatches, Step
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints, Settings, round_half_up
 from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
 # Much of it repeats what other tests have counted.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, Table
 from emsco_train.data.features import encode_table, infer_features
 

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.front import Front
-from emsco_train.designs.wish import Requirements
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
-from emsco_train.settings import Settings
+from emsco_train.search.settings import Settings
 
 NAMES = ("a", "b", "c")
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.designs.design import Design
-from emsco_train.designs.wish import Requirements
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
 from emsco_train.guarantee.bounds import chance_at_most, lower_bound, most_wrong, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
-from emsco_train.guarantee.certification import certify
+from emsco_train.guarantee.certificate import certify
+from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.error_target import ErrorTarget
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
-from emsco_train.guarantee.promise import ErrorTarget
-from emsco_train.guarantee.tally import DecisionCounts
-from emsco_train.stages.evaluation import REJECTED
+from emsco_train.models.evaluation import REJECTED
 
 LABELS = ("ham", "spam")
 ROWS = 1000

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from emsco_train._interrupts import defer_interrupts
+from emsco_train.support.interrupts import defer_interrupts
 
 pytestmark = pytest.mark.uncounted
 
@@ -36,15 +36,15 @@ for _ in range({times}):
 print("all came out")
 """
 FITS = """
-from emsco_train.logistic.fits import LogisticProblem
+from emsco_train.models.logistic.regression import LogisticProblem
 rows = np.random.default_rng(0).normal(size=(30, 4))
 problem = LogisticProblem(rows, (rows[:, 0] + rows[::-1, 1] > 0).astype(np.intp), 2)
 sets = np.arange(32)[:, None] >> np.arange(4) & 1 > 0
 work = lambda: problem.fit(sets, workers=2)
 """
 FRONT = """
-from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import enumerate_front
+from emsco_train.search.exact.set_bits import SetBits
+from emsco_train.search.exact.exact_front import enumerate_front
 sure, hit = np.random.default_rng(0).integers(0, 2**64, (2, 2**7, 1), dtype=np.uint64)
 bits = SetBits(sure, sure & hit, np.array([mask.bit_count() for mask in range(2**7)]), rows=64)
 work = lambda: enumerate_front(bits, 7, max_stages=4, jobs=2)

@@ -12,8 +12,8 @@ import pytest
 
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted

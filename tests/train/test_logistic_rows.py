@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.errors import DataError
-from emsco_train.logistic.layout import ColumnLayout
-from emsco_train.logistic.rows import RowBlocks
+from emsco_train.models.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.row_blocks import RowBlocks
 
 widths = st.lists(st.integers(0, 14), max_size=5)
 

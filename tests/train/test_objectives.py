@@ -6,11 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.errors import DataError
-from emsco_train.scoring.objectives import MAX_ROWS, Objectives
+from emsco_train.search.scoring.objectives import MAX_ROWS, Objectives
 
 
 def make_objectives(*rows: tuple[int, int, int], total: int = 100, offset: float = 0.0, scale: float = 1.0) -> Objectives:

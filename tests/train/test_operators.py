@@ -8,12 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from emsco_train.designs.chromosome import DesignSpace, compress, stage_counts
-from emsco_train.genetic.operators import crossover, increase_probability, initial_population, mutate, select, stage_probabilities
+from emsco_train.search.genetic.operators import (
+    crossover,
+    increase_probability,
+    initial_population,
+    mutate,
+    select,
+    stage_probabilities,
+)
 
 FIGURE = Path(__file__).parents[3] / "shared" / "paper" / "mutation_figure.csv"
 
@@ -57,7 +63,7 @@ def test_mutation_increases_stages_as_published(stages: int, beta: float) -> Non
 
 
 def _raw_mutants(population: np.ndarray, space: DesignSpace, rate: float, beta: float) -> np.ndarray:
-    from emsco_train.genetic import operators
+    from emsco_train.search.genetic import operators
 
     return operators._mutate_once(population, space, rate, stage_probabilities(space.max_stages, beta), rng(5))
 

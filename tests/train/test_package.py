@@ -13,7 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
-from emsco_train.cli._collector import infrequent_collections
+from emsco_train.cli.garbage_collection import infrequent_collections
 from tests.runtime.test_public_api import public_names, unresolved
 
 
@@ -69,7 +69,7 @@ def test_import_is_light() -> None:
 def test_training_loads_only_what_a_search_needs() -> None:
     """All that `emsco-train` imports has neither scikit-learn, onnx, onnxruntime, pandas nor the asynchronous runtime in it."""
     code = (
-        "import sys, emsco_train.cli._tables, emsco_train.runs.training, emsco_train.progress;"
+        "import sys, emsco_train.cli.training_output, emsco_train.runs.training, emsco_train.search.progress;"
         "heavy = {'sklearn', 'onnx', 'skl2onnx', 'onnxruntime', 'pandas', 'scipy.special', 'emsco_runtime.cascade'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -7,12 +7,11 @@ from fractions import Fraction
 import moocore
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_train.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, rank_population, violations
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints
+from emsco_train.search.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, rank_population, violations
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints
 
 ROWS = 12
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.designs.chromosome import DesignSpace
-from emsco_train.genetic.evolution import evolve_population
-from emsco_train.genetic.neighbours import neighbour_count, neighbours
-from emsco_train.genetic.pace import Step
-from emsco_train.genetic.polish import count_dominators, polish_population
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings
+from emsco_train.search.genetic.evolution import evolve_population
+from emsco_train.search.genetic.neighbours import neighbour_count, neighbours
+from emsco_train.search.genetic.polish import count_dominators, polish_population
+from emsco_train.search.pace import Step
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints, Settings
 from tests.train.toy_landscape import all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
 pytestmark = pytest.mark.uncounted

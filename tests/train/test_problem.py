@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
+from emsco_train.data.stage_settings import row_weights
 from emsco_train.errors import ConfidenceWarning, OutlierWarning
-from emsco_train.stage_settings import row_weights
 
 
 def rows(count: int = 200, seed: int = 0) -> tuple[dict[str, Any], np.ndarray]:

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from emsco_runtime import Acquirers
 from emsco_train import CostModel, DataError, DesignError
-from emsco_train.profiling import Profile, measuring, profile
-from emsco_train.profiling.clock import CLOCKS, Clock, calibrate_clock
-from emsco_train.profiling.figures import Spread
-from emsco_train.profiling.result import CallFigures, GroupFigures
-from emsco_train.profiling.schedule import plan_steps
-from emsco_train.profiling.sharing import CallGroups
+from emsco_train.costs.profiling import Profile, profile, profiler as measuring
+from emsco_train.costs.profiling.call_groups import CallGroups
+from emsco_train.costs.profiling.clock import CLOCKS, Clock, calibrate_clock
+from emsco_train.costs.profiling.cost_profile import CallFigures, GroupFigures
+from emsco_train.costs.profiling.schedule import plan_steps
+from emsco_train.costs.profiling.spread import Spread
 
 RESOLUTION_S = 1e-8
 

@@ -8,13 +8,12 @@ import sys
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.designs.front import Front
-from emsco_train.genetic.evolution import Generation
-from emsco_train.progress import Progress, _duration
-from emsco_train.searches import Outcome, Step
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.progress import Progress, _duration
+from emsco_train.search.searches import Outcome, Step
 
 
 class Clock:
@@ -224,6 +223,6 @@ def test_durations() -> None:
 
 def test_tqdm_is_loaded_for_terminals_only() -> None:
     """Importing the module, and plain lines, do without it."""
-    code = "import sys, io, emsco_train.progress as p; p.Progress(io.StringIO()).close(); print('tqdm' in sys.modules)"
+    code = "import sys, io, emsco_train.search.progress as p; p.Progress(io.StringIO()).close(); print('tqdm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.cli.report import main
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
@@ -32,16 +31,16 @@ from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
-from emsco_train.report.cascade import wrap_names
-from emsco_train.report.content import read_report_data
-from emsco_train.report.marks import COLOURS, SHAPES, CoverageColours, shape_index
+from emsco_train.report.cascade_diagram import wrap_names
+from emsco_train.report.markers import COLOURS, SHAPES, CoverageColours, shape_index
+from emsco_train.report.number_format import CostFormat, format_duration
 from emsco_train.report.page import render_page
-from emsco_train.report.reliability import wilson_interval
-from emsco_train.report.wording import CostFormat, format_duration
+from emsco_train.report.reliability_diagram import wilson_interval
+from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.calibration_file import CalibrationFile
-from emsco_train.runs.figures import Counts, MeasuredDesign
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import format_front_csv
+from emsco_train.runs.front_csv import format_front_csv
+from emsco_train.runs.front_measurement import Counts, MeasuredDesign
 from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]

@@ -17,23 +17,23 @@ from sklearn.naive_bayes import GaussianNB
 import emsco_train
 from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
-from emsco_train.cli._options import OptionNames
-from emsco_train.cli._tables import floors
-from emsco_train.cli._warnings import print_warnings
+from emsco_train.cli.option_names import OptionNames
+from emsco_train.cli.training_output import floors
+from emsco_train.cli.warning_lines import print_warnings
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
-from emsco_train.remeasure import measured_on_all
-from emsco_train.runs import figures
+from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.runs import front_measurement as figures
 from emsco_train.runs.exporting import export_run
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.settings import Constraints
-from emsco_train.stages.cascade_model import CascadeFitter
-from emsco_train.stages.fitted_set import FittedSet, SetFitter
-from emsco_train.workbench import Workbench
-from tests.train.run_tables import write_wide
+from emsco_train.search.remeasurement import measured_on_all
+from emsco_train.search.settings import Constraints
+from emsco_train.search.workbench import Workbench
+from tests.train.sample_tables import write_wide
 
 
 def test_train_and_export(tmp_path: Path) -> None:

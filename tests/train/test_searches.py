@@ -17,17 +17,17 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from emsco_train import searches
-from emsco_train.bundling.export import export_design
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.genetic.checkpoint import Checkpoints, read_checkpoint
-from emsco_train.genetic.evolution import Generation
-from emsco_train.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
-from emsco_train.settings import Constraints, Settings
-from emsco_train.stage_model import StageFitter
-from emsco_train.workbench import Workbench
+from emsco_train.export.given_design import export_design
+from emsco_train.models.stage_model import StageFitter
+from emsco_train.search import searches
+from emsco_train.search.genetic.checkpoint import Checkpoints, read_checkpoint
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
+from emsco_train.search.settings import Constraints, Settings
+from emsco_train.search.workbench import Workbench
 
 Vector = tuple[int, int, float]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emsco_train.errors import DesignError
-from emsco_train.settings import Constraints, Settings, round_half_up
+from emsco_train.search.settings import Constraints, Settings, round_half_up
 
 
 def test_defaults_are_the_papers() -> None:
@@ -144,7 +144,7 @@ def test_digest_knows_every_setting() -> None:
 
 def test_digest_is_the_same_in_every_process() -> None:
     """Checkpoints on disk rely on it."""
-    script = "from emsco_train.settings import Settings; print(Settings(beta=2.5, pinned=(1,)).digest())"
+    script = "from emsco_train.search.settings import Settings; print(Settings(beta=2.5, pinned=(1,)).digest())"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={"PYTHONHASHSEED": "7"}, check=True)
     assert told.stdout.strip() == Settings(beta=2.5, pinned=(1,)).digest()
 

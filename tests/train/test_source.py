@@ -11,7 +11,7 @@ import pytest
 
 from emsco_train.errors import DataError, DesignError
 from emsco_train.runs.source import Columns, read_source
-from tests.train.run_tables import write_rows
+from tests.train.sample_tables import write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_train import DataError, DesignError
 from emsco_train.data.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts

@@ -12,10 +12,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from emsco_train.data.stage_settings import StageSettings, row_weights
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stage_model import ClassifierModel, StageFitter, StageModel
-from emsco_train.stage_settings import StageSettings, row_weights
+from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.models.stage_model import ClassifierModel, StageFitter, StageModel
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4))

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_train import sweep
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.genetic.evolution import Generation
-from emsco_train.searches import Step, run_search
-from emsco_train.settings import Settings
-from emsco_train.sweep import settings_score, sweep_settings, sweep_thresholds
+from emsco_train.search import sweep
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.searches import Step, run_search
+from emsco_train.search.settings import Settings
+from emsco_train.search.sweep import settings_score, sweep_settings, sweep_thresholds
 
 
 @pytest.fixture(scope="module")

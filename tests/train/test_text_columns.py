@@ -7,13 +7,12 @@ import math
 from typing import Literal
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from emsco_runtime.cli._rows import FALSE_WORDS, TRUE_WORDS, CsvRow, _ColumnReader
+from emsco_runtime.cli.csv_items import FALSE_WORDS, TRUE_WORDS, CsvRow, _ColumnReader
 from emsco_runtime.cli.run import _LabelColumn
+from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError
-from emsco_train.runs.text_columns import infer_kind, parse_column, parse_labels
 
 KINDS: tuple[Literal["numeric", "boolean", "categorical"], ...] = ("numeric", "boolean", "categorical")
 WORDS = st.sampled_from(sorted(TRUE_WORDS | FALSE_WORDS))

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from emsco_train.designs.chromosome import Population, compress
-from emsco_train.genetic.pareto import non_dominated
-from emsco_train.scoring.objectives import Objectives
+from emsco_train.search.genetic.pareto import non_dominated
+from emsco_train.search.scoring.objectives import Objectives
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spam_filter.load.load import LoadError, LoadResult, read_delivered_costs, send_all
+from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
 
 if TYPE_CHECKING:
     from spam_filter.load.service_process import ServiceProcess
@@ -81,7 +81,7 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
     place
         A folder for what is made on the way.
     """
-    from spam_filter.load.everything import write_single_stage_model  # noqa: PLC0415 - heavy
+    from spam_filter.load.single_stage_model import write_single_stage_model  # noqa: PLC0415 - heavy
 
     if not model.is_dir():
         raise LoadError(f"{model}: there is no such folder: give the one that train wrote")

@@ -11,7 +11,7 @@ from spam_filter.cli.console import run_command
 
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail
-    from spam_filter.training.training import Trained
+    from spam_filter.training.pipeline import Trained
 
 __all__ = ["main"]
 
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from spam_filter.training.training import Plan, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from spam_filter.training.pipeline import Plan, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     plan = Plan(
         ham_threshold=options.ham_threshold,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spam_filter.service.maildir import Maildir
 from spam_filter.service.next_hop import NextHop
-from spam_filter.service.parcel import Delivery
+from spam_filter.service.outgoing import Delivery
 from spam_filter.service.settings import Settings, SettingsError
 
 __all__ = ["make_delivery"]

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.message.mail import Envelope
 from spam_filter.service.headers import mark_message
-from spam_filter.service.parcel import Delivery, DeliveryResult, OutgoingMessage
+from spam_filter.service.outgoing import Delivery, DeliveryResult, OutgoingMessage
 from spam_filter.service.smtp_path import NOBODY
 from spam_filter.service.verdict import Verdict
 
 if TYPE_CHECKING:
-    from aiosmtpd.smtp import Envelope as SmtpEnvelope
-    from aiosmtpd.smtp import Session
+    from aiosmtpd.smtp import Envelope as SmtpEnvelope, Session
 
-    from spam_filter.service.judging import VerdictPool
-    from spam_filter.service.measures import ServiceMetrics
+    from spam_filter.service.metrics import ServiceMetrics
+    from spam_filter.service.verdict_pool import VerdictPool
 
 __all__ = ["Handler", "address_error"]
 

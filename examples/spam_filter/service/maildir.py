@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spam_filter.service.parcel import DeliveryResult, OutgoingMessage, one_line
+from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
 
 __all__ = ["Maildir"]
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Final
 
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.parcel import DeliveryResult, OutgoingMessage, one_line
+from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
 
 __all__ = ["NextHop", "can_be_smuggled", "stuff_dots"]
 

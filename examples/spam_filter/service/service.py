@@ -20,14 +20,14 @@ from emsco_runtime.audit import AuditWriter
 from emsco_runtime.errors import InputError
 from emsco_runtime.metrics import Metrics, SourceGauges
 from emsco_runtime.pool import AcquirerPool
+from spam_filter.service.classification import MESSAGE_ID, ModelProtocol
 from spam_filter.service.connection import Connection, Connections, RefusedConnection
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.filter import MESSAGE_ID, ModelProtocol
 from spam_filter.service.handler import Handler
-from spam_filter.service.judging import VerdictPool
-from spam_filter.service.measures import ServiceMetrics
+from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.service.verdict_pool import VerdictPool
 
 if TYPE_CHECKING:
     from emsco_runtime.observers import Observer

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spam_filter.features import GROUPS, acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from emsco_runtime import Acquirers
 from spam_filter.features import acquirers
-from spam_filter.learnt.knowledge import ClueCounts
-from spam_filter.learnt.stores import Stores, write_stores
+from spam_filter.learned.clue_counts import ClueCounts
+from spam_filter.learned.stores import Stores, write_stores
 from spam_filter.message.mail import Mail
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.splitting import SplitName

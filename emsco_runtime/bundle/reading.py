@@ -1,0 +1,307 @@
+"""Reading a bundle: read, audit, build.
+
+1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits.
+2. **Audit**: JSON, shape, id, names, hashes, and what the models ask for; all in bytes and text, nothing is executed.
+3. **Build**: only now may `_scorer` make sessions from the model bytes handed out here.
+
+Writing lives in `publish`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from pydantic import ValidationError
+
+from emsco_runtime.bundle.checks import ManifestFault, find_faults
+from emsco_runtime.bundle.manifest import SCHEMA_VERSION, Manifest, manifest_id
+from emsco_runtime.bundle.onnx_checks import TensorSpec, find_model_fault
+from emsco_runtime.errors import BundleError, BundleVersionError
+
+__all__ = [
+    "MANIFEST_FILE",
+    "MAX_MANIFEST_BYTES",
+    "MAX_MODEL_BYTES",
+    "Bundle",
+    "check_models",
+    "parse_manifest",
+    "read_bundle",
+    "read_manifest",
+]
+
+MANIFEST_FILE = "manifest.json"
+MAX_MANIFEST_BYTES = 64 * 2**20
+MAX_MODEL_BYTES = 512 * 2**20
+
+# A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
+_MAX_ATTEMPTS = 5
+_DOUBLE = 11
+# Faults listed in one message; the others are counted.
+_MAX_LISTED = 20
+# With more than that the manifest is rubbish, and listing them would only take memory.
+_MAX_FAULTS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An audited bundle in memory: its manifest and the bytes of its models.
+
+    Parameters
+    ----------
+    manifest
+        The parsed manifest.
+    models
+        Content of each stage's model, in order.
+    path
+        Where it was read from, for messages.
+    """
+
+    manifest: Manifest
+    models: tuple[bytes, ...]
+    path: str
+
+
+class _ModelMissing(Exception):
+    """A model that the manifest names is not there: perhaps the bundle has just been replaced."""
+
+
+def read_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """Read and audit a bundle folder; nothing of it is executed.
+
+    Parameters
+    ----------
+    path
+        The folder that holds `manifest.json`.
+
+    Raises
+    ------
+    BundleError
+        With the file, the place inside it, the value got and the remedy.
+    """
+    folder = Path(path)
+    missing_path = ""
+    for _ in range(_MAX_ATTEMPTS):
+        text = _read_manifest(folder)
+        manifest = parse_manifest(text, str(folder / MANIFEST_FILE))
+        try:
+            models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
+        except _ModelMissing as vanished:
+            missing_path = str(vanished)
+            continue
+        check_models(manifest, models, str(folder))
+        return Bundle(manifest, models, str(folder))
+    raise BundleError("the file is missing although the manifest names it. Copy or export the bundle again", missing_path)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read and audit the manifest of a bundle folder, without its models: enough to see which bundle it is."""
+    folder = Path(path)
+    return parse_manifest(_read_manifest(folder), str(folder / MANIFEST_FILE))
+
+
+def parse_manifest(text: bytes, path: str) -> Manifest:
+    """Turn the bytes of a `manifest.json` into an audited manifest."""
+    document = _load_json(text, path)
+    if document.get("format") != "emsco-bundle":
+        found = f'got {_shorten_repr(document.get("format"))}, "emsco-bundle" is due'
+        raise BundleError(f"this is no emsco bundle: {found}", path, "$.format")
+    _check_version(document.get("schema_version"), path)
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        _raise_fault_list(_collect_faults(error, document), path)
+    if manifest.id != manifest_id(document):
+        detail = f"got {manifest.id}, the content has {manifest_id(document)}"
+        raise BundleError(
+            f"the manifest was changed after it was written: {detail}. Copy or export the bundle again", path, "$.id"
+        )
+    inconsistencies = find_faults(manifest)
+    first = list(islice(inconsistencies, _MAX_LISTED))
+    _raise_fault_list(_FaultList(first, len(first) + sum(1 for _ in inconsistencies)), path)
+    return manifest
+
+
+def check_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> None:
+    """Check every model's bytes against the manifest: hash, input, output, nothing that reaches outside."""
+    for index, (stage, content) in enumerate(zip(manifest.stages, models, strict=True)):
+        json_path = f"$.stages[{index}].model"
+        found = hashlib.sha256(content).hexdigest()
+        if found != stage.model.sha256:
+            detail = f"the file hashes to {found}, the manifest says {stage.model.sha256}"
+            raise BundleError(f"{detail}. Copy or export the bundle again", f"{path}/{stage.model.path}", f"{json_path}.sha256")
+        expected_input = TensorSpec(stage.model.input, _DOUBLE, (None, len(stage.inputs)))
+        expected_output = TensorSpec(stage.model.output, _DOUBLE, (None, len(manifest.labels)))
+        fault = find_model_fault(content, expected_input=expected_input, expected_output=expected_output)
+        if fault is not None:
+            raise BundleError(fault, f"{path}/{stage.model.path}", json_path)
+
+
+def _read_manifest(folder: Path) -> bytes:
+    try:
+        if not folder.is_dir():
+            detail = "is not a folder" if folder.exists() else "does not exist"
+            raise BundleError(f"the bundle {detail}. Give the folder that holds {MANIFEST_FILE}", str(folder))
+        return _read_file(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BundleError(f"there is no {MANIFEST_FILE} in the folder, so it is no bundle", str(folder)) from None
+    except OSError as error:
+        raise _read_error(error, folder) from error
+
+
+def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
+    path = folder / manifest.stages[index].model.path
+    try:
+        if path.parent.is_symlink():
+            raise BundleError("a symbolic link is not followed. Put the models themselves into the bundle", str(path.parent))
+        return _read_file(path, MAX_MODEL_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _ModelMissing(str(path)) from None
+    except OSError as error:
+        raise _read_error(error, path) from error
+
+
+def _read_error(error: OSError, path: Path) -> BundleError:
+    return BundleError(f"cannot be read: {error.strerror or error}. Check the path and its permissions", str(path))
+
+
+def _read_file(path: Path, limit: int) -> bytes:
+    """Read a plain file; a link, a device, a pipe or an oversized file is refused before its content is touched."""
+    try:
+        # O_NONBLOCK: opening a pipe must not wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            detail = "a symbolic link is not followed. Put the file itself into the bundle"
+            raise BundleError(detail, str(path)) from None
+        raise
+    try:
+        # Asked before a file object is made: Python makes none for a folder.
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BundleError("is not a plain file. Copy or export the bundle again", str(path))
+        if status.st_size > limit:
+            raise BundleError(f"the file is too large: {status.st_size} bytes, at most {limit} are read", str(path))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
+
+
+def _load_json(text: bytes, path: str) -> dict[str, Any]:
+    try:
+        document = json.loads(
+            text.decode(), object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_nan, parse_float=_parse_finite_float
+        )
+        # Lone surrogates pass the parser but cannot be written again, so they have no id.
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"not valid JSON: {error}. Copy or export the bundle again", path) from None
+    if not isinstance(document, dict):
+        raise BundleError(f"a JSON object is due, got {type(document).__name__}", path, "$")
+    return document
+
+
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {duplicate!r} stands twice in one object")
+    return result
+
+
+def _refuse_nan(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that a bundle may hold")
+
+
+def _parse_finite_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text} is too large")
+    return number
+
+
+def _check_version(version: object, path: str) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BundleError(f"got {_shorten_repr(version)}, a whole number from 1 is due", path, "$.schema_version")
+    if version > SCHEMA_VERSION:
+        detail = f"the bundle has schema version {version}, this library reads up to {SCHEMA_VERSION}"
+        raise BundleVersionError(f"{detail}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
+
+
+def _collect_faults(error: ValidationError, document: dict[str, Any]) -> _FaultList:
+    """Turn pydantic's list into faults, one per place: a value that may have several types has an entry for each of them."""
+    if error.error_count() > _MAX_FAULTS:
+        detail = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
+        return _FaultList([ManifestFault("$", detail)], 1)
+    messages: dict[str, list[str]] = {}
+    values: dict[str, object] = {}
+    parents: set[str] = set()
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        json_paths, value = _locate(problem["loc"], document, is_missing=problem["type"] == "missing")
+        json_path = json_paths[-1]
+        # A faulty entry makes its list too short as well; the entry is what has to be fixed.
+        if json_path not in parents:
+            messages.setdefault(json_path, []).append(problem["msg"])
+            values[json_path] = value
+            parents.update(json_paths[:-1])
+    listed = list(messages)[:_MAX_LISTED]
+    faults = [
+        ManifestFault(json_path, f"{', or: '.join(messages[json_path])}, got {_shorten_repr(values[json_path])}")
+        for json_path in listed
+    ]
+    return _FaultList(faults, len(messages))
+
+
+def _locate(location: tuple[int | str, ...], document: object, *, is_missing: bool) -> tuple[list[str], object]:
+    """Return the JSON path to a fault, after those of all that is around it, and the value that is at fault.
+
+    Pydantic mixes the names of types into its own path, which the document does not hold. The value is the object around it where
+    a field is absent, and the key where the key itself is at fault.
+    """
+    json_paths, value = ["$"], document
+    before: int | str = ""
+    for part in location:
+        if isinstance(value, list) and isinstance(part, int):
+            json_paths.append(f"{json_paths[-1]}[{part}]")
+            value = value[part]
+        elif isinstance(value, dict) and part in value:
+            json_paths.append(f"{json_paths[-1]}.{part}")
+            value = value[part]
+        elif isinstance(value, dict) and is_missing:
+            json_paths.append(f"{json_paths[-1]}.{part}")
+        elif part == "[key]":
+            value = before
+        before = part
+    return json_paths, value
+
+
+class _FaultList(NamedTuple):
+    """The first faults, and how many there are in all."""
+
+    first: list[ManifestFault]
+    total: int
+
+
+def _raise_fault_list(found: _FaultList, path: str) -> None:
+    """Raise the first fault with others in its message, so that they can be fixed at once; of many, the rest is counted."""
+    if not found.first:
+        return
+    first, *others = found.first
+    more_faults = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others)
+    unlisted = found.total - len(found.first)
+    more = f"; and {unlisted:,} more" if unlisted else ""
+    raise BundleError(f"{first.message}{more_faults}{more}", path, first.json_path)
+
+
+def _shorten_repr(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

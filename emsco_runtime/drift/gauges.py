@@ -1,0 +1,179 @@
+"""`DriftGauges`: what drift monitors have found, as Prometheus metrics (extra ``metrics``).
+
+==============================  ==============================================================================================
+``emsco_drift_state``           by ``bundle``: 0 ok, 1 warning, 2 alarm; the worst of its figures
+``emsco_drift_figure_state``    by ``bundle``, ``figure``: likewise
+``emsco_drift_figure_live``     by ``bundle``, ``figure``: the mean over the items whose value is known; NaN before there are any
+``emsco_drift_figure_expected`` by ``bundle``, ``figure``: what the manifest says
+``emsco_drift_items``           by ``bundle``: decisions counted
+``emsco_drift_labelled``        by ``bundle``: true labels counted
+``emsco_drift_foreign``         by ``bundle``: decisions of other bundles, not counted
+==============================  ==============================================================================================
+
+``bundle`` is the name in the manifest. A scrape in the process of a monitor shows its present state. Processes that share
+``PROMETHEUS_MULTIPROC_DIR`` count each for itself: of the states the worst is shown, items and labels are added up, and the live
+figures are shown by process. Other processes' figures are as of their last refresh: hand the gauges to the cascade as an observer
+beside the monitor, and they are refreshed when a state changes, and every few seconds as decisions come.
+
+Where a bundle is replaced, its monitor starts over, and so do these: items and labels count from 0 again, and series that the new
+bundle does not have are removed. Several processes cannot remove a series: there its state is 0 and its figures are NaN, until
+the process ends.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, NoReturn, TypeAlias
+
+from emsco_runtime.decision import Decision
+from emsco_runtime.drift.monitor import DriftMonitor, DriftReading
+from emsco_runtime.support.arguments import check_seconds
+from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.metric_series import remove_series
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError("emsco_runtime.drift_metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
+
+__all__ = ["DriftGauges"]
+
+# How several processes are shown as one; "live": those that have ended are left out.
+_MultiprocessMode: TypeAlias = Literal["livemax", "liveall", "livesum"]
+
+
+class DriftGauges(Collector):
+    """Drift monitors as Prometheus metrics.
+
+    Parameters
+    ----------
+    monitors
+        One per name of bundles; `watch` takes more later.
+    registry
+        Where they are registered.
+    prefix
+        How the names begin.
+    every_s
+        As an observer, refresh after so many seconds.
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> from emsco_runtime import Cascade, DriftMonitor
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> bundle, registry = sample_bundle(), CollectorRegistry()
+    >>> monitor = DriftMonitor(bundle.manifest)
+    >>> cascade = Cascade(bundle, observers=[monitor, DriftGauges(monitor, registry=registry)])
+    >>> _ = cascade.decide({"size": 2.0})
+    >>> registry.get_sample_value("emsco_drift_state", {"bundle": "sample"})
+    0.0
+    """
+
+    def __init__(
+        self,
+        *monitors: DriftMonitor,
+        registry: CollectorRegistry = REGISTRY,
+        prefix: str = "emsco",
+        every_s: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_seconds("every_s", every_s)
+        self._every_s, self._clock = every_s, clock
+        self._monitors: tuple[DriftMonitor, ...] = ()
+
+        def gauge(
+            name: str, documentation: str, mode: _MultiprocessMode, labels: tuple[str, ...] = ("bundle", "figure")
+        ) -> Gauge:
+            # Not registered by itself: `collect` refreshes them all before they are shown.
+            return Gauge(f"{prefix}_drift_{name}", documentation, labels, registry=None, multiprocess_mode=mode)
+
+        self._state = gauge("state", "0 ok, 1 warning, 2 alarm; the worst of the figures.", "livemax", ("bundle",))
+        self._figure_state = gauge("figure_state", "0 ok, 1 warning, 2 alarm.", "livemax")
+        self._live = gauge("figure_live", "Mean over the items whose value is known.", "liveall")
+        self._expected = gauge("figure_expected", "What the manifest says.", "livemax")
+        self._items = gauge("items", "Decisions counted.", "livesum", ("bundle",))
+        self._labelled = gauge("labelled", "True labels counted.", "livesum", ("bundle",))
+        self._foreign = gauge("foreign", "Decisions of other bundles, not counted.", "livesum", ("bundle",))
+        self.reset_after_fork()
+        fork_hooks.register(self)
+        for monitor in monitors:
+            self.watch(monitor)
+        registry.register(self)
+
+    def reset_after_fork(self) -> None:
+        """Refresh soon: a forked child has shown nothing yet."""
+        self._next_refresh = -math.inf
+        self._refresh_lock = threading.Lock()
+        self._last_shown: dict[str, tuple[str, str]] = {}
+        self._series: set[tuple[str, ...]] = set()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to travel: a registry stays in its process."""
+        raise TypeError("DriftGauges cannot be pickled: what they are registered with stays in its process. Make them there")
+
+    def watch(self, monitor: DriftMonitor) -> None:
+        """Show a monitor too; one of a bundle of the same name, such as an earlier version, is shown no longer."""
+        if not isinstance(monitor, DriftMonitor):
+            raise TypeError(f"a DriftMonitor is due, got {type(monitor).__name__}")
+        name = monitor.manifest.name
+        self._monitors = (*(one for one in self._monitors if one.manifest.name != name), monitor)
+        self._next_refresh = -math.inf
+
+    def __call__(self, _: Decision) -> None:
+        """Refresh if it is time, a state has changed, or a bundle was replaced."""
+        now = self._clock()
+        if now >= self._next_refresh or any(
+            self._last_shown.get(one.manifest.name) != _change_key(one) for one in self._monitors
+        ):
+            self._next_refresh = now + self._every_s
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show what the monitors have found by now."""
+        with self._refresh_lock:
+            shown: dict[str, tuple[str, str]] = {}
+            series: set[tuple[str, ...]] = set()
+            for monitor in self._monitors:
+                change_key, reading = _change_key(monitor), monitor.reading
+                shown[reading.name] = change_key
+                series |= {(reading.name,), *((reading.name, figure.name) for figure in reading.figures)}
+                self._set_gauges(reading)
+            for removed in self._series - series:
+                self._remove_gauges(removed)
+            self._last_shown, self._series = shown, series
+
+    def _set_gauges(self, reading: DriftReading) -> None:
+        name = reading.name
+        self._state.labels(name).set(reading.level)
+        self._items.labels(name).set(reading.items)
+        self._labelled.labels(name).set(reading.labelled)
+        self._foreign.labels(name).set(reading.foreign)
+        for figure in reading.figures:
+            self._figure_state.labels(name, figure.name).set(figure.level)
+            self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
+            self._expected.labels(name, figure.name).set(figure.expected)
+
+    def _remove_gauges(self, series: tuple[str, ...]) -> None:
+        """Take away what a replaced bundle has left: all of a name, or one of its figures."""
+        by_name = (self._state, self._items, self._labelled, self._foreign)
+        by_figure = (self._figure_state, self._live, self._expected)
+        for gauge in by_name if len(series) == 1 else by_figure:
+            remove_series(gauge, series, math.nan if gauge in (self._live, self._expected) else 0.0)
+
+    def collect(self) -> Iterator[Metric]:
+        """Refresh, and show them all."""
+        self.refresh()
+        by_name = (self._state, self._items, self._labelled, self._foreign)
+        for gauge in (*by_name, self._figure_state, self._live, self._expected):
+            yield from gauge.collect()
+
+
+def _change_key(monitor: DriftMonitor) -> tuple[str, str]:
+    """Return what must be shown at once when it changes: the bundle, and the state."""
+    return monitor.manifest.id, monitor.state

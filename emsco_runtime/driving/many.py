@@ -1,0 +1,156 @@
+"""Drivers: they make the calls that the walk asks for, for one item or for many in step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emsco_runtime.bundle.rule import accept_rows
+from emsco_runtime.driving.pooled import Limits, call_for_each, call_with_limits
+from emsco_runtime.engine.plan import AcquireRequest, Call, Plan
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Request, ScoreRequest, Walk, walk
+from emsco_runtime.errors import AcquisitionError
+
+if TYPE_CHECKING:
+    from emsco_runtime.decision import Decision
+    from emsco_runtime.engine.scorer import Scorer
+
+__all__ = ["drive_many", "drive_one"]
+
+
+def drive_one(
+    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, key: str | None = None
+) -> Decision:
+    """Walk one item to its decision."""
+    steps = walk(plan, known, budget, math.inf, key)
+    send = steps.send
+    score = scorer.score
+    reply: Any = None
+    try:
+        while True:
+            request = send(reply)
+            reply = _acquire(request, item) if isinstance(request, AcquireRequest) else score(request.stage, request.values)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def _acquire(request: AcquireRequest, item: Any) -> list[Any]:
+    """Make the calls in order; after a failure that ends the item, the rest would only cost."""
+    outcomes: list[Any] = []
+    append = outcomes.append
+    remaining = request.functions
+    while remaining:
+        try:
+            for function in remaining:
+                append(function(item))
+            break
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            failed = request.calls[len(outcomes)]
+            append(Failed(error))
+            if failed.policy != "default":
+                break
+            remaining = request.functions[len(outcomes) :]
+    return outcomes
+
+
+def drive_many(
+    plan: Plan, scorer: Scorer, items: Sequence[Any], walks: Sequence[Walk], limits: Limits, decisions: dict[int, Decision]
+) -> None:
+    """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage.
+
+    The decisions are put in as they come, by item: those that had come are not lost when another item raises.
+    """
+    lockstep = _Lockstep(walks, decisions)
+    while lockstep.requests:
+        # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
+        lockstep.send_replies(_acquire_many(lockstep.pending(AcquireRequest), items, limits))
+        lockstep.send_replies(_score_many(plan, scorer, lockstep.pending(ScoreRequest)))
+
+
+class _Lockstep:
+    """Walks under way: what each asks for next, and the decisions of those that ended."""
+
+    def __init__(self, walks: Sequence[Walk], decisions: dict[int, Decision]) -> None:
+        self._walks = walks
+        self._decisions = decisions
+        self.requests: dict[int, Request] = {}
+        self.send_replies(dict.fromkeys(range(len(walks))))
+
+    def pending(self, kind: type[AcquireRequest | ScoreRequest]) -> dict[int, Any]:
+        """Return the open requests of one kind, by item."""
+        return {index: request for index, request in self.requests.items() if isinstance(request, kind)}
+
+    def send_replies(self, replies: Mapping[int, Any]) -> None:
+        """Send each item its reply and keep its next request."""
+        for index, reply in replies.items():
+            try:
+                self.requests[index] = self._walks[index].send(reply)
+            except StopIteration as stop:
+                self._decisions[index] = stop.value
+                self.requests.pop(index, None)
+            except AcquisitionError as error:
+                raise error.with_index(index) from error.__cause__
+
+
+def _acquire_many(requests: Mapping[int, AcquireRequest], items: Sequence[Any], limits: Limits) -> dict[int, Any]:
+    outcomes: dict[int, list[Any]] = {index: [] for index in requests}
+    ended: set[int] = set()
+    items_by_rank: dict[int, list[int]] = {}
+    calls: dict[int, Call] = {}
+    for index, request in requests.items():
+        for call in request.calls:
+            calls[call.rank] = call
+            items_by_rank.setdefault(call.rank, []).append(index)
+    # The order of ranks is that of every single request, so that outcomes and calls of an item stay aligned.
+    for rank in sorted(calls):
+        call = calls[rank]
+        going = [index for index in items_by_rank[rank] if index not in ended]
+        for index, outcome in zip(going, _call_acquirer(call, [items[index] for index in going], limits), strict=True):
+            outcomes[index].append(outcome)
+            if outcome is NOT_DONE or (isinstance(outcome, Failed) and call.policy != "default"):
+                ended.add(index)
+    return {index: Expired(found) if found and found[-1] is NOT_DONE else found for index, found in outcomes.items()}
+
+
+def _call_acquirer(call: Call, items: list[Any], limits: Limits) -> list[Any]:
+    if not items:
+        return []
+    if not call.batch:
+        bare = call.guard is None and limits.deadline == math.inf and not limits.parallel
+        return _call_each(call.function, items) if bare else call_for_each(call, items, limits)
+    outcome = call_with_limits(call, items, limits)
+    if outcome is NOT_DONE or isinstance(outcome, Failed):
+        return [outcome] * len(items)
+    return outcome  # type: ignore[no-any-return]
+
+
+def _call_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Call a function for each item, with nothing around it: as quick as it can be."""
+    outcomes: list[Any] = []
+    append = outcomes.append
+    rest = iter(items)
+    while True:
+        try:
+            for item in rest:
+                append(function(item))
+            break
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            append(Failed(error))
+    return outcomes
+
+
+def _score_many(plan: Plan, scorer: Scorer, requests: Mapping[int, ScoreRequest]) -> dict[int, list[float]]:
+    """Score items of the same stage together, and those near a threshold or a tie again, alone."""
+    replies: dict[int, list[float]] = {}
+    for number, stage in enumerate(plan.stages):
+        pending = {index: request.values for index, request in requests.items() if request.stage == number}
+        if not pending:
+            continue
+        scores = scorer.score_rows(number, np.array(list(pending.values()), dtype=np.float64))
+        near = accept_rows(scores, stage.thresholds)[3].tolist()
+        for (index, values), row, near_threshold in zip(pending.items(), scores.tolist(), near, strict=True):
+            replies[index] = scorer.score(number, values) if near_threshold else row
+    return replies

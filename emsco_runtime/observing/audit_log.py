@@ -1,0 +1,254 @@
+"""`AuditWriter`: one line of JSON per decision, in a file that only grows.
+
+A line holds the time (UTC), the id of the item if you give one (else the decision's key), and the decision in the form of
+``schemas/decision.v1.schema.json``::
+
+    {"time": "2026-01-01T12:00:00.000000Z", "item": "message-17", "decision": {"status": "accepted", ...}}
+
+Several threads and processes may write to the same file: it is opened for appending, and each line is one call of the operating
+system, which does not mix such calls on a local file system. (A network file system may; give each machine a file of its own.)
+Nothing waits in a buffer, so the end of the process loses nothing; a decision waits for its line, in an event loop too.
+
+Rotation is left to the platform: when the file at the path is another one than before, or none, it is opened again.
+
+A process that is killed while it writes, or a full disk, can leave half a line. A writer that opens such a file starts on a new
+line and logs a warning, so that one record is lost and no other. Half a line is no JSON: readers skip it. (To see how a file ends
+it must be readable; where it is not, the next line goes right behind what is there.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from io import FileIO
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+from emsco_runtime.decision import Decision
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.fork import fork_hooks
+
+__all__ = ["AuditWriter", "Values"]
+
+Values: TypeAlias = Literal["keep", "drop", "hash"]
+
+_log = logging.getLogger("emsco_runtime.audit")
+# A line that another process is just writing is whole after this time; half a line stays as it is.
+_PARTIAL_LINE_WAIT_S = 0.05
+
+
+class _Settings(NamedTuple):
+    path: str
+    values: Values
+    key: bytes | None
+    item: Callable[[], object] | None
+    sync: bool
+    mode: int
+    clock: Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class AuditWriter:
+    """An observer that writes each decision to a file.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there, its folder is not.
+    values
+        What to do with text that may quote values of the item, which is the messages of failures: "keep" them, "drop" them (they
+        are empty then), or "hash" them, so that equal ones can be told without being read.
+    key
+        The secret of the hash (HMAC with SHA-256), needed for "hash": without one, short values could be guessed.
+    item
+        Returns the id of the item that is being decided, something that JSON has; called without arguments where `decide` was
+        called, so that a context variable will do. `decide_many` has one context for all of its items. None: it is the key that
+        `decide` was given.
+    sync
+        Wait for the disk after each line. Slow; without it a crash of the machine, not of the process, may lose lines.
+    mode
+        Permissions of a file that is made.
+    clock
+        Tells the time.
+
+    Examples
+    --------
+    The id of the item comes from a context variable, which every thread and task has for itself:
+
+    >>> import tempfile
+    >>> from contextvars import ContextVar
+    >>> from emsco_runtime import Cascade
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> message_id = ContextVar("message_id", default=None)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with folder, AuditWriter(folder.name + "/audit.jsonl", values="drop", item=message_id.get) as writer:
+    ...     cascade = Cascade(sample_bundle(), observers=[writer])
+    ...     _ = message_id.set("message-17")
+    ...     _ = cascade.decide({"size": 2.0})
+    ...     with open(folder.name + "/audit.jsonl") as lines:
+    ...         line = json.loads(next(lines))
+    >>> line["item"], line["decision"]["label"]
+    ('message-17', 'spam')
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        values: Values = "keep",
+        key: bytes | None = None,
+        item: Callable[[], object] | None = None,
+        sync: bool = False,
+        mode: int = 0o640,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        if values not in ("keep", "drop", "hash"):
+            raise InputError(f'values: "keep", "drop" or "hash" is due, got {values!r}')
+        if (values == "hash") != (key is not None):
+            detail = "got none" if key is None else f'it is of no use with values="{values}"'
+            raise InputError(f'key: a secret is due with values="hash", and only then; {detail}')
+        secret: object = key
+        if secret is not None and (not isinstance(secret, bytes) or not secret):
+            raise InputError(f"key: bytes are due, at least one, got {type(key).__name__}")
+        if item is not None and not callable(item):
+            raise InputError(f"item: a function without arguments is due, got {item!r}")
+        # The path as it is now: the service may change its folder.
+        self._settings = _Settings(os.path.abspath(os.fspath(path)), values, key, item, sync, mode, clock)  # noqa: PTH100
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.reset_after_fork()
+        fork_hooks.register(self)
+        self._has_partial_line = False
+        self._file: FileIO | None = None
+        try:
+            self._file = self._open_file()
+        except OSError as error:
+            detail = f"{self._settings.path!r} cannot be opened for appending: {error.strerror}"
+            raise InputError(f"path: {detail}. Make its folder, and let this process write there") from error
+
+    def reset_after_fork(self) -> None:
+        """Make a lock of this process's own; a forked child writes to the same open file, which is as good as one of its own."""
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> _Settings:
+        """Return the settings; another process opens the file itself."""
+        return self._settings
+
+    def __setstate__(self, settings: _Settings) -> None:
+        """Open the file."""
+        self._settings = settings
+        self._set_up()
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a decision that comes later opens it again."""
+        with self._lock:
+            self._close_file()
+
+    def __call__(self, decision: Decision) -> None:
+        """Write the decision."""
+        settings = self._settings
+        document = {
+            "time": settings.clock().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "item": decision.key if settings.item is None else settings.item(),
+            "decision": self._to_record(decision),
+        }
+        # A lone surrogate cannot be encoded; its backslash form is what JSON would write for it.
+        line = json.dumps(document, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace") + b"\n"
+        with self._lock:
+            self._write(line)
+
+    def _to_record(self, decision: Decision) -> dict[str, Any]:
+        if self._settings.values != "keep" and decision.errors:
+            masked = tuple(failure._replace(message=self._mask(failure.message)) for failure in decision.errors)
+            decision = decision._replace(errors=masked)
+        return decision.to_dict()
+
+    def _mask(self, text: str) -> str:
+        key = self._settings.key
+        return (
+            "" if key is None else "hmac-sha256:" + hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+        )
+
+    def _write(self, line: bytes) -> None:
+        """Write a line in one call; the caller holds the lock."""
+        file = self._current_file()
+        # Half a line, left by a full disk, must not spoil the next one.
+        content = b"\n" + line if self._has_partial_line else line
+        written = file.write(content)
+        self._has_partial_line = written != len(content)
+        if self._has_partial_line:
+            raise OSError(f"{self._settings.path}: {written} of {len(content)} bytes were written; the disk may be full")
+        if self._settings.sync:
+            os.fsync(file.fileno())
+
+    def _current_file(self) -> FileIO:
+        """Return the file that is at the path now, opened again if it is another one."""
+        if self._file is not None:
+            try:
+                found = os.stat(self._settings.path)  # noqa: PTH116 - once per decision: no objects for it
+            except FileNotFoundError:
+                found = None
+            opened = os.fstat(self._file.fileno())
+            if found is not None and (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino):
+                return self._file
+            self._close_file()
+        self._file = self._open_file()
+        return self._file
+
+    def _open_file(self) -> FileIO:
+        file = FileIO(self._settings.path, "ab", opener=self._open_descriptor)
+        self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
+        if self._has_partial_line:
+            _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
+        return file
+
+    def _open_descriptor(self, path: str, flags: int) -> int:
+        return os.open(path, flags, self._settings.mode)
+
+    def _close_file(self) -> None:
+        file, self._file, self._has_partial_line = self._file, None, False
+        if file is not None:
+            file.close()
+
+
+def _ends_with_partial_line(descriptor: int, path: str) -> bool:
+    """Return whether the file ends within a line, and stays so for a moment."""
+    size = _partial_line_size(descriptor, path)
+    if size is None:
+        return False
+    time.sleep(_PARTIAL_LINE_WAIT_S)
+    return _partial_line_size(descriptor, path) == size
+
+
+def _partial_line_size(descriptor: int, path: str) -> int | None:
+    """Return the size of a file whose last line has no end; None for any other, and for one that cannot be read."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or not found.st_size:
+        return None
+    try:
+        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return None if os.pread(reader, 1, found.st_size - 1) in (b"\n", b"") else found.st_size
+    finally:
+        os.close(reader)

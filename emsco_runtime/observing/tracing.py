@@ -1,0 +1,171 @@
+"""`DecisionTracer`: an OpenTelemetry span per decision (extra ``otel``).
+
+Only OpenTelemetry's API is used: without an SDK nothing happens, and which spans are kept and where they go is the service's
+choice. A span is a child of the span that is current where `decide` was called, and is current itself while the item is decided:
+spans of acquirers are its children, in threads of a pool and in tasks too. It holds no value of an item; the messages of failures
+may quote some, so they are left out unless asked for.
+
+A span is started before anything is known of the decision, so that a sampler sees ``emsco.bundle`` alone. To keep spans by what
+was decided, sample at their end: OpenTelemetry's collector does (``tail_sampling``).
+
+An item that ends in an `AcquisitionError` has a span with the status "error", and with ``emsco.feature``, ``emsco.stage``,
+``emsco.kind`` and ``emsco.cost``. One that ends in another way, such as a cancelled task, has the name of the exception.
+
+`Cascade.decide_many` decides its items in step: it has a span of its own (``emsco.decide_many``), whose children are the spans of
+the acquirers and those of the decisions, which are made at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import NamedTuple
+
+from emsco_runtime.decision import Decision, Failure
+from emsco_runtime.errors import AcquisitionError
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+    from opentelemetry.util.types import AttributeValue
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError("emsco_runtime.tracing needs opentelemetry-api: pip install 'emsco[otel]'") from _error
+
+__all__ = ["DecisionTracer"]
+
+
+class _OpenSpan(NamedTuple):
+    """A span under way, and whether it is that of one decision."""
+
+    span: Span
+    is_single: bool
+
+
+# Tracer -> what it sees decided here; there may be several tracers, and decisions within decisions.
+_OPEN_SPANS: ContextVar[Mapping[DecisionTracer, _OpenSpan]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
+
+
+class DecisionTracer:
+    """An observer that makes a span of each decision.
+
+    Parameters
+    ----------
+    tracer_provider
+        None: the global one.
+    name
+        The name of the spans; ``_many`` is added for those of `decide_many`.
+    messages
+        Also tell the messages of failures. They may quote values of the item.
+
+    Examples
+    --------
+    >>> from emsco_runtime import Cascade
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> cascade = Cascade(sample_bundle(), observers=[DecisionTracer()])
+    >>> cascade.decide({"size": 2.0}).label
+    'spam'
+    """
+
+    def __init__(
+        self, *, tracer_provider: TracerProvider | None = None, name: str = "emsco.decide", messages: bool = False
+    ) -> None:
+        self._settings = (name, messages)
+        self._provider = tracer_provider
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self._name, self._messages = self._settings
+        self._tracer = trace.get_tracer("emsco_runtime", tracer_provider=self._provider)
+
+    def __getstate__(self) -> tuple[str, bool]:
+        """Return the settings; the global provider of another process is its own."""
+        if self._provider is not None:
+            told = "it has a tracer provider of its own, which stays in its process"
+            raise TypeError(f"this DecisionTracer cannot be pickled: {told}. Use the global one, or make the cascade there")
+        return self._settings
+
+    def __setstate__(self, settings: tuple[str, bool]) -> None:
+        """Use the global provider of this process."""
+        self._settings = settings
+        self._provider = None
+        self._set_up()
+
+    def on_start(self, bundle: str, items: int) -> Callable[[BaseException | None], None]:
+        """Start a span and make it the current one; return what ends it."""
+        is_single = items == 1
+        span = self._tracer.start_span(self._name if is_single else f"{self._name}_many", attributes={"emsco.bundle": bundle})
+        token = _OPEN_SPANS.set({**_OPEN_SPANS.get(), self: _OpenSpan(span, is_single)})
+        context_token = context.attach(trace.set_span_in_context(span))
+
+        def end(error: BaseException | None) -> None:
+            context.detach(context_token)
+            _OPEN_SPANS.reset(token)
+            # An AcquisitionError was noted when it was told; its message may quote values.
+            if error is not None and not isinstance(error, AcquisitionError):
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            span.end()
+
+        return end
+
+    def __call__(self, decision: Decision) -> None:
+        """Describe the decision in its span; one of `decide_many` gets a span now, as long as the decision took."""
+        open_span = _OPEN_SPANS.get().get(self)
+        ended = time.time_ns()
+        if open_span is not None and open_span.is_single:
+            self._set_attributes(open_span.span, decision, ended)
+            return
+        started = ended - round(decision.elapsed_s * 1e9)
+        span = self._tracer.start_span(self._name, attributes={"emsco.bundle": decision.bundle}, start_time=started)
+        self._set_attributes(span, decision, ended)
+        span.end(end_time=ended)
+
+    def on_error(self, error: AcquisitionError, _: str) -> None:
+        """Describe the failure in the span of its item; in `decide_many`, in that of the whole call."""
+        open_span = _OPEN_SPANS.get().get(self)
+        if open_span is None:
+            return
+        open_span.span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
+        open_span.span.set_attributes(
+            {
+                "emsco.feature": error.feature,
+                "emsco.stage": error.stage,
+                "emsco.kind": error.kind,
+                "emsco.cost": error.cost,
+            }
+        )
+
+    def _set_attributes(self, span: Span, decision: Decision, when: int) -> None:
+        if not span.is_recording():
+            return
+        span.set_attributes(_decision_attributes(decision))
+        for failure in decision.errors:
+            span.add_event("emsco.failure", self._failure_attributes(failure), timestamp=when)
+
+    def _failure_attributes(self, failure: Failure) -> dict[str, AttributeValue]:
+        told: dict[str, AttributeValue] = {
+            "emsco.feature": failure.feature,
+            "emsco.stage": failure.stage,
+            "emsco.kind": failure.kind,
+        }
+        return {**told, "emsco.message": failure.message} if self._messages else told
+
+
+def _decision_attributes(decision: Decision) -> dict[str, AttributeValue]:
+    told: dict[str, AttributeValue] = {
+        "emsco.status": decision.status,
+        "emsco.reason": decision.reason,
+        "emsco.stages": decision.stages,
+        "emsco.cost": decision.cost,
+        "emsco.degraded": decision.degraded,
+        "emsco.acquired": [name for record in decision.trace for name in record.acquired],
+    }
+    # There is no attribute for "none".
+    if decision.label is not None:
+        told["emsco.label"] = str(decision.label)
+    if decision.confidence is not None:
+        told["emsco.confidence"] = decision.confidence
+    if decision.key is not None:
+        told["emsco.key"] = decision.key
+    return told

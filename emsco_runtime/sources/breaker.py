@@ -1,0 +1,161 @@
+"""`CircuitBreaker`: a source that keeps failing is left alone for a while.
+
+Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
+source is not asked. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
+fails another pause begins. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
+fit the items (another length, no sequence); a value that a feature does not allow does not, since the source has answered.
+
+A call belongs to the phase in which it was begun, and only tells something while that phase lasts. So a call that was under way
+when the breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides.
+Give the acquirer a time-out as well: while a probe hangs, no other goes through for the length of another pause. After that the
+probe counts as lost (it hangs, or its thread was killed) and another one goes through; whichever of them ends first decides.
+
+A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from emsco_runtime.support.arguments import check_count, check_seconds
+from emsco_runtime.support.fork import fork_hooks
+
+__all__ = ["BreakerPhase", "BreakerState", "CircuitBreaker"]
+
+BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
+
+
+@dataclass(slots=True, eq=False)
+class BreakerPhase:
+    """What a breaker does from one change to the next; the one in which a call was begun is the token of that call.
+
+    Parameters
+    ----------
+    opened_at
+        When it opened; None while it is closed.
+    probes
+        Probes under way; more than one only if the others seem to be lost.
+    probed_at
+        When the latest of them was begun.
+    consecutive_failures
+        Failures in a row so far, while it is closed.
+    """
+
+    opened_at: float | None = None
+    probes: int = 0
+    probed_at: float = 0.0
+    consecutive_failures: int = 0
+
+
+class CircuitBreaker:
+    """Guards one source; thread-safe.
+
+    Parameters
+    ----------
+    failures
+        Failures in a row that open it.
+    pause_s
+        Seconds that it stays open before a probe.
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> now = 0.0
+    >>> breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=lambda: now)
+    >>> for _ in range(2):
+    ...     token = breaker.enter()
+    ...     breaker.failed(token)
+    >>> breaker.state, breaker.enter()
+    ('open', None)
+    >>> now = 10.0
+    >>> probe = breaker.enter()
+    >>> breaker.enter()                                  # no second probe meanwhile
+    >>> breaker.succeeded(probe)
+    >>> breaker.state
+    'closed'
+    """
+
+    def __init__(self, *, failures: int = 5, pause_s: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        check_count("failures", failures)
+        check_seconds("pause_s", pause_s)
+        self._settings = (failures, float(pause_s), clock)
+        self.reset_after_fork()
+        fork_hooks.register(self)
+
+    def reset_after_fork(self) -> None:
+        """Begin closed: each process finds out by itself."""
+        self._max_failures, self._pause_s, self._clock = self._settings
+        self._lock = threading.Lock()
+        self._phase = BreakerPhase()
+
+    def __getstate__(self) -> tuple[int, float, Callable[[], float]]:
+        """Return the settings: another process finds out by itself."""
+        return self._settings
+
+    def __setstate__(self, settings: tuple[int, float, Callable[[], float]]) -> None:
+        """Begin closed."""
+        self._settings = settings
+        self.reset_after_fork()
+        fork_hooks.register(self)
+
+    @property
+    def state(self) -> BreakerState:
+        """Return what the next call would meet; "half-open" too while a probe is under way, which others do not pass."""
+        opened_at = self._phase.opened_at
+        if opened_at is None:
+            return "closed"
+        return "half-open" if self._clock() - opened_at >= self._pause_s else "open"
+
+    def enter(self) -> BreakerPhase | None:
+        """Return the token of a call that may go through, and that must end in one of the three below; None: it may not."""
+        # Read without the lock: a closed breaker is the common case, and one call more as it opens does no harm.
+        phase = self._phase
+        if phase.opened_at is None:
+            return phase
+        with self._lock:
+            phase = self._phase
+            if phase.opened_at is None:
+                return phase
+            now = self._clock()
+            since = phase.probed_at if phase.probes else phase.opened_at
+            if now - since < self._pause_s:
+                return None
+            phase.probes += 1
+            phase.probed_at = now
+            return phase
+
+    def succeeded(self, token: BreakerPhase) -> None:
+        """Note that the source answered.
+
+        Parameters
+        ----------
+        token
+            What `enter` returned; a call of an earlier phase tells nothing, here and below.
+        """
+        if token.consecutive_failures == 0 and not token.probes:
+            return
+        with self._lock:
+            token.consecutive_failures = 0
+            if token is self._phase and token.probes:
+                self._phase = BreakerPhase()
+
+    def failed(self, token: BreakerPhase) -> None:
+        """Note that the source raised, or did not answer in time."""
+        with self._lock:
+            if token is not self._phase:
+                return
+            token.consecutive_failures += 1
+            if token.probes or token.consecutive_failures >= self._max_failures:
+                self._phase = BreakerPhase(self._clock())
+
+    def cancelled(self, token: BreakerPhase) -> None:
+        """Note that a call was given up for reasons of the caller's own: it tells nothing about the source."""
+        with self._lock:
+            if token is self._phase and token.probes:
+                # The pause is over already, so that the next call is the probe.
+                token.probes -= 1

@@ -1,0 +1,191 @@
+"""`AcquirerCache`: values of one acquirer kept across items, for a while; and one call at a time for each key."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from emsco_runtime.errors import InputError
+from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.support.arguments import check_count, check_seconds
+from emsco_runtime.support.fork import fork_hooks
+
+__all__ = ["AcquirerCache", "CacheClaim", "CacheCounts", "Charge"]
+
+Charge: TypeAlias = Literal["free", "full"]
+
+
+class CacheCounts(NamedTuple):
+    """How often a key was found, how often not, and how many values are held."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+class CacheClaim(NamedTuple):
+    """What there is for a key: its value, or the call under way for it.
+
+    Parameters
+    ----------
+    value
+        The value; `AcquirerCache.MISS` if there is none.
+    flight
+        The call under way; None if there is a value.
+    is_leader
+        Whether the call is for the caller to make.
+    """
+
+    value: Any
+    flight: InFlightCall | None
+    is_leader: bool
+
+
+class AcquirerCache:
+    """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
+
+    At most one call for a key is under way: items that come meanwhile wait for it, in whatever thread or task they are decided.
+    They get its value as a hit, or its failure; if it is given up, one of them makes the call. They do not wait longer than
+    their own deadline, or than the acquirer's time-out.
+
+    Failures are never kept, nor are values that a feature does not allow. A cache belongs to its acquirer and lives as long as
+    the registry, across reloads of a bundle. Each process has its own, empty at first.
+
+    Parameters
+    ----------
+    key
+        Item -> something hashable; None for an item that must not be cached. What it raises is a failure of the acquirer.
+    ttl_s
+        Seconds that a value is good for.
+    size
+        Most values held.
+    charge
+        What a hit costs: "free" (the features are left out of the bill), or "full".
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> cache = AcquirerCache(key=lambda message: message["sender"], ttl_s=60.0)
+    >>> cache.put("a@example.org", 0.7)
+    >>> cache.get("a@example.org"), cache.get("b@example.org") is AcquirerCache.MISS
+    (0.7, True)
+    """
+
+    MISS: Any = type("Miss", (), {"__repr__": lambda _: "MISS"})()
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Hashable | None],
+        ttl_s: float,
+        size: int = 10_000,
+        charge: Charge = "free",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not callable(key):
+            raise InputError(f"key: a function from item to a hashable value is due, got {key!r}")
+        check_seconds("ttl_s", ttl_s)
+        check_count("size", size)
+        if charge not in ("free", "full"):
+            raise InputError(f'charge: "free" or "full" is due, got {charge!r}')
+        self._settings = (key, float(ttl_s), size, charge, clock)
+        self.reset_after_fork()
+        fork_hooks.register(self)
+
+    def reset_after_fork(self) -> None:
+        """Begin empty: each process has its own values."""
+        self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._flights: dict[Hashable, InFlightCall] = {}
+        self._hits = self._misses = 0
+
+    def __getstate__(self) -> tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]:
+        """Return the settings; the values stay in this process."""
+        return self._settings
+
+    def __setstate__(self, settings: tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]) -> None:
+        """Begin empty."""
+        self._settings = settings
+        self.reset_after_fork()
+        fork_hooks.register(self)
+
+    @property
+    def counts(self) -> CacheCounts:
+        """Return hits, misses and size so far."""
+        with self._lock:
+            return CacheCounts(self._hits, self._misses, len(self._entries))
+
+    def get(self, key: Hashable) -> Any:
+        """Return the value of a key, or `MISS`."""
+        with self._lock:
+            value = self._get_fresh(key)
+            self._count(hit=value is not self.MISS)
+            return value
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep a value for its time to live."""
+        with self._lock:
+            self._store(key, value)
+
+    def claim(self, key: Hashable, unusable: Any = MISS) -> CacheClaim:
+        """Return the value of a key, or the call under way for it; if there is none, the caller leads a new one.
+
+        Parameters
+        ----------
+        key
+            Of the item.
+        unusable
+            A value that was found before and that the caller cannot use: as if it were not there.
+        """
+        with self._lock:
+            value = self._get_fresh(key)
+            if value is not self.MISS and value is not unusable:
+                self._hits += 1
+                return CacheClaim(value, None, is_leader=False)
+            if unusable is not self.MISS:
+                self._hits -= 1  # it was none
+            flight = self._flights.get(key)
+            if flight is not None and flight.can_be_joined:
+                return CacheClaim(self.MISS, flight, is_leader=False)
+            self._misses += 1
+            flight = self._flights[key] = InFlightCall()
+            return CacheClaim(self.MISS, flight, is_leader=True)
+
+    def finish(self, key: Hashable, flight: Future[Any], value: Any = MISS) -> None:
+        """Note that a call has ended, and keep its value if there is one to keep."""
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+            if value is not self.MISS:
+                self._store(key, value)
+
+    def count_follower(self, *, hit: bool) -> None:
+        """Count somebody who waited for the call of another."""
+        with self._lock:
+            self._count(hit=hit)
+
+    def _get_fresh(self, key: Hashable) -> Any:
+        found = self._entries.get(key)
+        if found is None or self._clock() >= found[0]:
+            self._entries.pop(key, None)
+            return self.MISS
+        self._entries.move_to_end(key)
+        return found[1]
+
+    def _store(self, key: Hashable, value: Any) -> None:
+        self._entries[key] = (self._clock() + self._ttl_s, value)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
+    def _count(self, *, hit: bool) -> None:
+        if hit:
+            self._hits += 1
+        else:
+            self._misses += 1

@@ -1,0 +1,78 @@
+"""How far a count is: a bar on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+__all__ = ["ProgressBar"]
+
+
+class ProgressBar:
+    """Shows how many things are done; unlike `emsco_train.search.progress`, it knows nothing of searches and loads nothing of them.
+
+    Parameters
+    ----------
+    what
+        The things that are counted.
+    stream
+        Where to write; standard error unless given.
+    every_s
+        Seconds between plain lines.
+    clock
+        Tells seconds.
+
+    Examples
+    --------
+    >>> with ProgressBar("items", sys.stdout, every_s=0.0, clock=lambda: 0.0) as bar:
+    ...     bar.show(50, 200)
+    25 % of 200 items
+    """
+
+    def __init__(
+        self,
+        what: str,
+        stream: TextIO | None = None,
+        *,
+        every_s: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
+        self._stream = sys.stderr if stream is None else stream
+        self._every_s = every_s
+        self._clock = clock
+        self._last_shown_s = clock()
+        self._progress_bar: Any = None
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Leave the bar on the screen as it is."""
+        if self._progress_bar is not None:
+            self._progress_bar.close()
+
+    def show(self, done: int, total: int) -> None:
+        """Tell how many things of how many are done."""
+        if self._stream.isatty():
+            self._progress_bar = self._progress_bar or _progress_bar(self._what, total, self._stream)
+            self._progress_bar.update(done - self._progress_bar.n)
+            return
+        now = self._clock()
+        if now - self._last_shown_s >= self._every_s:
+            self._last_shown_s = now
+            print(f"{100 * done // total} % of {total:,} {self._what}", file=self._stream, flush=True)
+
+
+def _progress_bar(what: str, total: int, stream: TextIO) -> Any:
+    from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
+
+    class Bar(tqdm):  # type: ignore[misc,type-arg,unused-ignore] # has no types
+        # Its thread that watches for slow bars would be counted as CPU time of what is measured.
+        monitor_interval = 0
+
+    return Bar(total=total, file=stream, unit=f" {what}", dynamic_ncols=True)

@@ -1,0 +1,135 @@
+"""From timings to prices: the figures of every call and group, and what there is to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Floats
+from emsco_train.costs.profiling.call_groups import CallGroups
+from emsco_train.costs.profiling.clock import Clock
+from emsco_train.costs.profiling.cost_profile import CallFigures, GroupFigures, Profile
+from emsco_train.costs.profiling.profile_warnings import call_warnings, group_warnings, total_warnings
+from emsco_train.costs.profiling.spread import Spread, Statistic, compute_spread, reduce_repeats
+from emsco_train.costs.profiling.timed_calls import ProfiledCall
+from emsco_train.costs.profiling.timings import Timings
+from emsco_train.errors import DataError
+
+__all__ = ["CostEstimator"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostEstimator:
+    """Turns timings into prices.
+
+    Parameters
+    ----------
+    calls, sharing
+        What was called, and what is paid for together.
+    timings
+        What the calls took.
+    clock, statistic
+        What they were measured with, and which figure over the items is the price.
+    """
+
+    calls: tuple[ProfiledCall, ...]
+    call_groups: CallGroups
+    timings: Timings
+    clock: Clock
+    statistic: Statistic
+
+    def profile(self, items: int, repeats: int) -> Profile:
+        """Return the figures of all calls and groups."""
+        self._check_failures()
+        first, after = (reduce_repeats(table, self.clock.name) for table in (self.timings.first, self.timings.after))
+        calls = tuple(self._call_figures(position, first, after) for position in range(len(self.calls)))
+        extra = {name: first[list(positions)] - after[list(positions)] for name, positions in self.call_groups.named.items()}
+        groups = tuple(self._group_figures(name, positions, extra[name]) for name, positions in self.call_groups.named.items())
+        groups += tuple(self._single_call_group(name, position, calls) for name, position in self.call_groups.single.items())
+        together = self._total_spread()
+        cautions = (
+            *call_warnings(calls, self.timings.call_counts, self.clock),
+            *group_warnings(groups, self._extra_by_member(extra), self.clock),
+            *self._total_warnings(calls, groups, together),
+        )
+        return Profile(
+            calls=calls,
+            groups=groups,
+            items=items,
+            repeats=repeats,
+            clock=self.clock.name,
+            statistic=self.statistic,
+            resolution_s=self.clock.resolution_s,
+            together=together,
+            measured=datetime.now(UTC),
+            cautions=cautions,
+        )
+
+    def _check_failures(self) -> None:
+        faults = [
+            f"{call.entry} ({', '.join(call.features)}) failed on every item; the first time: {counts.error}"
+            for call, counts in zip(self.calls, self.timings.call_counts, strict=True)
+            if counts.failures == counts.calls
+        ]
+        if faults:
+            raise DataError("; ".join(faults) + ". Mend it, or give items that suit it")
+
+    def _call_figures(self, position: int, first: Floats, after: Floats) -> CallFigures:
+        call, counts, group = self.calls[position], self.timings.call_counts[position], self.call_groups.group_of(position)
+        alone = self._spread_or_raise(first[position], f"{call.entry} succeeds on no fresh item")
+        if group in self.call_groups.single:
+            own = Spread(0.0, 0.0, 0.0)
+        elif group is None:
+            own = self._floor_at_resolution(alone)
+        else:
+            message = f"group {group}: {call.entry} and another of its acquirers succeed together on no item"
+            own = self._floor_at_resolution(self._spread_or_raise(after[position], message))
+        return CallFigures(str(call.entry), call.features, group, own, alone, counts.calls, counts.failures, counts.error)
+
+    def _group_figures(self, name: str, positions: Sequence[int], extra: Floats) -> GroupFigures:
+        """Return what being the first takes in addition: on each item the mean over the members, then the figure over items."""
+        known = ~np.isnan(extra).all(axis=0)
+        shared = self._spread_or_raise(
+            np.nanmean(extra[:, known], axis=0), f"group {name}: no item tells what its features share"
+        )
+        features = tuple(feature for position in positions for feature in self.calls[position].features)
+        return GroupFigures(name, features, Spread(*(max(0.0, seconds) for seconds in (shared.value, shared.low, shared.high))))
+
+    def _single_call_group(self, name: str, position: int, calls: Sequence[CallFigures]) -> GroupFigures:
+        return GroupFigures(name, self.calls[position].features, self._floor_at_resolution(calls[position].first))
+
+    def _extra_by_member(self, extra: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+        return {
+            name: {
+                self.calls[position].features[0]: float(np.nanmedian(row))
+                for position, row in zip(self.call_groups.named[name], rows, strict=True)
+            }
+            for name, rows in extra.items()
+        }
+
+    def _total_spread(self) -> Spread | None:
+        sums = self.timings.mixed.sum(axis=0)
+        found = reduce_repeats(sums, self.clock.name)
+        return None if np.isnan(found).all() else compute_spread(found, self.statistic)
+
+    def _total_warnings(self, calls: Sequence[CallFigures], groups: Sequence[GroupFigures], together: Spread | None) -> list[str]:
+        priced = sum(call.own.value * len(call.features) for call in calls) + sum(group.shared.value for group in groups)
+        # The least of the repeats for waiting, too: which of the others went before is a matter of chance.
+        mixed = reduce_repeats(self.timings.mixed, "cpu")
+        known = [position for position in range(len(calls)) if not np.isnan(mixed[position]).all()]
+        named = [position for positions in self.call_groups.named.values() for position in positions]
+        alone = {calls[position].label: calls[position].first.value for position in known if position not in named}
+        among = {calls[position].label: compute_spread(mixed[position], self.statistic).value for position in known}
+        return total_warnings(priced, together, alone, among)
+
+    def _spread_or_raise(self, times: Floats, fault: str) -> Spread:
+        if np.isnan(times).all():
+            raise DataError(f"{fault}: give items that suit it")
+        return compute_spread(times, self.statistic)
+
+    def _floor_at_resolution(self, spread: Spread) -> Spread:
+        """Return a price that is never 0: no call is free, even if the clock cannot tell what it takes."""
+        return Spread(*(max(self.clock.resolution_s, seconds) for seconds in (spread.value, spread.low, spread.high)))

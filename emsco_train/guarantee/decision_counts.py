@@ -1,0 +1,92 @@
+"""`DecisionCounts`: what a design did with rows whose labels are known, as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Label
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Ints
+from emsco_train.errors import DataError
+
+__all__ = ["DecisionCounts", "LabelCounts"]
+
+LabelCounts: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCounts:
+    """Counts of decisions by label; all that a certificate needs to know of the rows.
+
+    Parameters
+    ----------
+    rows
+        How many rows there are.
+    labels
+        The labels in order; the four counts below have one entry for each.
+    accepted, accepted_wrong
+        Rows accepted as this label, and those of them that have another one.
+    true, true_wrong
+        Rows that have this label, and those of them that were accepted as another one.
+
+    Examples
+    --------
+    >>> counts = DecisionCounts.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
+    >>> counts.accepted, counts.accepted_wrong, counts.true, counts.true_wrong
+    ((2, 1), (1, 0), (2, 2), (0, 1))
+    """
+
+    rows: int
+    labels: tuple[Label, ...]
+    accepted: LabelCounts
+    accepted_wrong: LabelCounts
+    true: LabelCounts
+    true_wrong: LabelCounts
+
+    @classmethod
+    def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> DecisionCounts:
+        """Count the decisions on some rows.
+
+        Parameters
+        ----------
+        label
+            Position of each row's accepted label; -1 where there is none, as in `Evaluation.label`.
+        target
+            Position of each row's true label; -1 for one that training never saw, so that any label is wrong.
+        labels
+            The labels in order.
+        """
+        if len(label) != len(target) or not len(target):
+            detail = f"got {pluralize(len(label), 'decision')} for {pluralize(len(target), 'row')}"
+            raise DataError(f"{detail}: one for each of at least 1 row is due")
+        for name, positions in (("label", label), ("target", target)):
+            if not -1 <= int(positions.min()) <= int(positions.max()) < len(labels):
+                got = f"{positions.min()} to {positions.max()}"
+                raise DataError(f"{name} holds positions from {got}: -1 to {len(labels) - 1} are due for {len(labels)} labels")
+        wrong = (label >= 0) & (label != target)
+        return cls(
+            rows=len(target),
+            labels=tuple(labels),
+            accepted=_count(label, len(labels)),
+            accepted_wrong=_count(label[wrong], len(labels)),
+            true=_count(target, len(labels)),
+            true_wrong=_count(target[wrong], len(labels)),
+        )
+
+    @property
+    def all_accepted(self) -> int:
+        """Rows accepted, whatever the label."""
+        return sum(self.accepted)
+
+    @property
+    def all_wrong(self) -> int:
+        """Rows accepted with a wrong label."""
+        return sum(self.accepted_wrong)
+
+
+def _count(positions: Ints, labels: int) -> LabelCounts:
+    return tuple(np.bincount(positions[positions >= 0], minlength=labels).tolist())

@@ -1,0 +1,185 @@
+"""What designs do on rows that the search did not measure them on: figures, and how honest their confidences are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from emsco_runtime.bundle.manifest import Expected
+from emsco_runtime.bundle.summary import mean_cost
+from emsco_runtime.support.arrays import Ints
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.guarantee.calibration import StageCalibration, StageScores, calibrate, calibrate_stages
+from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
+from emsco_train.models.evaluation import Evaluation, evaluate, run_stages
+from emsco_train.models.fitted_set import StageDecisions
+from emsco_train.runs.run_file import CountsEntry
+
+__all__ = ["Counts", "MeasuredDesign", "measure_designs", "measure_fitted_design"]
+
+_FeatureSets: TypeAlias = tuple[tuple[str, ...], ...]
+
+# Scores that are held at a time.
+_MAX_BYTES = 2**27
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Coverage, accuracy and cost on some rows, as counts: so every command prints the same digits.
+
+    Parameters
+    ----------
+    rows, accepted, right
+        How many rows, how many of them accepted, and how many of those with the right label.
+    cost
+        Mean cost of a row.
+    """
+
+    rows: int
+    accepted: int
+    right: int
+    cost: float
+
+    @classmethod
+    def of_design(cls, design: Design, rows: int) -> Counts:
+        """Return the figures that a design carries, measured on so many rows."""
+        accepted = round(design.coverage * rows)
+        return cls(rows, accepted, round(design.accuracy * accepted), design.cost)
+
+    @classmethod
+    def of_expected(cls, expected: Expected) -> Counts:
+        """Return the figures that a manifest promises."""
+        return cls(expected.rows, expected.accepted, expected.right, expected.cost.mean)
+
+    @classmethod
+    def of_evaluation(cls, evaluation: Evaluation, target: Ints) -> Counts:
+        """Return the figures of rows whose true labels are at these positions."""
+        accepted = evaluation.accepted
+        right = accepted & (evaluation.label == target)
+        return cls(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
+
+    @classmethod
+    def of_entry(cls, entry: CountsEntry) -> Counts:
+        """Return the figures that run.json holds."""
+        return cls(entry.rows, entry.accepted, entry.right, entry.cost)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that are accepted."""
+        return self.accepted / self.rows
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the accepted rows that are right; 0 when none is accepted."""
+        return self.right / self.accepted if self.accepted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDesign:
+    """A design on some rows.
+
+    Parameters
+    ----------
+    design
+        The design.
+    figures
+        What it does there.
+    calibration
+        How honest each stage's confidence is there.
+    """
+
+    design: Design
+    figures: Counts
+    calibration: tuple[StageCalibration, ...]
+
+
+def measure_designs(
+    problem: Problem, split: Split, designs: Sequence[Design], fitter: CascadeFitter, *, jobs: int = 1
+) -> Iterator[MeasuredDesign]:
+    """Fit designs and walk the rows of a split through them; each feature set is fitted and scored once for many designs.
+
+    Parameters
+    ----------
+    problem
+        Whose rows they are.
+    split
+        The rows to measure on.
+    designs
+        Designs of this problem, at any thresholds.
+    fitter
+        Fits designs of this problem.
+    jobs
+        Threads for the fits; results do not depend on their number.
+    """
+    feature_sets_by_design = [(design, _cumulative_sets(design, fitter)) for design in designs]
+    most = max(1, _MAX_BYTES // (len(split) * _estimate_bytes_per_row(len(problem.labels))))
+    for part in _split_into_batches(feature_sets_by_design, most):
+        yield from _measure_batch(problem, split, part, fitter, jobs)
+
+
+def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
+    """Walk the rows of a split through a design that is fitted already.
+
+    Parameters
+    ----------
+    problem, split, design
+        As in `measure_designs`.
+    model
+        The fitted design.
+    """
+    names = [feature.name for feature in model.features]
+    evaluation = evaluate(model, split.codes[:, problem.encoder.positions(names)])
+    return MeasuredDesign(design, Counts.of_evaluation(evaluation, split.target), calibrate(evaluation, split.target))
+
+
+def _estimate_bytes_per_row(labels: int) -> int:
+    """Return about how much is held of a row that a feature set has scored."""
+    return 8 * labels + 32
+
+
+def _cumulative_sets(design: Design, fitter: CascadeFitter) -> _FeatureSets:
+    stages = itertools.accumulate(design.stages)
+    return tuple(fitter.sets.sort_by_column(names) for names in stages)
+
+
+def _split_into_batches(
+    feature_sets_by_design: Sequence[tuple[Design, _FeatureSets]], most: int
+) -> Iterator[list[tuple[Design, _FeatureSets]]]:
+    """Divide designs into parts that have at most so many different feature sets, or one design."""
+    part: list[tuple[Design, _FeatureSets]] = []
+    known: set[tuple[str, ...]] = set()
+    for design, feature_sets in feature_sets_by_design:
+        if part and len(known.union(feature_sets)) > most:
+            yield part
+            part, known = [], set()
+        part.append((design, feature_sets))
+        known.update(feature_sets)
+    if part:
+        yield part
+
+
+def _measure_batch(
+    problem: Problem, split: Split, part: Sequence[tuple[Design, _FeatureSets]], fitter: CascadeFitter, jobs: int
+) -> Iterator[MeasuredDesign]:
+    levels: dict[tuple[str, ...], set[tuple[float, ...]]] = {}
+    for design, feature_sets in part:
+        for inputs in feature_sets:
+            levels.setdefault(inputs, set()).add(design.thresholds)
+    costs = {inputs: problem.meter.cost(inputs) for inputs in levels}
+    scores: dict[tuple[str, ...], StageScores] = {}
+    verdicts: dict[tuple[tuple[str, ...], tuple[float, ...]], StageDecisions] = {}
+    for fitted in fitter.sets.fit_many(list(levels), jobs):
+        inputs, codes = fitted.inputs, split.codes[:, fitted.positions]
+        matrix = fitted.probabilities(codes)
+        scores[inputs] = StageScores.of(matrix, split.target)
+        verdicts |= {(inputs, level): fitted.verdicts(codes, level, matrix) for level in levels[inputs]}
+    for design, feature_sets in part:
+        evaluation = run_stages(
+            [verdicts[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
+        )
+        calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
+        yield MeasuredDesign(design, Counts.of_evaluation(evaluation, split.target), calibration)

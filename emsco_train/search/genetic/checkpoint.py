@@ -1,0 +1,170 @@
+"""Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and taken up again.
+
+The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs
+met so far (64-bit numbers in base64), and the state of the random generator. It is written beside its name and moved into place,
+so that the name never stands for half a file. A change of the meaning of a field raises `VERSION`; an older version that can
+still be understood stays readable (1 cannot: its runs did not keep the designs met).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
+
+from emsco_train.data.problem_warnings import warn_version_change
+from emsco_train.errors import TrainError
+from emsco_train.support.numbers import is_integer
+from emsco_train.support.validation_errors import first_error
+
+__all__ = ["VERSION", "Checkpoint", "CheckpointError", "Checkpoints", "read_checkpoint", "write_checkpoint"]
+
+VERSION: Literal[2] = 2
+
+
+class CheckpointError(TrainError, ValueError):
+    """A checkpoint cannot be read, or belongs to another run; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Where a run keeps its checkpoint, and whether it begins from one.
+
+    Parameters
+    ----------
+    path
+        The file; replaced at every checkpoint.
+    problem
+        A hash of everything that the evaluator depends on: data, costs, thresholds, stage models. Left empty, `run_search` and
+        `run_evolve` put in that of their problem, at the threshold that they search at.
+    every
+        Generations between two checkpoints.
+    resume
+        Begin from the file if it is there; a run that was killed before its first checkpoint begins anew.
+    """
+
+    path: Path
+    problem: str = ""
+    every: int = 5
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the distance between checkpoints, and take the name of a file as well as a path."""
+        if not is_integer(self.every) or self.every < 1:
+            raise CheckpointError(f"every is {self.every!r}: an integer of 1 or more is due")
+        object.__setattr__(self, "path", Path(self.path))
+
+    def load(self, settings: str, seed: int) -> Checkpoint | None:
+        """Return the checkpoint to begin from, or None.
+
+        Parameters
+        ----------
+        settings
+            Hash of this run's settings.
+        seed
+            Of this run.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is unreadable, or belongs to other data, other settings or another seed.
+
+        Warns
+        -----
+        VersionWarning
+            If it was written with other versions of the libraries that decide results.
+        """
+        if not self.resume or not self.path.exists():
+            return None
+        found = read_checkpoint(self.path)
+        for what, theirs, ours in (
+            ("data, costs or thresholds", found.problem, self.problem),
+            ("settings", found.settings, settings),
+            ("seed", str(found.seed), str(seed)),
+        ):
+            if theirs != ours:
+                detail = f"{self.path}: this checkpoint belongs to a run with other {what} ({theirs[:12]}, now {ours[:12]})"
+                raise CheckpointError(f"{detail}. Give it the same ones, or begin anew without resuming")
+        warn_version_change(found.versions, f"{self.path}: this run")
+        return found
+
+
+class Checkpoint(BaseModel):
+    """The state of a run at the start of a generation; enough to go on as if nothing had happened."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    format: Literal["emsco-checkpoint"] = "emsco-checkpoint"
+    version: Literal[2] = VERSION
+    settings: str
+    problem: str
+    seed: NonNegativeInt
+    generation: NonNegativeInt
+    size: NonNegativeInt
+    population: list[list[int]]
+    random_state: dict[str, JsonValue]
+    best: list[int]
+    stale: NonNegativeInt
+    evaluations: NonNegativeInt
+    visited: str
+    elapsed_s: float
+    # Not in those of an earlier emsco.
+    versions: dict[str, str] = {}
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read and check a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be read, is damaged, or was written by a newer version.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}. Check the path and its permissions") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: damaged or cut short, no JSON: {error}. Remove it and begin anew") from error
+    version = document.get("version") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        detail = f"{path}: checkpoint version {version} is newer than {VERSION}, the newest that this emsco reads"
+        raise CheckpointError(f"{detail}. Resume with the emsco that wrote it")
+    if version == 1:
+        raise CheckpointError(f"{path}: checkpoint version 1 is of an older emsco, which searched in another way. Begin anew")
+    try:
+        return Checkpoint.model_validate(document)
+    except ValidationError as error:
+        fault = first_error(error, "the document")
+        raise CheckpointError(
+            f"{path}: no checkpoint of ours, {fault.place}: {fault.message}. Remove it and begin anew"
+        ) from error
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint in one step: a reader, or a crash, sees the old one or the new one.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(json.dumps(checkpoint.model_dump(), separators=(",", ":"), allow_nan=False).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        detail = f"{path}: the checkpoint cannot be written: {error.strerror or error}"
+        raise CheckpointError(f"{detail}. Check the path, its permissions and the space left") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,49 @@
+"""The compiled inner loop of the evaluator: a few ANDs and population counts per stage and design."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_train.support.compiled import jit_entry, jit_inner, source_key
+
+__all__ = ["count_exits"]
+
+_KEY = source_key("emsco_train.search.scoring")
+
+
+@jit_inner(pluralize=False)
+def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@jit_entry(_KEY)
+def count_exits(
+    chains: NDArray[np.int64],
+    confident: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    exits: NDArray[np.int64],
+    hits: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Fill `exits` and `hits`: how many items leave at each stage of each design, and how many of them with the right label.
+
+    `chains` [designs, stages] holds the row of each stage's feature set in `confident` and `right` [sets, words]; -1 ends one.
+    """
+    words = confident.shape[1]
+    for design in range(chains.shape[0]):
+        waiting = np.full(words, ~np.uint64(0))
+        for stage in range(chains.shape[1]):
+            row = chains[design, stage]
+            if row < 0:
+                break
+            leaving = np.int64(0)
+            good = np.int64(0)
+            for word in range(words):
+                leaving += _popcount(waiting[word] & confident[row, word])
+                good += _popcount(waiting[word] & right[row, word])
+                waiting[word] &= ~confident[row, word]
+            exits[design, stage] = leaving
+            hits[design, stage] = good
