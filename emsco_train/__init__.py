@@ -86,7 +86,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.data.table": "Table",
         "emsco_train.designs.design": "Design",
         "emsco_train.designs.front": "Front",
-        "emsco_train.errors": "CertificationError ConfidenceWarning ConversionError DataError DesignError ExportError FitError OutlierWarning SelectionError ThresholdWarning TrainError VerificationError VersionWarning",
+        "emsco_train.errors": "CertificationError ConfidenceWarning ConversionError DataError DesignError ExportError FitError"
+        " OutlierWarning SelectionError ThresholdWarning TrainError VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
         "emsco_train.export.given_design": "export_design",
         "emsco_train.export.publication": "Export",

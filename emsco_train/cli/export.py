@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from emsco_runtime.cli.console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     def run_export() -> None:
-        with OptionNames(options).errors():
+        with OptionNames(options).translate_errors():
             _export(parser, options)
 
     with infrequent_collections(enabled=arguments is None):
@@ -45,7 +45,7 @@ def _parser() -> OneLineParser:
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
     requirements = parser.add_argument_group(
-        "requirements", "figures on the validation rows; the cheapest design that satisfies them is taken"
+        "wish", "figures on the validation rows; the cheapest design that satisfies them is taken"
     )
     requirements.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
     requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
@@ -92,7 +92,7 @@ def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> S
         return SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
     except DesignError as error:
         # No run could satisfy these: wrong use.
-        parser.error(OptionNames(options).text(str(error)))
+        parser.error(OptionNames(options).translate(str(error)))
 
 
 def _format_export(exported: RunExport, out: str) -> list[str]:
@@ -142,8 +142,8 @@ def _suggest_floors(exported: RunExport) -> list[str]:
     if not exported.choice.is_default:
         return []
     front = exported.opened.front
-    told = ", ".join(f"{floor:g}" for floor in accuracy_floors(front))
-    reach = f"--min-accuracy {told}, with --min-coverage {minimum_coverage(front):g}"
+    detail = ", ".join(f"{floor:g}" for floor in accuracy_floors(front))
+    reach = f"--min-accuracy {detail}, with --min-coverage {minimum_coverage(front):g}"
     return [f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}"]
 
 

@@ -36,7 +36,7 @@ class OptionNames:
     Examples
     --------
     >>> options = OptionNames(argparse.Namespace(seed=-1, max_cost=0.0))
-    >>> options.text("settings: seed is -1; max_cost is 0.0; see 'max_cost'. Or use `force=True`")
+    >>> options.translate("settings: seed is -1; max_cost is 0.0; see 'max_cost'. Or use `force=True`")
     "settings: --seed is -1; --max-cost is 0.0; see 'max_cost'. Or use --force"
     """
 
@@ -47,13 +47,13 @@ class OptionNames:
             rf"(?:(?<=: )|(?<=; )|^)({every})(?= (?:is|holds|has) )|(?<![\w'\"`/.-])({long})(?![\w'\"./])(=?)"
         )
 
-    def text(self, message: str) -> str:
+    def translate(self, message: str) -> str:
         """Return a message in the words of the command."""
         bare = self._argument_pattern.sub(lambda found: _option_name(found[1] or found[2]) + (" " if found[3] else ""), message)
         return _QUOTED_ARGUMENT.sub(_replace_argument, bare)
 
     @contextmanager
-    def errors(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Say the errors of the library in the words of the command."""
         from emsco_runtime.cli.console import CommandError  # noqa: PLC0415 - after the arguments: --help must answer at once
         from emsco_runtime.errors import EmscoError  # noqa: PLC0415
@@ -61,7 +61,7 @@ class OptionNames:
         try:
             yield
         except EmscoError as error:
-            raise CommandError(self.text(str(error))) from error
+            raise CommandError(self.translate(str(error))) from error
 
 
 def _option_name(name: str) -> str:

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from emsco_runtime.cli.console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     def work() -> None:
-        with OptionNames(options).errors():
+        with OptionNames(options).translate_errors():
             _profile(options, groups)
 
     return run_command("emsco-profile", work)

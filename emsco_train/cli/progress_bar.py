@@ -12,7 +12,7 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """Shows how many things are done; unlike `emsco_train.search.progress`, it knows nothing of searches and loads nothing of them.
+    """Shows how many things are done; unlike `emsco_train.search.progress`, it knows no searches and loads nothing of them.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 def _report(options: argparse.Namespace) -> None:
     from emsco_train.report.report_file import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    with OptionNames(options).errors():
+    with OptionNames(options).translate_errors():
         path = write_report(options.run, options.out)
     print(f"written  {shlex.quote(str(path))}")
     print("next     open it in a browser; it shows the emsco-export command for the design that you choose")

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finished: list[TrainedRun] = []
 
     def work() -> None:
-        with OptionNames(options).errors():
+        with OptionNames(options).translate_errors():
             finished.append(_train(parser, options))
 
     with infrequent_collections(enabled=arguments is None):
@@ -147,7 +147,7 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
         request = _make_request(options)
     except DesignError as error:
         # No data could make these options right: wrong use.
-        parser.error(OptionNames(options).text(str(error)))
+        parser.error(OptionNames(options).translate(str(error)))
     from emsco_train.cli.warning_lines import print_warnings  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 

@@ -80,12 +80,12 @@ def format_front(trained: TrainedRun) -> list[str]:
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
     requirements = f" --min-accuracy {floor} --min-coverage {minimum_coverage(front):g}" if floor else ""
     where = "on the validation rows, then on the test rows" if has_test_rows else "on the validation rows"
-    told = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", table(header, lines), ""]
-    told += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
+    output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", table(header, lines), ""]
+    output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
-        told.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
+        output.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
     return [
-        *told,
+        *output,
         f"written  {path} (front.csv holds all designs)",
         f"look     emsco-report {path}",
         f"next     emsco-export {path} --out BUNDLE{requirements}",

@@ -38,8 +38,8 @@ def load_object(target: str) -> Any:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DesignError(f"{target}: module {module} cannot be imported: {told}. Correct its name, or mend it") from error
+        detail = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DesignError(f"{target}: module {module} cannot be imported: {detail}. Correct its name, or mend it") from error
     for part in name.split("."):
         if not hasattr(found, part):
             names = (

@@ -34,7 +34,7 @@ def print_warnings(command: str, options: OptionNames) -> Iterator[None]:
         file: TextIO | None = None,  # noqa: ARG001
         line: str | None = None,  # noqa: ARG001
     ) -> None:
-        text = options.text(" ".join(str(message).split()))
+        text = options.translate(" ".join(str(message).split()))
         if text not in seen:
             seen.add(text)
             print(f"{command}: warning: {text}", file=sys.stderr, flush=True)

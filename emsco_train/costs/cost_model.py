@@ -171,7 +171,8 @@ class CostModel:
         columns = list(known)
         faults = [f"no cost for feature {name!r}: add it" for name in needed if name not in self.features]
         faults += [
-            f"a cost for {name!r}, which is no feature of the data: remove it, or correct its name (features: {_join_names(columns)})"
+            f"a cost for {name!r}, which is no feature of the data: remove it, or correct its name "
+            f"(features: {_join_names(columns)})"
             for name in self.features
             if name not in columns
         ]

@@ -69,7 +69,7 @@ class BlockEncoder:
     >>> encoder.transform(np.array([[3.0, 1.0], [np.nan, -1.0]]))
     array([[1., 0., 1.],
            [0., 0., 0.]])
-    >>> encoder.columns(["kind"]), encoder.choices
+    >>> encoder.columns(["kind"]), encoder.one_hot_groups
     (array([1, 2]), (slice(1, 3, None),))
     """
 
@@ -86,7 +86,7 @@ class BlockEncoder:
         return sum(block.width for block in self.blocks)
 
     @property
-    def choices(self) -> tuple[slice, ...]:
+    def one_hot_groups(self) -> tuple[slice, ...]:
         """The columns of each categorical feature: one of them is 1 in a row, or none, and the others are 0."""
         stops = np.cumsum([block.width for block in self.blocks]).tolist()
         return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.categories)

@@ -164,7 +164,7 @@ def _make_feature(
         # Names and categories are the user's words; what the format cannot hold is told in one line.
         fault = first_error(error)
         raise DataError(
-            f"column {name!r}: {fault.place} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+            f"column {name!r}: {fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
         ) from None
 
 

@@ -79,7 +79,8 @@ def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:
         if not 0 < is_outlier.sum() <= _MAX_OUTLIER_SHARE * len(values) or others.min() == others.max():
             continue
         largest = values[np.argmax(np.abs(values))]
-        text = f"column {block.name!r} holds {pluralize(int(is_outlier.sum()), 'value')} so far out (up to {largest:g}) that the others"
+        outliers = pluralize(int(is_outlier.sum()), "value")
+        text = f"column {block.name!r} holds {outliers} so far out (up to {largest:g}) that the others"
         advice = "correct them, make them gaps (None or NaN), or transform the column, such as by its logarithm"
         warnings.warn(f"{text} cannot be told apart: {advice}", OutlierWarning, stacklevel=_caller_stacklevel())
 

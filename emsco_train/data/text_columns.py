@@ -93,11 +93,11 @@ def _parse_number(name: str, value: str, line: str) -> float:
     try:
         number = float(value)
     except ValueError:
-        told = f"column {name!r} holds {value!r}, where a number is due"
-        raise DataError(f"{line}: {told}. Correct it, or use `kinds={{{name!r}: 'categorical'}}`") from None
+        detail = f"column {name!r} holds {value!r}, where a number is due"
+        raise DataError(f"{line}: {detail}. Correct it, or use `kinds={{{name!r}: 'categorical'}}`") from None
     if math.isinf(number):
-        told = f"column {name!r} holds {value!r}, where a finite number is due"
-        raise DataError(f"{line}: {told}. Cap it, or leave the field empty")
+        detail = f"column {name!r} holds {value!r}, where a finite number is due"
+        raise DataError(f"{line}: {detail}. Cap it, or leave the field empty")
     return number
 
 
@@ -107,8 +107,8 @@ def _parse_boolean(name: str, value: str, line: str) -> bool | None:
         return None
     if word in TRUE_WORDS or word in FALSE_WORDS:
         return word in TRUE_WORDS
-    told = f"column {name!r} holds {value!r}, which is neither yes nor no"
-    raise DataError(f"{line}: {told}. Correct it, or give the column another kind with `kinds`")
+    detail = f"column {name!r} holds {value!r}, which is neither yes nor no"
+    raise DataError(f"{line}: {detail}. Correct it, or give the column another kind with `kinds`")
 
 
 def _is_number(value: str) -> bool:

@@ -146,9 +146,11 @@ def _decide(clinic: Clinic, folder: Path) -> None:
 
 
 def _describe_decision(decision: Decision, cascade: Cascade) -> str:
-    told = f"{decision.label} ({decision.confidence:.1%} sure)" if decision.label is not None else f"rejected ({decision.reason})"
+    detail = (
+        f"{decision.label} ({decision.confidence:.1%} sure)" if decision.label is not None else f"rejected ({decision.reason})"
+    )
     stages = f"after {decision.stages} of {pluralize(len(cascade.manifest.stages), 'stage')}"
-    return f"{told} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
+    return f"{detail} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
 
 
 def _example_patients(clinic: Clinic, folder: Path) -> list[int]:

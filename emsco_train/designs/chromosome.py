@@ -166,11 +166,11 @@ def design_count(n: int, stages: int, *, exactly: bool = False, exclusion: bool 
     """
     if not all(is_number(value) and value == int(value) and value >= 1 for value in (n, stages)):
         raise DesignError(f"n is {n!r} and stages is {stages!r}: integers of 1 or more are due")
-    pluralize = range(stages if exactly else 1, stages + 1)
+    counts = range(stages if exactly else 1, stages + 1)
     if exclusion:
         # The features left out are one more block, which has no place in the order and may be empty: j! S2(n + 1, j + 1).
-        return sum(_surjection_count(n + 1, count + 1) // (count + 1) for count in pluralize)
-    return sum(_surjection_count(n, count) for count in pluralize)
+        return sum(_surjection_count(n + 1, count + 1) // (count + 1) for count in counts)
+    return sum(_surjection_count(n, count) for count in counts)
 
 
 def _surjection_count(n: int, stages: int) -> int:

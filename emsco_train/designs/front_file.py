@@ -36,7 +36,7 @@ class FrontFile(BaseModel):
             file = cls.model_validate_json(text)
         except ValidationError as error:
             fault = first_error(error)
-            raise DataError(f"front: {fault.place}: {fault.message}. Give what Front.to_json wrote") from None
+            raise DataError(f"front: {fault.path}: {fault.message}. Give what Front.to_json wrote") from None
         for position, design in enumerate(file.designs):
             if design.id != design_id(design.stages, design.thresholds):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")

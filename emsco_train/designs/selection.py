@@ -99,7 +99,10 @@ class Requirements:
             f"coverage {nearest.coverage:.4g}" + (f" ({coverage:.2g} short)" if coverage else ""),
             f"cost {nearest.cost:.6g}" + (f" ({cost:.3g} over)" if cost else ""),
         ]
-        text = f"none of {pluralize(len(designs), 'design')} satisfies {self._describe()}; nearest is {nearest.id}: {', '.join(near)}"
+        text = (
+            f"none of {pluralize(len(designs), 'design')} satisfies {self._describe()}; "
+            f"nearest is {nearest.id}: {', '.join(near)}"
+        )
         each_possible = all(any(shortfall[part] == 0 for shortfall in map(self._shortfall, designs)) for part in range(3))
         reason = (
             "Each of the wishes can be met alone, but not together"

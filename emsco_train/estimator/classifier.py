@@ -33,11 +33,11 @@ from emsco_train.estimator.input_validation import (
     validate_predict_rows,
     validate_weights,
 )
-from emsco_train.estimator.row_probabilities import probabilities
+from emsco_train.estimator.row_probabilities import last_stage_probabilities
 from emsco_train.estimator.search_plan import make_search_plan, run_search_plan
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
-from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose
+from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose_design
 from emsco_train.search.searches import Method
 
 __all__ = ["EmscoClassifier"]
@@ -247,7 +247,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             Rows, as in `fit`.
         """
         table = self._validate_rows(X)
-        return probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
+        return last_stage_probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
 
     def decide(self, X: Any) -> list[Decision]:  # noqa: N803
         """Return a decision for each row, with its bill and its trace, as the runtime makes it.
@@ -272,7 +272,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         decisions = self._decide_rows(X)
         truth = plain_labels(y, rows=len(decisions), where="y")
-        right = np.array([mine == due for mine, due in zip(decisions.label.tolist(), truth, strict=True)])
+        right = np.array([predicted == expected for predicted, expected in zip(decisions.label.tolist(), truth, strict=True)])
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != right.shape:
             raise DataError(
@@ -324,7 +324,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if max_error is not None:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose(problem, self.front_, SelectionCriteria(max_error=max_error, confidence=confidence))
+            choice = choose_design(problem, self.front_, SelectionCriteria(max_error=max_error, confidence=confidence))
             chosen, certificate = choice.design, choice.certificate
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)

@@ -136,8 +136,10 @@ def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label
 
     Examples
     --------
-    >>> resolve_reject_label(None, (0, 1)), resolve_reject_label(None, ("ham", "spam")), resolve_reject_label("unsure", ("ham", "spam"))
-    (-1, '', 'unsure')
+    >>> resolve_reject_label(None, (0, 1)), resolve_reject_label(None, ("ham", "spam"))
+    (-1, '')
+    >>> resolve_reject_label("unsure", ("ham", "spam"))
+    'unsure'
     """
     if reject_label is None:
         chosen: Label = "" if all(isinstance(label, str) for label in labels) else -1

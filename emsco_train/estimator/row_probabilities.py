@@ -11,10 +11,10 @@ from emsco_runtime.support.arrays import Floats
 from emsco_train.data.features import encode_table
 from emsco_train.data.table import Table
 
-__all__ = ["probabilities"]
+__all__ = ["last_stage_probabilities"]
 
 
-def probabilities(cascade: Cascade, table: Table, decisions: ColumnDecisions) -> Floats:
+def last_stage_probabilities(cascade: Cascade, table: Table, decisions: ColumnDecisions) -> Floats:
     """Return each row's probabilities [rows, labels] at the last stage that scored it.
 
     Parameters

@@ -111,8 +111,8 @@ def run_search_plan(problem: Problem, plan: SearchPlan) -> Outcome:
         outcome = remeasure_front(outcome, Workbench(problem, jobs=jobs), plan.settings)
     if not len(outcome.front):
         limits = plan.settings.constraints
-        told = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
-        raise SelectionError(f"no design that was found satisfies {told}: relax one of them, or search longer")
+        detail = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
+        raise SelectionError(f"no design that was found satisfies {detail}: relax one of them, or search longer")
     return outcome
 
 

@@ -18,7 +18,7 @@ from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
 from emsco_train.errors import DesignError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
-from emsco_train.export.publication import Export, publish
+from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, check_stages
 from emsco_train.models.fitted_set import SetFitter
 from emsco_train.search.compilation import compile_search
@@ -114,7 +114,7 @@ def export_design(
     model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
     manifest = build_manifest(info, model, cost_model, train, held_out_rows, settings_record)
-    return publish(path, manifest, model, (train, held_out_rows), force=force)
+    return verify_and_write(path, manifest, model, (train, held_out_rows), force=force)
 
 
 def _encode_rows(

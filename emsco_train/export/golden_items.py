@@ -66,8 +66,8 @@ def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np
         if found:
             return tuple(_select_varied(found, count))
     raise ExportError(
-        f"no golden item could be made: in {_MAX_DRAWS} draws, every one had a probability within {_THRESHOLD_MARGINS[-1]:g} of a threshold "
-        f"or of a tie. Change the threshold a little (thresholds: {model.thresholds})"
+        f"no golden item could be made: in {_MAX_DRAWS} draws, every one had a probability within "
+        f"{_THRESHOLD_MARGINS[-1]:g} of a threshold or of a tie. Change the threshold a little (thresholds: {model.thresholds})"
     )
 
 
@@ -139,9 +139,9 @@ def _make_item(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue])
     codes = [make_encoder(feature)(values[feature.name]) for feature in model.features]
     places = enumerate(model.input_positions())
     scores = [scorer.score(index, [codes[position] for position in positions]) for index, positions in places]
-    verdicts = [accept(row, model.thresholds) for row in scores]
-    number = next((index for index, (_, confident) in enumerate(verdicts, start=1) if confident), len(verdicts))
-    label, confident = verdicts[number - 1]
+    decisions = [accept(row, model.thresholds) for row in scores]
+    number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
+    label, confident = decisions[number - 1]
     decision = GoldenDecision(
         status="accepted" if confident else "rejected",
         reason="confident" if confident else "inconclusive",

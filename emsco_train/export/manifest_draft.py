@@ -123,7 +123,7 @@ def build_manifest(
     except ValidationError as error:
         # Names are the user's words; what the format cannot hold is told in one line.
         fault = first_error(error)
-        raise DesignError(f"{fault.place} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it") from None
+        raise DesignError(f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it") from None
 
 
 def describe_training_settings(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ from emsco_train.export.manifest_draft import ExportRows
 from emsco_train.export.verification import Verification, verify
 from emsco_train.models.cascade_model import CascadeModel
 
-__all__ = ["Export", "VerifiedSplit", "publish"]
+__all__ = ["Export", "VerifiedSplit", "verify_and_write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Export:
         return max(split.verification.largest for split in self.verified)
 
 
-def publish(
+def verify_and_write(
     path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, splits: Sequence[ExportRows], *, force: bool
 ) -> Export:
     """Verify every row of every split, then write: a bundle that disagrees with training never replaces one that does not.

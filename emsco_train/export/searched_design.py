@@ -20,7 +20,7 @@ from emsco_train.data.stage_settings import row_weights
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
-from emsco_train.export.publication import Export, publish
+from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.evaluation import evaluate
 
@@ -46,8 +46,8 @@ def check_design(design: object, names: Sequence[str], thresholds: Sequence[floa
         raise DesignError(f"design is {type(design).__name__}: a Design is due, such as front_.select() gives")
     used = [name for stage in design.stages for name in stage]
     if sorted([*used, *design.excluded]) != sorted(names) or len(design.thresholds) != len(thresholds):
-        told = f"design {design.id} has other features or labels than the data of this fit"
-        raise DesignError(f"{told}: give one of front_ (features: {', '.join(names)})")
+        detail = f"design {design.id} has other features or labels than the data of this fit"
+        raise DesignError(f"{detail}: give one of front_ (features: {', '.join(names)})")
     return design
 
 
@@ -148,7 +148,7 @@ def export_searched_design(
     recorded = {**_training_settings(problem), **(settings_record or {})}
     manifest = build_manifest(info, model, problem.costs, rows["train"], rows[held.name], recorded)
     certified = manifest.model_copy(update={"certificate": certificate})
-    return publish(path, certified, model, tuple(rows.values()), force=force)
+    return verify_and_write(path, certified, model, tuple(rows.values()), force=force)
 
 
 def select_split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:

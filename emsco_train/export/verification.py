@@ -129,7 +129,7 @@ def _compare(model: CascadeModel, evaluation: Evaluation, row: int, decision: De
     decided = (decision.label, decision.stages, decision.cost)
     gap = _probability_gap(model, evaluation, row, decision)
     pairs = zip(("label", "stage", "cost"), trained, decided, strict=True)
-    what = [name for name, ours, theirs in pairs if ours != theirs]
+    what = [name for name, by_training, by_runtime in pairs if by_training != by_runtime]
     if not gap <= _TOLERANCE:
         what.append("probabilities")
     return Difference(row, tuple(what), trained, decided, gap)

@@ -4,9 +4,9 @@ Any line made without the certify rows keeps the promise; a good one makes it li
 
 1. Left out is what validation speaks against: designs below a floor or above a cap of the wish, those whose validation error is
    above the wished one, and those that could not pass even without a wrong row, because too few certify rows would be accepted.
-2. Each of the others gets its `pass_probability`: the chance, by its validation figures, that it will pass the test on so many certify
-   rows, in whole percents. It weighs a small error against few accepted rows, and few validation rows against many. The safest
-   come first; of equally safe ones, the most wished.
+2. Each of the others gets its `pass_probability`: the chance, by its validation figures, that it will pass the test on so many
+   certify rows, in whole percents. It weighs a small error against few accepted rows, and few validation rows against many. The
+   safest come first; of equally safe ones, the most wished.
 3. Left out is then whoever would not be chosen in any case, because an earlier one is as good by the wish. A useless test could
    only end the walk too soon. So every design in line is more wished, and less safe, than the one before.
 

@@ -21,7 +21,7 @@ from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split
 
-__all__ = ["Choice", "SelectionCriteria", "certify_design", "choose"]
+__all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Choice:
     is_default: bool = False
 
 
-def choose(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
+def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
     """Choose a design, and certify it where there are certify rows.
 
     Parameters

@@ -37,4 +37,5 @@ class ErrorTarget:
 
     def rows_text(self, needed: int) -> str:
         """Return what to tell about the number of rows that it takes."""
-        return f"about {pluralize(needed, 'accepted row')} if the true error is half as large ({percent_at_most(self.max_error / 2)})"
+        half = percent_at_most(self.max_error / 2)
+        return f"about {pluralize(needed, 'accepted row')} if the true error is half as large ({half})"

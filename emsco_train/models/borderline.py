@@ -46,7 +46,8 @@ class ThresholdLevels:
 
     Examples
     --------
-    >>> ThresholdLevels([0.9, 0.9]).required_confidence(np.array([0, 1])), ThresholdLevels([0.9, 0.8]).required_confidence(np.array([0, 1]))
+    >>> label = np.array([0, 1])
+    >>> ThresholdLevels([0.9, 0.9]).required_confidence(label), ThresholdLevels([0.9, 0.8]).required_confidence(label)
     (0.9, array([0.9, 0.8]))
     """
 

@@ -87,7 +87,7 @@ def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
         Encoded rows [rows, features], as `encode_table` gives them for the model's features.
     """
     stages = [
-        stage.fitted.verdicts(codes[:, positions], model.thresholds)
+        stage.fitted.decide_rows(codes[:, positions], model.thresholds)
         for stage, positions in zip(model.stages, model.input_positions(), strict=True)
     ]
     return run_stages(stages, model.stage_costs())

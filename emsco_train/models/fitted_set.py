@@ -102,7 +102,7 @@ class FittedSet:
             return self.model.probabilities(self._encoder.transform(codes))
         return self.reference_scores(codes)
 
-    def verdicts(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
+    def decide_rows(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
         """Decide rows.
 
         Parameters
@@ -148,7 +148,7 @@ class SetFitter:
     def of(cls, problem: Problem) -> SetFitter:
         """Return what fits the feature sets of a problem: for its search, its figures and its exports alike."""
         train, encoder, labels = problem.train, problem.encoder, len(problem.labels)
-        stages = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, encoder.choices)
+        stages = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, encoder.one_hot_groups)
         return cls(encoder, train.codes, stages, labels)
 
     @classmethod
@@ -174,7 +174,7 @@ class SetFitter:
             As in `StageFitter`.
         """
         encoder = BlockEncoder.fit(features, codes)
-        stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.choices)
+        stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.one_hot_groups)
         return cls(encoder, codes, stages, labels)
 
     def sort_by_column(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ class SetFitter:
     def fit(self, names: Sequence[str]) -> FittedSet:
         """Fit one set, given by the names of its features in any order."""
         inputs = self.sort_by_column(names)
-        return self.fitted(inputs, self.stages.fit(self.encoder.columns(inputs)))
+        return self.from_model(inputs, self.stages.fit(self.encoder.columns(inputs)))
 
     def fit_many(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
         """Fit many sets, each given in column order; the same models as `fit` gives one by one."""
@@ -197,8 +197,8 @@ class SetFitter:
             row[taken] = True
         batch = self.stages.fit_batch(chosen, jobs)
         for index, (inputs, taken) in enumerate(zip(sets, columns, strict=True)):
-            yield self.fitted(inputs, batch.model(index, taken))
+            yield self.from_model(inputs, batch.model(index, taken))
 
-    def fitted(self, inputs: tuple[str, ...], model: StageModel) -> FittedSet:
+    def from_model(self, inputs: tuple[str, ...], model: StageModel) -> FittedSet:
         """Return the set of a model that was fitted on its columns already."""
         return FittedSet(self.encoder, inputs, model, self._labels, self._codes)

@@ -59,8 +59,8 @@ class StageFitter:
         One per row, as `row_weights` gives them, or None.
     settings
         Which model.
-    choices
-        Columns of categorical features, as `BlockEncoder.choices` tells them.
+    one_hot_groups
+        Columns of categorical features, as `BlockEncoder.one_hot_groups` tells them.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class StageFitter:
         labels: int,
         weights: Floats | None,
         settings: StageSettings,
-        choices: Sequence[slice] = (),
+        one_hot_groups: Sequence[slice] = (),
     ) -> None:
         self._encoded = encoded
         self._target = target
         self._weights = weights
         self._settings = settings
         self._logistic = (
-            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), choices=choices)
+            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups)
             if settings.classifier is None
             else None
         )

@@ -24,7 +24,7 @@ class Axis:
     Examples
     --------
     >>> axis = Axis.covering(0.702, 0.908, start=400.0, end=0.0, max_ticks=6)
-    >>> axis.ticks, axis.at(0.8)
+    >>> axis.ticks, axis.position(0.8)
     ((0.7, 0.75, 0.8, 0.85, 0.9, 0.95), 240.0)
     """
 
@@ -54,7 +54,7 @@ class Axis:
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         return cls(tuple(round(number * step, decimals + 1) for number in range(first, last + 1)), start, end, decimals)
 
-    def at(self, number: float) -> float:
+    def position(self, number: float) -> float:
         """Return where a number is."""
         low, high = self.ticks[0], self.ticks[-1]
         return round(self.start + (number - low) / (high - low) * (self.end - self.start), 1)

@@ -55,7 +55,8 @@ def _draw_stage(stage: StageData, lines: Sequence[str], top: int, height: int, c
     yield f'<text class="head" x="17" y="{top + 27}">Stage {stage.number}</text>'
     yield f'<text class="soft" x="82" y="{top + 27}">{pluralize(len(stage.features), "feature")}</text>'
     so_far = f", {costs_format.compact(stage.total_cost)} in all" if stage.number > 1 else ""
-    yield f'<text class="price end" x="{_STAGE - 14}" y="{top + 27}">adds {escape_html(costs_format.compact(stage.added_cost) + so_far)}</text>'
+    costs = escape_html(costs_format.compact(stage.added_cost) + so_far)
+    yield f'<text class="price end" x="{_STAGE - 14}" y="{top + 27}">adds {costs}</text>'
     for number, line in enumerate(lines, start=1):
         yield f'<text class="code" x="17" y="{top + _HEAD - 7 + _LINE * number}">{escape_html(line)}</text>'
     yield "</g>"
@@ -71,18 +72,19 @@ def _draw_accepted(stage: StageData, rows: int, top: int, height: int) -> Iterat
     share = accepted.rows / rows * (_EXIT - 29)
     yield f'<rect class="track" x="{_EXIT_AT + 14}" y="{high + 60}" width="{_EXIT - 29}" height="4" rx="2"/>'
     if accepted.rows:
-        yield f'<rect class="share" x="{_EXIT_AT + 14}" y="{high + 60}" width="{format_coordinate(max(share, 2))}" height="4" rx="2"/>'
-    told = f"{percent(accepted.right, accepted.rows)} of them right" if accepted.rows else "none leaves here"
+        width = format_coordinate(max(share, 2))
+        yield f'<rect class="share" x="{_EXIT_AT + 14}" y="{high + 60}" width="{width}" height="4" rx="2"/>'
+    shown = f"{percent(accepted.right, accepted.rows)} of them right" if accepted.rows else "none leaves here"
     yield f'<text class="head" x="{_EXIT_AT + 14}" y="{high + 24}">{percent(accepted.rows, rows)} accepted</text>'
-    yield f'<text class="soft" x="{_EXIT_AT + 14}" y="{high + 45}">{pluralize(accepted.rows, "row")}, {told}</text>'
+    yield f'<text class="soft" x="{_EXIT_AT + 14}" y="{high + 45}">{pluralize(accepted.rows, "row")}, {shown}</text>'
 
 
 def _draw_remaining(stage: StageData, rows: int, top: int, *, last: bool) -> Iterator[str]:
     """Give those who go on to the next stage, or are left at the end."""
     left = stage.calibration.reached.rows - stage.calibration.accepted.rows
     yield _draw_arrow(f"M48 {top}V{top + _STAGE_GAP - 9}", f"M44 {top + _STAGE_GAP - 10}l4 8l4 -8Z")
-    told = "are left" if last else "go on"
-    yield f'<text class="soft" x="66" y="{top + _STAGE_GAP // 2 + 4}">{percent(left, rows)} {told} ({pluralize(left, "row")})</text>'
+    shown = f"{percent(left, rows)} {'are left' if last else 'go on'} ({pluralize(left, 'row')})"
+    yield f'<text class="soft" x="66" y="{top + _STAGE_GAP // 2 + 4}">{shown}</text>'
 
 
 def _draw_rejected(stage: StageData, rows: int, top: int, costs_format: CostFormat) -> Iterator[str]:

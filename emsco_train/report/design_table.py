@@ -43,10 +43,12 @@ def design_table(data: ReportData) -> str:
     costs_format = CostFormat(data.front.full_cost, data.front.unit)
     splits = ["validation", *(["test"] if data.has_test_rows else [])]
     # A column that is empty for all designs would only take room.
-    last = (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if any(one.design.excluded for one in data.designs) else _LAST_COLUMNS
+    last = (
+        (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if any(design_data.design.excluded for design_data in data.designs) else _LAST_COLUMNS
+    )
     body = "".join(
-        _row(data, place, one, costs_format, show_excluded=len(last) > len(_LAST_COLUMNS))
-        for place, one in enumerate(data.designs)
+        _row(data, place, design_data, costs_format, show_excluded=len(last) > len(_LAST_COLUMNS))
+        for place, design_data in enumerate(data.designs)
     )
     return (
         '<div class="tall" tabindex="0" role="region" aria-label="All designs"><table id="designs" class="designs"><thead>'
@@ -72,12 +74,12 @@ def _column_header(column: _Column) -> str:
     return f'<th scope="col"{kind}{order} data-key="{column.key}">{column.name}</th>'
 
 
-def _row(data: ReportData, place: int, one: DesignData, costs_format: CostFormat, *, show_excluded: bool) -> str:
-    design = one.design
+def _row(data: ReportData, place: int, design_data: DesignData, costs_format: CostFormat, *, show_excluded: bool) -> str:
+    design = design_data.design
     threshold = escape_html(format_threshold(design.thresholds, data.run.labels))
-    figures = [one.validation, *([] if one.test is None else [one.test])]
+    figures = [design_data.validation, *([] if design_data.test is None else [design_data.test])]
     numbers = [text for own in figures for text in _count_cells(own, costs_format)]
-    warned = str(len(one.warnings)) if one.warnings else ""
+    warned = str(len(design_data.warnings)) if design_data.warnings else ""
     numbers += [f"{design.fitness:.4f}", f"{design.ties:,}", warned]
     texts = [
         _truncate(format_stages(design.stages), _MAX_STAGE_CHARACTERS // len(data.designs)),
@@ -85,7 +87,8 @@ def _row(data: ReportData, place: int, one: DesignData, costs_format: CostFormat
     ]
     return (
         f'<tr id="design-{design.id}"><td><a href="#design-{design.id}" data-i="{place}">{design.id}</a></td>'
-        f'<td class="shape-{shape_index(one.threshold_index)}">{threshold}</td>{"".join(f"<td>{text}</td>" for text in numbers)}'
+        f'<td class="shape-{shape_index(design_data.threshold_index)}">{threshold}</td>'
+        f"{''.join(f'<td>{text}</td>' for text in numbers)}"
         f"{''.join(map(_text_cell, texts))}</tr>"
     )
 

@@ -39,29 +39,32 @@ class DesignView(NamedTuple):
         return "".join(self)
 
 
-def design_view(data: ReportData, one: DesignData) -> DesignView:
+def design_view(data: ReportData, design_data: DesignData) -> DesignView:
     """Return the parts of the page about one design.
 
     Parameters
     ----------
     data
         The run.
-    one
+    design_data
         One of its designs.
     """
     costs_format = CostFormat(data.front.full_cost, data.front.unit)
     rows = pluralize(data.run.rows[data.held_out_split], f"{data.held_out_split} row")
     stages = (
-        f'<h3>Stages</h3><div class="wide">{draw_cascade(one.stages, costs_format)}</div><p class="hint">Shares are of the {rows}. '
-        f"Features of a stage are acquired only for items that get there.</p>{_excluded_features(one)}"
+        f'<h3>Stages</h3><div class="wide">{draw_cascade(design_data.stages, costs_format)}</div>'
+        f'<p class="hint">Shares are of the {rows}. '
+        f"Features of a stage are acquired only for items that get there.</p>{_excluded_features(design_data)}"
     )
-    return DesignView(_title(data, one) + _counts_table(data, one, costs_format), stages, _calibration(data, one))
+    return DesignView(
+        _title(data, design_data) + _counts_table(data, design_data, costs_format), stages, _calibration(data, design_data)
+    )
 
 
-def _title(data: ReportData, one: DesignData) -> str:
-    design = one.design
-    badge = ' <span class="badge">fittest at its threshold</span>' if one.is_fittest else ""
-    if one is data.designs[0]:
+def _title(data: ReportData, design_data: DesignData) -> str:
+    design = design_data.design
+    badge = ' <span class="badge">fittest at its threshold</span>' if design_data.is_fittest else ""
+    if design_data is data.designs[0]:
         badge = ' <span class="badge">fittest</span>'
     facts = [
         f"threshold {escape_html(format_threshold(design.thresholds, data.run.labels))}",
@@ -74,10 +77,10 @@ def _title(data: ReportData, one: DesignData) -> str:
     return f'<h3 class="id"><code>{design.id}</code>{badge}</h3><p class="sub">{" &middot; ".join(facts)}</p>'
 
 
-def _counts_table(data: ReportData, one: DesignData, costs_format: CostFormat) -> str:
+def _counts_table(data: ReportData, design_data: DesignData, costs_format: CostFormat) -> str:
     """Return the design's figures beside those of acquiring everything at once."""
-    whole = data.threshold_of(one).everything
-    own = [one.validation, *([] if one.test is None else [one.test])]
+    whole = data.threshold_of(design_data).everything
+    own = [design_data.validation, *([] if design_data.test is None else [design_data.test])]
     columns = [*own, *whole[: len(own)]]
     names = "".join(f'<th scope="col">{figures.split}</th>' for figures in columns)
     lines = [
@@ -106,15 +109,15 @@ def _cell(text: str, other: bool) -> str:  # noqa: FBT001 - which half of the ta
     return f'<td class="other">{text}</td>' if other else f"<td>{text}</td>"
 
 
-def _excluded_features(one: DesignData) -> str:
-    if not one.design.excluded:
+def _excluded_features(design_data: DesignData) -> str:
+    if not design_data.design.excluded:
         return ""
-    names = ", ".join(f"<code>{escape_html(name)}</code>" for name in one.design.excluded)
+    names = ", ".join(f"<code>{escape_html(name)}</code>" for name in design_data.design.excluded)
     return f'<p class="hint">Never acquired: {names}</p>'
 
 
-def _calibration(data: ReportData, one: DesignData) -> str:
-    parts = "".join(_stage_calibration(data, one, stage) for stage in one.stages)
+def _calibration(data: ReportData, design_data: DesignData) -> str:
+    parts = "".join(_stage_calibration(data, design_data, stage) for stage in design_data.stages)
     return (
         f'<h3>Can its confidence be trusted?</h3><div class="stages">{parts}</div>'
         '<p class="hint">Each dot is a tenth of the rows that reach the stage, by confidence; bars are 95 % intervals. On the '
@@ -124,16 +127,16 @@ def _calibration(data: ReportData, one: DesignData) -> str:
     )
 
 
-def _stage_calibration(data: ReportData, one: DesignData, stage: StageData) -> str:
+def _stage_calibration(data: ReportData, design_data: DesignData, stage: StageData) -> str:
     reached, accepted = stage.calibration.reached, stage.calibration.accepted
     if not reached.rows:
-        told = '<p class="empty">No row gets here.</p>'
+        shown = '<p class="empty">No row gets here.</p>'
     else:
-        told = reliability_diagram(reached, one.design.thresholds, len(data.run.labels))
+        shown = reliability_diagram(reached, design_data.design.thresholds, len(data.run.labels))
     facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _calibration_facts(reached, accepted))
     warning = stage.calibration.warning
     warned = "" if warning is None else f'<p class="warning">{escape_html(_warning_sentence(warning))}</p>'
-    return f"<figure><figcaption>Stage {stage.number}</figcaption>{told}<dl>{facts}</dl>{warned}</figure>"
+    return f"<figure><figcaption>Stage {stage.number}</figcaption>{shown}<dl>{facts}</dl>{warned}</figure>"
 
 
 def _calibration_facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
@@ -147,5 +150,5 @@ def _calibration_facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) ->
 
 def _warning_sentence(warning: str) -> str:
     """Return a warning without the number of its stage, which stands above it."""
-    told = warning.partition(": ")[2] if warning.startswith("stage ") else warning
-    return f"{told[:1].upper()}{told[1:]}."
+    shown = warning.partition(": ")[2] if warning.startswith("stage ") else warning
+    return f"{shown[:1].upper()}{shown[1:]}."

@@ -11,7 +11,7 @@ __all__ = ["escape_html", "to_script_json"]
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 13), *range(14, 32), 127], "\N{REPLACEMENT CHARACTER}")
 
 
-def escape_html(costs_format: object) -> str:
+def escape_html(text: object) -> str:
     """Return words as they may stand in an element or in a quoted attribute.
 
     Examples
@@ -19,7 +19,7 @@ def escape_html(costs_format: object) -> str:
     >>> escape_html('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
     """
-    return html.escape(str(costs_format).translate(_CONTROLS))
+    return html.escape(str(text).translate(_CONTROLS))
 
 
 def to_script_json(document: object) -> str:

@@ -48,7 +48,7 @@ class CoverageColours:
 
     Examples
     --------
-    >>> colours = CoverageColours.over([0.49, 0.63, 0.98])
+    >>> colours = CoverageColours.spanning([0.49, 0.63, 0.98])
     >>> colours.range_text(0), colours.range_text(colours.count - 1), colours.colour_of(0.63)
     ('40\N{EN DASH}50 %', '90\N{EN DASH}100 %', 2)
     """
@@ -58,7 +58,7 @@ class CoverageColours:
     count: int
 
     @classmethod
-    def over(cls, shares: Sequence[float]) -> CoverageColours:
+    def spanning(cls, shares: Sequence[float]) -> CoverageColours:
         """Choose the narrowest ranges that hold all shares in few enough colours."""
         low, high = min(shares), max(shares)
         # The widest step makes four ranges, so that there is always one that will do.

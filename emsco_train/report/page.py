@@ -105,7 +105,10 @@ def _selection_section(data: ReportData) -> str:
 
 def _security_policy(style: str, script: str) -> str:
     """Return a policy under which nothing but our own style and script does anything."""
-    return f"default-src 'none'; style-src '{_csp_hash(style)}'; script-src '{_csp_hash(script)}'; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; style-src '{_csp_hash(style)}'; script-src '{_csp_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _csp_hash(text: str) -> str:

@@ -34,9 +34,9 @@ def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[floa
     for _, _, rows, right, confidence in reliability.bins:
         low, high = wilson_interval(right, rows)
         # The last bit of a probability may lie above 1.
-        across = f"{x.at(min(max(confidence, x.ticks[0]), 1.0)):.0f}"
-        bars += f"M{across} {y.at(low):.0f}V{y.at(high):.0f}"
-        dots += f"M{across} {y.at(right / rows):.0f}h0"
+        across = f"{x.position(min(max(confidence, x.ticks[0]), 1.0)):.0f}"
+        bars += f"M{across} {y.position(low):.0f}V{y.position(high):.0f}"
+        dots += f"M{across} {y.position(right / rows):.0f}h0"
     needed = "".join(_draw_thresholds(thresholds, x))
     return (
         f'<svg class="reliability" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Confidence and share of right rows">'
@@ -52,7 +52,8 @@ def reliability_frame(labels: int) -> str:
     labels
         As in `reliability_diagram`.
     """
-    return f'<svg class="hidden" aria-hidden="true"><defs><g id="reliability">{"".join(_draw_frame(*_make_axes(labels)))}</g></defs></svg>'
+    frame = "".join(_draw_frame(*_make_axes(labels)))
+    return f'<svg class="hidden" aria-hidden="true"><defs><g id="reliability">{frame}</g></defs></svg>'
 
 
 def _make_axes(labels: int) -> tuple[Axis, Axis]:
@@ -77,24 +78,26 @@ def wilson_interval(right: int, rows: int) -> tuple[float, float]:
 def _draw_frame(x: Axis, y: Axis) -> Iterator[str]:
     least = x.ticks[0]
     for level in (0.0, 0.5, 1.0):
-        at = format_coordinate(y.at(level))
+        at = format_coordinate(y.position(level))
         yield f'<line class="grid" x1="{_LEFT:g}" x2="{_RIGHT:g}" y1="{at}" y2="{at}"/>'
         yield f'<text class="tick small end" x="{_LEFT - 6:g}" y="{at}" dy=".35em">{level:g}</text>'
     for number in (least, 1.0):
-        yield f'<text class="tick small middle" x="{format_coordinate(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'
+        across = format_coordinate(x.position(number))
+        yield f'<text class="tick small middle" x="{across}" y="{_BOTTOM + 15:g}">{number:g}</text>'
     yield f'<text class="tick small middle" x="{(_LEFT + _RIGHT) / 2:g}" y="{_BOTTOM + 34:g}">confidence</text>'
     turn = f"{(_TOP + _BOTTOM) / 2:g}"
     yield f'<text class="tick small middle" transform="translate(9 {turn}) rotate(-90)">share right</text>'
-    ends = (x.at(least), y.at(least), x.at(1.0), y.at(1.0))
+    ends = (x.position(least), y.position(least), x.position(1.0), y.position(1.0))
     yield '<line class="honest" x1="{}" y1="{}" x2="{}" y2="{}"/>'.format(*map(format_coordinate, ends))
 
 
 def _draw_thresholds(thresholds: Sequence[float], x: Axis) -> Iterator[str]:
     shown = sorted({number for number in thresholds if number > x.ticks[0]})
     for number in shown:
-        at = format_coordinate(x.at(number))
+        at = format_coordinate(x.position(number))
         yield f'<line class="needed" x1="{at}" x2="{at}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
     # Words at one of them only: several would lie on each other.
     for number in shown[-1:]:
-        if x.at(number) < _RIGHT - 20:
-            yield f'<text class="tick small middle" x="{format_coordinate(x.at(number))}" y="{_BOTTOM + 15:g}">{number:g}</text>'
+        if x.position(number) < _RIGHT - 20:
+            across = format_coordinate(x.position(number))
+            yield f'<text class="tick small middle" x="{across}" y="{_BOTTOM + 15:g}">{number:g}</text>'

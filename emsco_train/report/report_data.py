@@ -137,8 +137,8 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     try:
         designs = _design_data(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
-        told = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
-        raise DataError(f"{told}. Train again") from None
+        detail = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
+        raise DataError(f"{detail}. Train again") from None
     if not designs:
         raise DataError(f"{folder.path} holds no design: train again with looser constraints")
     return ReportData(folder, run, front, costs, calibration.split, designs)

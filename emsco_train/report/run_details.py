@@ -47,14 +47,14 @@ def summary_facts(data: ReportData) -> str:
 def warnings_html(data: ReportData) -> str:
     """Return what a reader must know before believing the page: searches that were cut short, rows that are missing."""
     run = data.run
-    told = [
+    shown = [
         f"The search at threshold {format_threshold(entry.thresholds, run.labels)} {_STOP_REASONS[entry.stopped]}."
         for entry in run.thresholds
         if entry.stopped in _STOP_REASONS
     ]
     if not data.has_test_rows:
-        told.append("The run has no test rows: all figures are those that the search saw, and flatter the designs.")
-    return "".join(f'<p class="warning">{escape_html(text)}</p>' for text in told)
+        shown.append("The run has no test rows: all figures are those that the search saw, and flatter the designs.")
+    return "".join(f'<p class="warning">{escape_html(text)}</p>' for text in shown)
 
 
 def run_details(data: ReportData) -> str:
@@ -85,14 +85,15 @@ def _format_time(created: str) -> str:
 
 def _search_table(data: ReportData) -> str:
     kept = [
-        sum(one.threshold_index == threshold_index for one in data.designs) for threshold_index in range(len(data.run.thresholds))
+        sum(design_data.threshold_index == threshold_index for design_data in data.designs)
+        for threshold_index in range(len(data.run.thresholds))
     ]
     rows = [_search_row(data, entry, count) for entry, count in zip(data.run.thresholds, kept, strict=True)]
     splits = [figures.split for figures in data.run.thresholds[0].everything]
     whole = [f"{name}, {split}" for split in splits for name in ("accuracy", "coverage")]
     header = ["threshold", "method", "ended", "designs looked at", "fits", "time", "designs kept"]
-    told = "The last columns are the yardstick: everything at once, that is all features in one stage."
-    return f'{_html_table([*header, *whole], rows, left=3)}<p class="hint">{told}</p>'
+    shown = "The last columns are the yardstick: everything at once, that is all features in one stage."
+    return f'{_html_table([*header, *whole], rows, left=3)}<p class="hint">{shown}</p>'
 
 
 def _search_row(data: ReportData, entry: ThresholdEntry, kept: int) -> list[str]:
@@ -133,8 +134,8 @@ def _flatten_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def _definition_list(pairs: Iterable[tuple[str, object]]) -> str:
-    told = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(_format_value(value))}</dd>" for name, value in pairs)
-    return f'<dl class="pairs">{told}</dl>'
+    shown = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(_format_value(value))}</dd>" for name, value in pairs)
+    return f'<dl class="pairs">{shown}</dl>'
 
 
 def _format_value(value: object) -> str:

@@ -20,23 +20,26 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 800.0, 30.0, 428.0
 def draw_scatter(data: ReportData) -> str:
     """Return the picture."""
     x, y = _make_axes(data)
-    colours = CoverageColours.over([one.design.coverage for one in data.designs])
+    colours = CoverageColours.spanning([design_data.design.coverage for design_data in data.designs])
     # The fittest are drawn last, on top.
-    points = "".join(_draw_point(data, position, one, colours, x, y) for position, one in reversed(list(enumerate(data.designs))))
+    points = "".join(
+        _draw_point(data, position, design_data, colours, x, y)
+        for position, design_data in reversed(list(enumerate(data.designs)))
+    )
     best = data.designs[0].design
     up = _y_position(data.designs[0], y)
-    ring = f'<circle id="ring" class="ring" r="10" cx="{format_coordinate(x.at(best.cost))}" cy="{format_coordinate(up)}"/>'
+    ring = f'<circle id="ring" class="ring" r="10" cx="{format_coordinate(x.position(best.cost))}" cy="{format_coordinate(up)}"/>'
     name = "Designs by mean cost and accuracy on the validation rows"
     return (
         f'<svg id="scatter" class="scatter" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" aria-label="{name}">'
         f"{shape_definitions(len(data.run.thresholds))}{''.join(_draw_frame(data, x, y))}"
-        f"{''.join(_draw_baselines(data, x, y))}{points}{ring}{_fittest_label(x.at(best.cost), up)}</svg>"
+        f"{''.join(_draw_baselines(data, x, y))}{points}{ring}{_fittest_label(x.position(best.cost), up)}</svg>"
     )
 
 
 def draw_legend(data: ReportData) -> str:
     """Return what shapes and colours mean."""
-    colours = CoverageColours.over([one.design.coverage for one in data.designs])
+    colours = CoverageColours.spanning([design_data.design.coverage for design_data in data.designs])
     labels, thresholds = data.run.labels, data.run.thresholds
     shapes = "".join(
         f"<li>{_draw_swatch(shape_index(position), 'plain')}{escape_html(format_threshold(entry.thresholds, labels))}</li>"
@@ -57,8 +60,8 @@ def draw_legend(data: ReportData) -> str:
 
 def _make_axes(data: ReportData) -> tuple[Axis, Axis]:
     baselines = [entry.everything[0] for entry in data.run.thresholds]
-    costs = [one.design.cost for one in data.designs] + [figures.cost for figures in baselines]
-    counted_on = [*(one.validation for one in data.designs), *baselines]
+    costs = [design_data.design.cost for design_data in data.designs] + [figures.cost for figures in baselines]
+    counted_on = [*(design_data.validation for design_data in data.designs), *baselines]
     shares = [figures.right / figures.accepted for figures in counted_on if figures.accepted] or [0.0, 1.0]
     x = Axis.covering(0.0, max(costs) * 1.02, start=_LEFT, end=_RIGHT, max_ticks=8)
     return x, Axis.covering(min(shares), max(shares), start=_BOTTOM, end=_TOP, max_ticks=7)
@@ -68,12 +71,14 @@ def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
     """Give grid, ticks and names of the axes."""
     percents = max(0, y.decimals - 2)
     for tick in y.ticks:
-        threshold_index = format_coordinate(y.at(tick))
-        yield f'<line class="grid" x1="{format_coordinate(_LEFT)}" x2="{format_coordinate(_RIGHT)}" y1="{threshold_index}" y2="{threshold_index}"/>'
-        yield f'<text class="tick end" x="{format_coordinate(_LEFT - 9)}" y="{threshold_index}" dy=".35em">{100 * tick:.{percents}f} %</text>'
+        height = format_coordinate(y.position(tick))
+        yield f'<line class="grid" x1="{format_coordinate(_LEFT)}" x2="{format_coordinate(_RIGHT)}" y1="{height}" y2="{height}"/>'
+        percent = f"{100 * tick:.{percents}f} %"
+        yield f'<text class="tick end" x="{format_coordinate(_LEFT - 9)}" y="{height}" dy=".35em">{percent}</text>'
     for tick in x.ticks:
-        yield f'<text class="tick middle" x="{format_coordinate(x.at(tick))}" y="{format_coordinate(_BOTTOM + 19)}">{tick:,.{x.decimals}f}</text>'
-        yield f'<line class="axis" x1="{format_coordinate(x.at(tick))}" x2="{format_coordinate(x.at(tick))}" y1="{_BOTTOM:g}" y2="{_BOTTOM + 5:g}"/>'
+        across = format_coordinate(x.position(tick))
+        yield f'<text class="tick middle" x="{across}" y="{format_coordinate(_BOTTOM + 19)}">{tick:,.{x.decimals}f}</text>'
+        yield f'<line class="axis" x1="{across}" x2="{across}" y1="{_BOTTOM:g}" y2="{_BOTTOM + 5:g}"/>'
     yield f'<line class="axis" x1="{_LEFT:g}" x2="{_RIGHT:g}" y1="{_BOTTOM:g}" y2="{_BOTTOM:g}"/>'
     unit = escape_html(data.front.unit)
     yield f'<text class="name middle" x="{(_LEFT + _RIGHT) / 2:g}" y="{_HEIGHT - 10}">mean cost per item, {unit}</text>'
@@ -83,40 +88,42 @@ def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
 def _draw_baselines(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
     """Give what acquiring everything at once does, at each threshold."""
     costs_format = CostFormat(data.front.full_cost, data.front.unit)
-    across = format_coordinate(x.at(data.front.full_cost))
+    across = format_coordinate(x.position(data.front.full_cost))
     yield f'<line class="whole-line" x1="{across}" x2="{across}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
-    yield f'<text class="note end" x="{format_coordinate(x.at(data.front.full_cost))}" y="{_TOP - 15:g}">everything at once</text>'
+    yield f'<text class="note end" x="{across}" y="{_TOP - 15:g}">everything at once</text>'
     for position, entry in enumerate(data.run.thresholds):
         figures = entry.everything[0]
         if not figures.accepted:
             continue
-        told = (
+        shown = (
             f"everything at once, threshold {format_threshold(entry.thresholds, data.run.labels)}\n"
             f"accuracy {format_accuracy(figures)}, coverage {format_coverage(figures)}, cost {costs_format.compact(figures.cost)}"
         )
-        at = f'x="{format_coordinate(x.at(figures.cost))}" y="{format_coordinate(y.at(figures.right / figures.accepted))}"'
-        yield f'<g class="whole"><title>{escape_html(told)}</title><use href="#shape-{shape_index(position)}" {at}/></g>'
+        height = y.position(figures.right / figures.accepted)
+        at = f'x="{format_coordinate(x.position(figures.cost))}" y="{format_coordinate(height)}"'
+        yield f'<g class="whole"><title>{escape_html(shown)}</title><use href="#shape-{shape_index(position)}" {at}/></g>'
 
 
-def _draw_point(data: ReportData, position: int, one: DesignData, colours: CoverageColours, x: Axis, y: Axis) -> str:
-    design = one.design
+def _draw_point(data: ReportData, position: int, design_data: DesignData, colours: CoverageColours, x: Axis, y: Axis) -> str:
+    design = design_data.design
     costs_format = CostFormat(data.front.full_cost, data.front.unit)
-    told = (
+    shown = (
         f"{design.id}, threshold {format_threshold(design.thresholds, data.run.labels)}\n"
-        f"accuracy {format_accuracy(one.validation)}, coverage {format_coverage(one.validation)}\n"
+        f"accuracy {format_accuracy(design_data.validation)}, coverage {format_coverage(design_data.validation)}\n"
         f"mean cost {costs_format.with_unit(design.cost)}, {pluralize(len(design.stages), 'stage')}"
     )
-    best = " best" if one.is_fittest else ""
-    at = f'x="{format_coordinate(x.at(design.cost))}" y="{format_coordinate(_y_position(one, y))}"'
+    best = " best" if design_data.is_fittest else ""
+    at = f'x="{format_coordinate(x.position(design.cost))}" y="{format_coordinate(_y_position(design_data, y))}"'
     return (
         f'<a class="point c{colours.colour_of(design.coverage)}{best}" href="#design-{design.id}" tabindex="-1" '
-        f'data-i="{position}"><title>{escape_html(told)}</title><use href="#shape-{shape_index(one.threshold_index)}" {at}/></a>'
+        f'data-i="{position}"><title>{escape_html(shown)}</title>'
+        f'<use href="#shape-{shape_index(design_data.threshold_index)}" {at}/></a>'
     )
 
 
-def _y_position(one: DesignData, y: Axis) -> float:
+def _y_position(design_data: DesignData, y: Axis) -> float:
     """Return where a design is drawn: one that accepts nothing has no accuracy, and lies at the bottom."""
-    return y.at(one.design.accuracy) if one.validation.accepted else y.start
+    return y.position(design_data.design.accuracy) if design_data.validation.accepted else y.start
 
 
 def _fittest_label(across: float, up: float) -> str:

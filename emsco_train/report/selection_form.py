@@ -21,7 +21,7 @@ class _ConstraintControl:
     """A floor or a cap: its name in the script, its words, its unit and the ends of its slider."""
 
     name: str
-    costs_format: str
+    label: str
     unit: str
     low: float
     high: float
@@ -30,7 +30,7 @@ class _ConstraintControl:
 
 def selection_form(data: ReportData) -> str:
     """Return the fields; without the script there is nothing to choose with, and they stay hidden."""
-    designs, unit = [one.design for one in data.designs], data.front.unit
+    designs, unit = [design_data.design for design_data in data.designs], data.front.unit
     top = max(design.cost for design in designs) or data.front.full_cost
     step = 10.0 ** (math.floor(math.log10(top)) - 3)
     cap = math.ceil(top / step) * step
@@ -45,27 +45,27 @@ def selection_form(data: ReportData) -> str:
     )
 
 
-def export_command(data: ReportData, one: DesignData) -> str:
+def export_command(data: ReportData, design_data: DesignData) -> str:
     """Return what to type for the bundle of a design."""
-    return f"emsco-export {_quoted_run_path(data)} --out BUNDLE --design {one.design.id}"
+    return f"emsco-export {_quoted_run_path(data)} --out BUNDLE --design {design_data.design.id}"
 
 
 def design_data_json(data: ReportData) -> str:
     """Return the figures of all designs as JSON columns, in the order of the front."""
-    designs = [one.design for one in data.designs]
+    designs = [design_data.design for design_data in data.designs]
     columns: dict[str, list[object]] = {
         "id": [design.id for design in designs],
-        "threshold": [one.threshold_index for one in data.designs],
+        "threshold": [design_data.threshold_index for design_data in data.designs],
         "validation_accuracy": [design.accuracy for design in designs],
         "validation_coverage": [design.coverage for design in designs],
         "validation_cost": [design.cost for design in designs],
         "fitness": [design.fitness for design in designs],
         "ties": [design.ties for design in designs],
-        "warnings": [len(one.warnings) for one in data.designs],
+        "warnings": [len(design_data.warnings) for design_data in data.designs],
         "stages": [len(design.stages) for design in designs],
         "excluded": [len(design.excluded) for design in designs],
     }
-    tested = [one.test for one in data.designs if one.test is not None]
+    tested = [design_data.test for design_data in data.designs if design_data.test is not None]
     if tested:
         columns["test_accuracy"] = [figures.right / figures.accepted if figures.accepted else 0.0 for figures in tested]
         columns["test_coverage"] = [figures.accepted / figures.rows for figures in tested]
@@ -79,7 +79,9 @@ def compressed_views(data: ReportData) -> str:
 
     A list for each part of the views, with that part of every design: like beside like compresses best.
     """
-    views = json.dumps(list(zip(*(design_view(data, one) for one in data.designs), strict=True)), ensure_ascii=False)
+    views = json.dumps(
+        list(zip(*(design_view(data, design_data) for design_data in data.designs), strict=True)), ensure_ascii=False
+    )
     # Without a time in it, so that the same run gives the same page.
     return base64.b64encode(gzip.compress(views.encode(), compresslevel=9, mtime=0)).decode("ascii")
 
@@ -97,8 +99,8 @@ def _control_html(control: _ConstraintControl) -> str:
     bounds = f'min="{control.low:g}" max="{control.high:g}" step="{control.step:g}"'
     name = control.name
     return (
-        f'<div class="wish"><label for="wish-{name}">{control.costs_format}</label>'
+        f'<div class="wish"><label for="wish-{name}">{control.label}</label>'
         f'<span><input id="wish-{name}" name="{name}" type="text" inputmode="decimal" placeholder="any"> '
         f"{escape_html(control.unit)}</span>"
-        f'<input type="range" data-for="{name}" {bounds} value="{start:g}" aria-label="{control.costs_format}"></div>'
+        f'<input type="range" data-for="{name}" {bounds} value="{start:g}" aria-label="{control.label}"></div>'
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
 from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.runs.run_file import FileModel
 from emsco_train.support.validation_errors import first_error
 
 __all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
@@ -23,11 +24,7 @@ Bin: TypeAlias = tuple[float, float, int, int, float]
 _BIN_FIELDS = ("lowest", "highest", "rows", "right", "confidence")
 
 
-class _Entry(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class ReliabilityEntry(_Entry):
+class ReliabilityEntry(FileModel):
     """Confidence against what came true, over some rows; confidence and error are null without rows."""
 
     rows: int
@@ -37,7 +34,7 @@ class ReliabilityEntry(_Entry):
     bins: tuple[Bin, ...]
 
     @classmethod
-    def of(cls, given: Reliability) -> ReliabilityEntry:
+    def of(cls, reliability: Reliability) -> ReliabilityEntry:
         """Return what the file keeps of it."""
         bins = tuple(
             (
@@ -47,12 +44,18 @@ class ReliabilityEntry(_Entry):
                 part.right,
                 round(part.confidence, _MAX_DIGITS),
             )
-            for part in given.bins
+            for part in reliability.bins
         )
-        return cls(rows=given.rows, right=given.right, confidence=_round(given.confidence), error=_round(given.error), bins=bins)
+        return cls(
+            rows=reliability.rows,
+            right=reliability.right,
+            confidence=_round(reliability.confidence),
+            error=_round(reliability.error),
+            bins=bins,
+        )
 
 
-class StageEntry(_Entry):
+class StageEntry(FileModel):
     """One stage: the rows that reach it, those that it accepts, and a warning where its confidence misleads."""
 
     stage: int
@@ -61,13 +64,13 @@ class StageEntry(_Entry):
     warning: str | None
 
     @classmethod
-    def of(cls, given: StageCalibration) -> StageEntry:
+    def of(cls, calibration: StageCalibration) -> StageEntry:
         """Return what the file keeps of a stage."""
-        reached, accepted = ReliabilityEntry.of(given.reached), ReliabilityEntry.of(given.accepted)
-        return cls(stage=given.stage, reached=reached, accepted=accepted, warning=given.warning)
+        reached, accepted = ReliabilityEntry.of(calibration.reached), ReliabilityEntry.of(calibration.accepted)
+        return cls(stage=calibration.stage, reached=reached, accepted=accepted, warning=calibration.warning)
 
 
-class CalibrationFile(_Entry):
+class CalibrationFile(FileModel):
     """The document: the rows that all was counted on, and the stages of each design by its id."""
 
     format: Literal["emsco-calibration"] = "emsco-calibration"
@@ -87,7 +90,10 @@ class CalibrationFile(_Entry):
         measured
             The designs.
         """
-        designs = {one.design.id: tuple(StageEntry.of(stage) for stage in one.calibration) for one in measured}
+        designs = {
+            measured_design.design.id: tuple(StageEntry.of(stage) for stage in measured_design.calibration)
+            for measured_design in measured
+        }
         return cls(split=split, designs=designs)
 
     def text(self) -> str:
@@ -109,7 +115,7 @@ class CalibrationFile(_Entry):
             return cls.model_validate_json(text)
         except ValidationError as error:
             fault = first_error(error)
-            raise DataError(f"{path}: {fault.place}: {fault.message}. Train again") from None
+            raise DataError(f"{path}: {fault.path}: {fault.message}. Train again") from None
 
 
 def _round(number: float | None) -> float | None:

@@ -13,7 +13,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DesignError
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
-from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose
+from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
 from emsco_train.runs.opening import OpenRun, open_run
 
@@ -97,7 +97,7 @@ def export_open_run(
         What is wanted of the design.
     """
     _check_output(Path(out), force=force)
-    choice = choose(opened.problem, opened.front, criteria)
+    choice = choose_design(opened.problem, opened.front, criteria)
     exported = export_searched_design(
         out,
         opened.problem,

@@ -71,12 +71,12 @@ class RunFolder:
             self._lock = FolderLock(self.path)
             self._prepare_work_folder(resume=resume, force=force)
         except FolderLockedError:
-            told = f"another run is being written into {self.path}"
-            raise DesignError(f"{told}: wait for it to end, or choose another folder") from None
+            detail = f"another run is being written into {self.path}"
+            raise DesignError(f"{detail}: wait for it to end, or choose another folder") from None
         except OSError as error:
             self._release()
-            told = f"{self.path} cannot be written: {error.strerror or error}"
-            raise DesignError(f"{told}. Check the path and its permissions") from None
+            detail = f"{self.path} cannot be written: {error.strerror or error}"
+            raise DesignError(f"{detail}. Check the path and its permissions") from None
         except DesignError:
             self._release()
             raise
@@ -135,14 +135,14 @@ class RunFolder:
         self._complete_killed_write()
         if not self.is_complete():
             unfinished = "an unfinished run: end it by training again with `resume=True`"
-            told = unfinished if self.work.is_dir() else f"no {_RUN_NAME}: give the folder that emsco-train wrote"
-            raise DataError(f"{self.path} holds {told}")
+            detail = unfinished if self.work.is_dir() else f"no {_RUN_NAME}: give the folder that emsco-train wrote"
+            raise DataError(f"{self.path} holds {detail}")
         run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
-                told = f"{self.path / name} is missing or is not the file that this run wrote"
-                raise DataError(f"{told}: restore it, or train again")
+                detail = f"{self.path / name} is missing or is not the file that this run wrote"
+                raise DataError(f"{detail}: restore it, or train again")
         return run
 
     def text(self, name: str) -> str:
@@ -167,8 +167,8 @@ class RunFolder:
         if self._holds_run() or self.work.name in ours:
             foreign = [name for name in foreign if name == self.work.name]
         if foreign:
-            told = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
-            raise DesignError(f"{told}: choose an empty or a new folder")
+            detail = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
+            raise DesignError(f"{detail}: choose an empty or a new folder")
 
     def _refuse_overwrite(self, names: Iterable[str]) -> None:
         """Refuse to overwrite a file that somebody else put where there was no run when this one began."""
@@ -180,8 +180,8 @@ class RunFolder:
         self._install_ready_files()
         unfinished = resume and self.work.is_dir()
         if self.is_complete() and not (force or unfinished):
-            told = "a finished run, so there is nothing to resume" if resume else "a run"
-            raise DesignError(f"{self.path} already holds {told}: choose another folder, or use `force=True` to replace it")
+            detail = "a finished run, so there is nothing to resume" if resume else "a run"
+            raise DesignError(f"{self.path} already holds {detail}: choose another folder, or use `force=True` to replace it")
         if self.work.is_dir() and not resume:
             shutil.rmtree(self.work)
         self.work.mkdir(exist_ok=True)

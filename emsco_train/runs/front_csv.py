@@ -39,8 +39,8 @@ def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    for one in measured:
-        design, figures = one.design, one.figures
+    for measured_design in measured:
+        design, figures = measured_design.design, measured_design.figures
         test = tuple(map(repr, (figures.coverage, figures.accuracy, figures.cost))) if has_test_rows else ("", "", "")
         own = tuple(map(repr, (design.fitness, design.coverage, design.accuracy, design.cost)))
         names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))

@@ -171,15 +171,15 @@ def _measure_batch(
             levels.setdefault(inputs, set()).add(design.thresholds)
     costs = {inputs: problem.meter.cost(inputs) for inputs in levels}
     scores: dict[tuple[str, ...], StageScores] = {}
-    verdicts: dict[tuple[tuple[str, ...], tuple[float, ...]], StageDecisions] = {}
+    decisions: dict[tuple[tuple[str, ...], tuple[float, ...]], StageDecisions] = {}
     for fitted in fitter.sets.fit_many(list(levels), jobs):
         inputs, codes = fitted.inputs, split.codes[:, fitted.positions]
         matrix = fitted.probabilities(codes)
         scores[inputs] = StageScores.of(matrix, split.target)
-        verdicts |= {(inputs, level): fitted.verdicts(codes, level, matrix) for level in levels[inputs]}
+        decisions |= {(inputs, level): fitted.decide_rows(codes, level, matrix) for level in levels[inputs]}
     for design, feature_sets in part:
         evaluation = run_stages(
-            [verdicts[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
+            [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
         yield MeasuredDesign(design, Counts.of_evaluation(evaluation, split.target), calibration)

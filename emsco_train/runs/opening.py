@@ -67,8 +67,8 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     paths = {file.split: file.path for file in run.data.files}
     unknown_splits = [str(split) for split in data or {} if split not in paths]
     if unknown_splits:
-        told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
-        raise DataError(f"{folder.path} was trained on {told}: give `data` for one table, or the same splits")
+        detail = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
+        raise DataError(f"{folder.path} was trained on {detail}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
@@ -112,9 +112,11 @@ _HINT = "Give the data that it was trained on with `data`, or train again"
 
 
 def _check_rows(run: RunFile, source: Source) -> None:
-    for then, now in zip(run.data.files, source.files, strict=True):
-        if then.rows != now.rows:
-            raise DataError(f"{now.path} has {pluralize(now.rows, 'row')}, it had {then.rows} when the run was trained. {_HINT}")
+    for trained, current in zip(run.data.files, source.files, strict=True):
+        if trained.rows != current.rows:
+            raise DataError(
+                f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
+            )
 
 
 def _file_names(source: Source) -> str:

@@ -95,14 +95,14 @@ def _feature_options(request: TrainRequest, source: Source) -> dict[str, Feature
         name: FeatureOptions(kind=kinds.get(name), missing="impute" if _has_gaps(column) else None)
         for name, column in source.table.columns.items()
     }
-    unknown = {name: requirements for name, requirements in request.unknown.items() if name}
+    unknown = {name: policy for name, policy in request.unknown.items() if name}
     if request.unknown.get("") == "ignore":
         features = infer_features(source.table, names, CostModel.of(None, names), options)
         for_categorical: dict[str, UnknownCategoryPolicy] = {
             feature.name: "ignore" for feature in features if feature.kind == "categorical"
         }
         unknown = for_categorical | unknown
-    return options | {name: replace(options[name], unknown=requirements) for name, requirements in unknown.items()}
+    return options | {name: replace(options[name], unknown=policy) for name, policy in unknown.items()}
 
 
 def _has_gaps(column: Array) -> bool:

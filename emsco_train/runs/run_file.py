@@ -13,16 +13,18 @@ from emsco_runtime.decision import Label
 from emsco_train.errors import DataError
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
+__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "FileModel", "RunFile", "SearchEntry", "ThresholdEntry"]
 
 _VERSION = 1
 
 
-class _Entry(BaseModel):
+class FileModel(BaseModel):
+    """What the files of a run have in common: nothing unknown, nothing converted, nothing infinite."""
+
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class FileEntry(_Entry):
+class FileEntry(FileModel):
     """One table file, with the split that it is (null: a table that was divided)."""
 
     path: str
@@ -31,7 +33,7 @@ class FileEntry(_Entry):
     sha256: str
 
 
-class DataEntry(_Entry):
+class DataEntry(FileModel):
     """The rows: files, which column means what, and a hash of all values after reading."""
 
     files: tuple[FileEntry, ...]
@@ -42,7 +44,7 @@ class DataEntry(_Entry):
     fingerprint: str
 
 
-class ColumnEntry(_Entry):
+class ColumnEntry(FileModel):
     """One feature, as it was understood."""
 
     name: str
@@ -53,7 +55,7 @@ class ColumnEntry(_Entry):
     gaps: int
 
 
-class SearchEntry(_Entry):
+class SearchEntry(FileModel):
     """What was asked of the search."""
 
     method: Literal["auto", "evolve", "exhaustive"]
@@ -63,7 +65,7 @@ class SearchEntry(_Entry):
     time_limit: float | None
 
 
-class CountsEntry(_Entry):
+class CountsEntry(FileModel):
     """Counts on the rows of a split, and the mean cost of a row."""
 
     split: str
@@ -73,7 +75,7 @@ class CountsEntry(_Entry):
     cost: float
 
 
-class ThresholdEntry(_Entry):
+class ThresholdEntry(FileModel):
     """One threshold of the run, how its search went, and what acquiring everything at once would do there."""
 
     thresholds: tuple[float, ...]
@@ -85,7 +87,7 @@ class ThresholdEntry(_Entry):
     everything: tuple[CountsEntry, ...]
 
 
-class RunFile(_Entry):
+class RunFile(FileModel):
     """The document.
 
     The figures of the certify rows are nowhere in a run: they are looked at once, when a certificate is made.
@@ -123,12 +125,12 @@ class RunFile(_Entry):
         try:
             head = _FormatHeader.model_validate_json(text)
             if head.version != _VERSION:
-                told = f"this run has version {head.version}, this emsco reads version {_VERSION}"
-                raise DataError(f"{path}: {told}. Train again with emsco-train, or use the emsco that made it")
+                detail = f"this run has version {head.version}, this emsco reads version {_VERSION}"
+                raise DataError(f"{path}: {detail}. Train again with emsco-train, or use the emsco that made it")
             return cls.model_validate_json(text)
         except ValidationError as error:
             fault = first_error(error)
-            raise DataError(f"{path}: {fault.place}: {fault.message}. Give a run that emsco-train wrote") from None
+            raise DataError(f"{path}: {fault.path}: {fault.message}. Give a run that emsco-train wrote") from None
 
 
 class _FormatHeader(BaseModel):

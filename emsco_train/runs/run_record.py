@@ -90,9 +90,9 @@ def _measure_single_stage(problem: Problem, levels: tuple[float, ...], fitter: C
     single_stage = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
     splits = [split for split in (problem.validation, problem.test) if split is not None]
     return tuple(
-        CountsEntry(split=split.name, **asdict(one.figures))
+        CountsEntry(split=split.name, **asdict(measured_design.figures))
         for split in splits
-        for one in measure_designs(problem, split, [single_stage], fitter)
+        for measured_design in measure_designs(problem, split, [single_stage], fitter)
     )
 
 

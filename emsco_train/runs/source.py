@@ -128,10 +128,10 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         If a file is missing, empty or unreadable, lacks a column, or holds a value that cannot be meant; with file and line.
     """
     order = [None] if None in paths else [name for name in SPLITS if name in paths]
-    raws = {split: _read_table(os.fspath(paths[split])) for split in order}
-    first = raws[order[0]]
-    for raw in raws.values():
-        _check_columns(raw, first, columns)
+    raw_tables = {split: _read_table(os.fspath(paths[split])) for split in order}
+    first = raw_tables[order[0]]
+    for raw_table in raw_tables.values():
+        _check_columns(raw_table, first, columns)
     names = [name for name in first.columns if name not in columns.non_feature_columns()]
     if not names:
         raise DataError(
@@ -139,18 +139,18 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         )
     unnamed = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
     if unnamed:
-        told = f"column {unnamed[0]} of the header has no name (the index of a data frame?)"
-        raise DataError(f"{first.path}: {told}: name it, or leave it out with `drop=('',)`")
-    parts = list(raws.values())
-    lines = [line for raw in parts for line in raw.lines]
+        detail = f"column {unnamed[0]} of the header has no name (the index of a data frame?)"
+        raise DataError(f"{first.path}: {detail}: name it, or leave it out with `drop=('',)`")
+    parts = list(raw_tables.values())
+    lines = [line for raw_table in parts for line in raw_table.lines]
     features = {
         name: _read_feature(name, _concatenate_column(name, parts), (columns.kinds or {}).get(name), lines) for name in names
     }
-    files = tuple(_describe_file(raw, split) for split, raw in raws.items())
+    files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
     labels = _read_labels(columns.label, _concatenate_column(columns.label, parts), lines)
     if len(set(labels)) == 1:
-        told = f"column {columns.label!r} holds only the label {labels[0]!r}"
-        raise DataError(f"{first.path}: {told}: at least two different ones are needed to train")
+        detail = f"column {columns.label!r} holds only the label {labels[0]!r}"
+        raise DataError(f"{first.path}: {detail}: at least two different ones are needed to train")
     return Source(
         files,
         Table.of(features),
@@ -162,12 +162,12 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
 
 def _read_table(path: str) -> _RawTable:
     if not path or not Path(path).is_file():
-        told = "is a folder" if path and Path(path).is_dir() else "does not exist"
-        raise DataError(f"{path or 'the table'} {told}: give a CSV or Parquet file")
-    raw = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
-    if not raw.lines:
+        detail = "is a folder" if path and Path(path).is_dir() else "does not exist"
+        raise DataError(f"{path or 'the table'} {detail}: give a CSV or Parquet file")
+    raw_table = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
+    if not raw_table.lines:
         raise DataError(f"{path}: there are no rows below the header: give some")
-    return raw
+    return raw_table
 
 
 def _read_csv(path: str) -> _RawTable:
@@ -202,22 +202,24 @@ def _read_parquet(path: str) -> _RawTable:
     return _RawTable(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
 
 
-def _check_columns(raw: _RawTable, first: _RawTable, columns: Columns) -> None:
+def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> None:
     asked = [*columns.non_feature_columns(), *(columns.kinds or {})]
-    missing = [name for name in asked if name not in raw.columns]
+    missing = [name for name in asked if name not in raw_table.columns]
     if missing:
         what = "label column" if missing[0] == columns.label else "column"
-        raise DataError(f"{raw.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw.columns)}")
-    different = sorted(set(raw.columns) ^ set(first.columns))
+        raise DataError(f"{raw_table.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw_table.columns)}")
+    different = sorted(set(raw_table.columns) ^ set(first.columns))
     if different:
-        raise DataError(f"{raw.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones")
-    mixed = isinstance(raw.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
+        raise DataError(
+            f"{raw_table.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones"
+        )
+    mixed = isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
     if mixed:
-        raise DesignError(f"{raw.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
+        raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
 def _concatenate_column(name: str, parts: Sequence[_RawTable]) -> list[str] | Array:
-    columns = [raw.columns[name] for raw in parts]
+    columns = [raw_table.columns[name] for raw_table in parts]
     if isinstance(columns[0], list):
         return [value for column in columns for value in column]
     return np.concatenate(columns)
@@ -239,7 +241,7 @@ def _read_split_column(name: str | None, parts: Sequence[_RawTable]) -> Array | 
     values = _concatenate_column(name, parts)
     if not isinstance(values, list):
         return values
-    lines = [line for raw in parts for line in raw.lines]
+    lines = [line for raw_table in parts for line in raw_table.lines]
     empty = next((line for value, line in zip(values, lines, strict=True) if not value.strip()), None)
     if empty is not None:
         raise DataError(
@@ -252,8 +254,8 @@ def _read_split_column(name: str | None, parts: Sequence[_RawTable]) -> Array | 
         return parse_column(name, values, "categorical", lines)
 
 
-def _describe_file(raw: _RawTable, split: str | None) -> SourceFile:
-    with Path(raw.path).open("rb") as file:
+def _describe_file(raw_table: _RawTable, split: str | None) -> SourceFile:
+    with Path(raw_table.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Absolute, so that the run can be exported from any folder.
-    return SourceFile(str(Path(raw.path).resolve()), split, len(raw.lines), digest)
+    return SourceFile(str(Path(raw_table.path).resolve()), split, len(raw_table.lines), digest)

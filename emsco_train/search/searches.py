@@ -56,8 +56,8 @@ class Outcome:
     fits
         Feature sets fitted.
     polished
-        How the polish ended, as in `PolishResult`; "skipped" if it was asked for but the generations were cut short before it; None if
-        it was not asked for.
+        How the polish ended, as in `PolishResult`; "skipped" if it was asked for but the generations were cut short before it;
+        None if it was not asked for.
     """
 
     front: Front

@@ -27,7 +27,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KEY_DIGITS = 16
 
 
-def jit_inner(*fastmath: str, key: str = "", pluralize: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
+def jit_inner(*fastmath: str, key: str = "", refcounted: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
     """Return a decorator for functions that only compiled code calls.
 
     Parameters
@@ -36,7 +36,7 @@ def jit_inner(*fastmath: str, key: str = "", pluralize: bool = True, inlined: bo
         What LLVM may do to floating-point arithmetic: its own names, such as "contract".
     key
         Keep the compiled function on disk under this key, as `source_key` gives it; "": do not.
-    pluralize
+    refcounted
         Whether numba counts who uses an array; a function that makes none needs no counting, and is faster without.
     inlined
         Whether it becomes a part of its one caller before anything is compiled.
@@ -52,12 +52,12 @@ def jit_inner(*fastmath: str, key: str = "", pluralize: bool = True, inlined: bo
     """
     if inlined:
         return cast("Callable[[_Function], _Function]", njit(inline="always"))
-    return _decorator(fastmath, key, pluralize=pluralize, jit_inner=True)
+    return _decorator(fastmath, key, refcounted=refcounted, inner=True)
 
 
-def jit_entry(key: str, *, pluralize: bool = True) -> Callable[[_Function], _Function]:
+def jit_entry(key: str, *, refcounted: bool = True) -> Callable[[_Function], _Function]:
     """Return a decorator for functions that Python calls; they are kept on disk. For the parameters see `jit_inner`."""
-    return _decorator((), key, pluralize=pluralize, jit_inner=False)
+    return _decorator((), key, refcounted=refcounted, inner=False)
 
 
 def source_key(package: str) -> str:
@@ -65,7 +65,8 @@ def source_key(package: str) -> str:
 
     Examples
     --------
-    >>> source_key("emsco_train.search.exact") == source_key("emsco_train.search.exact") != source_key("emsco_train.models.logistic")
+    >>> exact = source_key("emsco_train.search.exact")
+    >>> exact == source_key("emsco_train.search.exact") != source_key("emsco_train.models.logistic")
     True
     """
     content_hash = hashlib.sha256(Path(__file__).read_bytes())
@@ -92,7 +93,7 @@ def pause_gc() -> Iterator[None]:
             gc.enable()
 
 
-def _decorator(fastmath: tuple[str, ...], key: str, *, pluralize: bool, jit_inner: bool) -> Callable[[_Function], _Function]:
+def _decorator(fastmath: tuple[str, ...], key: str, *, refcounted: bool, inner: bool) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         if key:
             # numba names its files by this: another key, other files.
@@ -102,9 +103,9 @@ def _decorator(fastmath: tuple[str, ...], key: str, *, pluralize: bool, jit_inne
             nogil=True,
             error_model="numpy",
             fastmath=set(fastmath),
-            no_cpython_wrapper=jit_inner,
-            no_cfunc_wrapper=jit_inner,
-            _nrt=pluralize,
+            no_cpython_wrapper=inner,
+            no_cfunc_wrapper=inner,
+            _nrt=refcounted,
         )
         return cast("_Function", decorator(function))
 

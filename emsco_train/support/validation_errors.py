@@ -12,7 +12,7 @@ __all__ = ["FirstError", "first_error"]
 class FirstError(NamedTuple):
     """Where a document is wrong, what pydantic says of it, and the value that it got."""
 
-    place: str
+    path: str
     message: str
     value: object
 

@@ -50,15 +50,15 @@ class RunningCommand:
     def wait_until(self, happened: Callable[[], bool]) -> None:
         """Wait for something that the command does; it must not end before."""
         while not happened():
-            assert self.process.is_alive(), self.end().stderr
+            assert self.process.is_alive(), self.wait().stderr
             time.sleep(0.005)
 
-    def kill(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal."""
         assert self.process.pid is not None
         os.kill(self.process.pid, number)
 
-    def end(self) -> subprocess.CompletedProcess[str]:
+    def wait(self) -> subprocess.CompletedProcess[str]:
         """Wait for the end, and return the status and what was printed."""
         self.process.join(300)
         assert self.process.exitcode is not None, "the command does not end"
@@ -67,24 +67,26 @@ class RunningCommand:
         return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
 
 
-def start(command: str, *arguments: object, cwd: Path | None = None, without: str | None = None) -> RunningCommand:
-    """Start a command in a child; `without` names a package that is not to be found there."""
+def start(command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None) -> RunningCommand:
+    """Start a command in a child; `missing_package` names a package that is not to be found there."""
     context = multiprocessing.get_context("forkserver")
     folder = tempfile.TemporaryDirectory()
     for name in ("stdout", "stderr"):
         # At once: a child may be killed before it does anything.
         (Path(folder.name) / name).touch()
     words = [str(argument) for argument in arguments]
-    process = context.Process(target=_run_command, args=(command, words, folder.name, str(cwd or Path.cwd()), without))
+    process = context.Process(
+        target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd()), missing_package)
+    )
     process.start()
     return RunningCommand(process, folder, [command, *words])
 
 
 def run(
-    command: str, *arguments: object, cwd: Path | None = None, without: str | None = None
+    command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a child to its end."""
-    return start(command, *arguments, cwd=cwd, without=without).end()
+    return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
 
 
 def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:
@@ -95,10 +97,10 @@ def run_successfully(command: str, *arguments: object, cwd: Path | None = None) 
 
 
 def run_expecting_error(
-    status: int, command: str, *arguments: object, cwd: Path | None = None, without: str | None = None
+    status: int, command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
 ) -> str:
     """Run a command that must fail with one line that begins with its name; return the line."""
-    ended = run(command, *arguments, cwd=cwd, without=without)
+    ended = run(command, *arguments, cwd=cwd, missing_package=missing_package)
     assert ended.returncode == status, f"{ended.returncode}: {ended.stderr}"
     lines = ended.stderr.splitlines()
     assert len(lines) == 1, ended.stderr
@@ -107,11 +109,11 @@ def run_expecting_error(
     return lines[0]
 
 
-def _run_command(command: str, words: list[str], folder: str, cwd: str, without: str | None) -> None:
+def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str, missing_package: str | None) -> None:
     """Be the command, from its first line to its exit status."""
     os.chdir(cwd)
-    if without is not None:
-        sys.modules[without] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
+    if missing_package is not None:
+        sys.modules[missing_package] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name in ((1, "stdout"), (2, "stderr")):

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from emsco_train import Problem, Settings, sweep_thresholds
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.export.searched_design import fit_design, in_memory
+from emsco_train.export.searched_design import build_cascade, fit_design
 from emsco_train.models.cascade_model import CascadeModel
 from emsco_train.models.evaluation import evaluate
 from emsco_train.search.searches import run_search
@@ -112,11 +112,11 @@ def test_search_and_cascade_accept_the_same_rows_at_every_threshold(labels: int,
     differing = []
     for index, level in enumerate(levels):
         exits = bench.evaluator(index).exits(np.array(list(models), dtype=np.int8))
-        for genes, left, right in zip(models, exits.left.tolist(), exits.right.tolist(), strict=True):
+        for genes, left, right in zip(models, exits.accepted.tolist(), exits.right.tolist(), strict=True):
             model = replace(models[genes], thresholds=(level,) * labels)
             found = evaluate(model, encode_rows(problem, model)).expected(problem.validation.target, "validation")
-            pluralize = [(stage.accepted, stage.right) for stage in found.stages]
-            if pluralize != list(zip(left, right, strict=True))[: len(pluralize)]:
+            counts = [(stage.accepted, stage.right) for stage in found.stages]
+            if counts != list(zip(left, right, strict=True))[: len(counts)]:
                 differing.append((level, genes))
     assert len(levels) > 10
     assert differing == []
@@ -142,7 +142,7 @@ def test_the_figures_of_a_front_are_those_of_the_runtime(search: str, labels: in
     designs = [design for front in fronts for design in front]
     assert {design.thresholds[0] for design in designs} == set(levels)
     for design in designs[:: max(1, len(designs) // 6)]:
-        cascade = in_memory(problem, design)
+        cascade = build_cascade(problem, design)
         decisions = [cascade.decide(item) for item in problem.validation.table.items()]
         truth = [problem.labels[position] for position in problem.validation.target]
         accepted = [made.label == true for made, true in zip(decisions, truth, strict=True) if made.status == "accepted"]

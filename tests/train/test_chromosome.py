@@ -120,11 +120,11 @@ def test_space() -> None:
     space = Settings(pinned=(2,)).space(5)
     assert space == DesignSpace(5, 3, allow_exclusion=False, pinned=(2,))
     assert space.repair(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
-    assert not space.has_one_design
-    assert DesignSpace(5, 1).has_one_design
-    assert DesignSpace(1, 1, allow_exclusion=True).has_one_design
-    assert DesignSpace(2, 2, pinned=(0, 1)).has_one_design
-    assert not DesignSpace(5, 1, allow_exclusion=True).has_one_design
+    assert not space.is_single
+    assert DesignSpace(5, 1).is_single
+    assert DesignSpace(1, 1, allow_exclusion=True).is_single
+    assert DesignSpace(2, 2, pinned=(0, 1)).is_single
+    assert not DesignSpace(5, 1, allow_exclusion=True).is_single
 
 
 def test_repair_leaves_its_argument_alone() -> None:

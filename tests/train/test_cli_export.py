@@ -85,8 +85,8 @@ def test_by_the_beginning_of_an_id(run: Path, tmp_path: Path) -> None:
 def test_wishes_that_cannot_be_met(run: Path, tmp_path: Path) -> None:
     """Floors that contradict each other, ids that nobody has: exit 1, the nearest design, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
-    told = run_expecting_error(1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
-    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in told
+    message = run_expecting_error(1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
+    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in message
     assert "0 designs have an id that begins with 'ffff': give one of " in run_expecting_error(
         1, "emsco-export", run, *out, "--design", "ffff"
     )
@@ -96,7 +96,7 @@ def test_wishes_that_cannot_be_met(run: Path, tmp_path: Path) -> None:
 def test_wrong_use(run: Path, tmp_path: Path) -> None:
     """What no run could satisfy: exit 2, one line, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
-    for options, told in (
+    for options, message in (
         (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
         (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: a number from 0 to 1 is due"),
         (["--max-cost", "-1"], "--max-cost is -1.0"),
@@ -104,7 +104,7 @@ def test_wrong_use(run: Path, tmp_path: Path) -> None:
         (["--max-error", "0"], "--max-error is 0.0: a number above 0 and below 1 is due"),
         (["--max-error", "few"], "argument --max-error: invalid float value: 'few'"),
     ):
-        assert told in run_expecting_error(2, "emsco-export", run, *out, *options)
+        assert message in run_expecting_error(2, "emsco-export", run, *out, *options)
     assert "required: --out" in run_expecting_error(2, "emsco-export", run)
     assert not (tmp_path / "bundle").exists()
 
@@ -138,12 +138,12 @@ def test_a_promise_that_can_be_given(run: Path, tmp_path: Path) -> None:
 def test_promises_that_cannot_be_given(run: Path, tmp_path: Path) -> None:
     """Exit 1, the nearest bound, about how many rows it would take; where validation speaks against all, no row is looked at."""
     out = ["--out", tmp_path / "bundle"]
-    told = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.1", "--confidence", "0.9")
-    assert "so its error may be as large as 10.2 %. It takes about 140 accepted rows" in told
-    told = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.001")
-    assert "by validation already" in told
-    assert "The certify rows were not looked at" in told
-    assert "accepted rows" in told
+    message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.1", "--confidence", "0.9")
+    assert "so its error may be as large as 10.2 %. It takes about 140 accepted rows" in message
+    message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.001")
+    assert "by validation already" in message
+    assert "The certify rows were not looked at" in message
+    assert "accepted rows" in message
     assert not (tmp_path / "bundle").exists()
 
 
@@ -154,8 +154,8 @@ def test_without_certify_rows(tmp_path: Path) -> None:
     shown, manifest = export(tmp_path / "run", tmp_path / "bundle")
     assert manifest.certificate is None
     assert "certificate  none" in shown
-    told = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in told
+    message = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
+    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in message
 
 
 # The data
@@ -169,8 +169,8 @@ def test_data_that_were_moved(run: Path, tmp_path: Path) -> None:
     record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
     record["data"]["files"][0]["path"] = str(away)
     (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    told = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "bundle")
-    assert f"{away} does not exist" in told
+    message = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "bundle")
+    assert f"{away} does not exist" in message
     order = [*reversed(HEADER), "note"]
     rows = [[*reversed(row), "new"] for row in mixed_rows()]
     moved = write_rows(tmp_path / "moved.csv", order, rows)
@@ -178,8 +178,8 @@ def test_data_that_were_moved(run: Path, tmp_path: Path) -> None:
     _, usual = export(run, tmp_path / "usual")
     assert manifest.stages == usual.stages
     assert manifest.expected == usual.expected
-    told = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
-    assert f"{copy} was trained on one table: give --data for one table" in told
+    message = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
+    assert f"{copy} was trained on one table: give --data for one table" in message
 
 
 def test_data_that_changed(run: Path, tmp_path: Path) -> None:
@@ -191,9 +191,9 @@ def test_data_that_changed(run: Path, tmp_path: Path) -> None:
         "longer.csv": (write_rows(tmp_path / "longer.csv", HEADER, longer), "has 301 rows, it had 300 when the run was trained"),
         "less.csv": (write_rows(tmp_path / "less.csv", HEADER[1:], [row[1:] for row in changed]), "there is no column 'size'"),
     }
-    for name, (path, told) in tables.items():
+    for name, (path, message) in tables.items():
         line = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", path)
-        assert told in line
+        assert message in line
         assert name in line
     for name in ("changed.csv", "longer.csv"):
         line = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", tmp_path / name)
@@ -212,8 +212,10 @@ def test_ready_splits_that_were_moved(tmp_path: Path) -> None:
     (tmp_path / "test.csv").rename(tmp_path / "exam.csv")
     assert "test.csv does not exist" in run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
     export(tmp_path / "run", tmp_path / "bundle", "--test", tmp_path / "exam.csv")
-    told = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv")
-    assert "was trained on the files of train, validation, test" in told
+    message = run_expecting_error(
+        1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv"
+    )
+    assert "was trained on the files of train, validation, test" in message
 
 
 # The folders
@@ -224,8 +226,8 @@ def test_a_bundle_that_is_there(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "bundle"
     _, first = export(run, out)
     before = (out / "manifest.json").read_bytes()
-    told = run_expecting_error(1, "emsco-export", run, "--out", out, "--max-cost", "9")
-    assert f"{out} already holds a bundle: choose another folder, or use --force to replace it" in told
+    message = run_expecting_error(1, "emsco-export", run, "--out", out, "--max-cost", "9")
+    assert f"{out} already holds a bundle: choose another folder, or use --force to replace it" in message
     assert (out / "manifest.json").read_bytes() == before
     _, second = export(run, out, "--max-cost", "9", "--force")
     assert design_id_of(second) != design_id_of(first)

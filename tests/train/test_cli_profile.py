@@ -98,11 +98,11 @@ def error_line(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> 
         ended: object = main(words)
     except SystemExit as exit_:
         ended = exit_.code
-    told = capsys.readouterr().err
-    assert ended == status, told
-    assert told.startswith("emsco-profile: ")
-    assert told.count("\n") == 1, told
-    return told
+    message = capsys.readouterr().err
+    assert ended == status, message
+    assert message.startswith("emsco-profile: ")
+    assert message.count("\n") == 1, message
+    return message
 
 
 def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +160,7 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("post", "--items", "post:mails"), "MODULE:NAME of the acquirers is due"),
         (("post:acquirers", "--items", "post:mails", "--group", "words"), "NAME=F1,F2 is due"),
@@ -173,15 +173,15 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
         (("post:acquirers",), "the following arguments are required: --items"),
     ],
 )
-def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 2, one line, nothing imported and nothing written."""
-    assert told in error_line(2, capsys, *words, "--out", "costs.toml")
+    assert message in error_line(2, capsys, *words, "--out", "costs.toml")
     assert "post" not in sys.modules
     assert not (folder / "costs.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("past:acquirers", "--items", "post:mails"), "module past cannot be imported: ModuleNotFoundError"),
         (("faulty:acquirers", "--items", "post:mails"), "cannot be imported: RuntimeError: no database"),
@@ -200,10 +200,10 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
         (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer obtains"),
     ],
 )
-def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 1, one line that says what and where, and no file."""
     (folder / "bad.jsonl").write_bytes(b'"\xff"\n')
-    assert told in error_line(1, capsys, *words, "--out", "costs.toml")
+    assert message in error_line(1, capsys, *words, "--out", "costs.toml")
     assert not (folder / "costs.toml").exists()
 
 

@@ -296,11 +296,11 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_wrong_table(name: str, tmp_path: Path) -> None:
     """One line with file, place, value and remedy, exit 1, and no run."""
-    content, told = TABLES[name]
+    content, message = TABLES[name]
     if content is not None:
         (tmp_path / "t.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     options = ["--data", "t.csv", "--label", "verdict", "--threshold", "0.8", "--out", "run"]
-    assert told in run_expecting_error(1, "emsco-train", *options, cwd=tmp_path)
+    assert message in run_expecting_error(1, "emsco-train", *options, cwd=tmp_path)
     assert not (tmp_path / "run").exists()
 
 
@@ -316,11 +316,11 @@ WRONG_COSTS = {
 @pytest.mark.parametrize("name", WRONG_COSTS)
 def test_wrong_costs(name: str, mixed: MixedTable, tmp_path: Path) -> None:
     """The line names the costs file and the feature; exit 1, and no run."""
-    text, told = WRONG_COSTS[name]
+    text, message = WRONG_COSTS[name]
     (tmp_path / "costs.toml").write_text(text, encoding="utf-8")
     line = run_expecting_error(1, "emsco-train", *mixed.options(), "--costs", "costs.toml", "--out", "run", cwd=tmp_path)
     assert line.startswith("emsco-train: costs file costs.toml")
-    assert told in line
+    assert message in line
     assert not (tmp_path / "run").exists()
 
 
@@ -351,9 +351,9 @@ WRONG_USE = {
 @pytest.mark.parametrize("name", WRONG_USE)
 def test_wrong_use(name: str, mixed: MixedTable, tmp_path: Path) -> None:
     """What no data could make right: one line that names the option and the value, exit 2, and no run."""
-    options, told = WRONG_USE[name]
+    options, message = WRONG_USE[name]
     line = run_expecting_error(2, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
-    assert told in line
+    assert message in line
     assert line.endswith("See emsco-train --help")
     assert not (tmp_path / "run").exists()
 
@@ -367,8 +367,8 @@ def test_what_must_be_given(tmp_path: Path) -> None:
     )
     alone = ["--train", "t.csv", "--threshold", "0.8", "--out", "run"]
     assert "give --data TABLE, or at least --train and --validation" in run_expecting_error(2, "emsco-train", *alone)
-    told = run_expecting_error(2, "emsco-train", *alone, "--validation", "v.csv", "--group-column", "who")
-    assert "ready splits are not divided again" in told
+    message = run_expecting_error(2, "emsco-train", *alone, "--validation", "v.csv", "--group-column", "who")
+    assert "ready splits are not divided again" in message
 
 
 WISHES = {
@@ -395,8 +395,8 @@ WISHES = {
 @pytest.mark.parametrize("name", WISHES)
 def test_a_wish_that_these_data_cannot_satisfy(name: str, mixed: MixedTable, tmp_path: Path) -> None:
     """One line that names the option and what there is, exit 1, and no run."""
-    options, told = WISHES[name]
-    assert told in run_expecting_error(1, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
+    options, message = WISHES[name]
+    assert message in run_expecting_error(1, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -406,13 +406,13 @@ def test_places_that_are_not_written_to(mixed: MixedTable, plain: Path, tmp_path
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("mine")
     before = (plain / "run.json").read_bytes()
-    for out, told in (
+    for out, message in (
         (plain, "already holds a run: choose another folder, or use --force to replace it"),
         (tmp_path / "file", "is a file: name a folder for the run"),
         (tmp_path / "file" / "run", "cannot be written: Not a directory. Check the path and its permissions"),
         (tmp_path / "full", "holds files that are not an emsco run's (letter): choose an empty or a new folder"),
     ):
-        assert told in run_expecting_error(1, "emsco-train", *mixed.options(), "--out", out)
+        assert message in run_expecting_error(1, "emsco-train", *mixed.options(), "--out", out)
     assert (plain / "run.json").read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full"]
 
@@ -421,8 +421,8 @@ def test_parquet_without_pyarrow(tmp_path: Path) -> None:
     """The line says what to install, or to give a CSV file."""
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     options = ["--data", "t.parquet", "--threshold", "0.8", "--out", "run"]
-    told = run_expecting_error(1, "emsco-train", *options, cwd=tmp_path, without="pyarrow")
-    assert "t.parquet: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file" in told
+    message = run_expecting_error(1, "emsco-train", *options, cwd=tmp_path, missing_package="pyarrow")
+    assert "t.parquet: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file" in message
     assert not (tmp_path / "run").exists()
 
 

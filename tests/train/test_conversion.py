@@ -133,7 +133,8 @@ def test_linear_discriminant_converts_with_three_labels() -> None:
 def test_refused(classifier: Any, labels: int, reason: str) -> None:
     """These have no faithful graph: the error names the classifier, what was wrong in each precision, and the remedy."""
     encoder, model, train, _ = fit_classifier(classifier, labels)
-    message = rf"{classifier_name(classifier)} has no faithful ONNX graph: double: .*{reason}.*float: .*Choose a classifier that converts"
+    name = classifier_name(classifier)
+    message = rf"{name} has no faithful ONNX graph: double: .*{reason}.*float: .*Choose a classifier that converts"
     with pytest.raises(ConversionError, match=message):
         convert_stage(encoder, model, train)
 

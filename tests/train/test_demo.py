@@ -28,12 +28,12 @@ def test_the_demo_walks_the_whole_way(tmp_path: Path) -> None:
         assert words in said
     # Items that leave at the first stage ask for nothing that a later stage needs, and pay for the first stage alone.
     patients = said.split("4. Decide")[1].split("5. In short")[0].split("   patient ")[1:]
-    first = [told for told in patients if "after 1 of " in told]
+    first = [output for output in patients if "after 1 of " in output]
     assert first
-    for told in first:
-        assert "asking whole slide" not in told
-    assert any("rejected (inconclusive)" in told for told in patients)
-    assert any("asking whole slide" in told for told in patients)
+    for output in first:
+        assert "asking whole slide" not in output
+    assert any("rejected (inconclusive)" in output for output in patients)
+    assert any("asking whole slide" in output for output in patients)
     manifest = Cascade.load(folder / "bundle").manifest
     assert manifest.name == "clinic"
     assert manifest.certificate is not None

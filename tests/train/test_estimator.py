@@ -213,15 +213,15 @@ def test_without_test_rows_the_validation_rows_stand_in(cancer: tuple[pd.DataFra
     assert export.expected.split == "validation"
     assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
     assert export.bundle.models == fitted.cascade_.bundle.models
-    told = export.bundle.manifest.provenance.settings
-    assert (told["C"], told["sample_weight"], told["class_weight"]) == (0.5, True, {"benign": 1.04})
+    recorded = export.bundle.manifest.provenance.settings
+    assert (recorded["C"], recorded["sample_weight"], recorded["class_weight"]) == (0.5, True, {"benign": 1.04})
 
 
 def test_low_thresholds_are_told_once(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
     """The fit warns at the user's own line; an export of what was fitted does not say it again."""
-    with pytest.warns(UserWarning, match="at or below 1 / 2 labels") as told:
+    with pytest.warns(UserWarning, match="at or below 1 / 2 labels") as caught:
         fitted = EmscoClassifier(threshold=0.5, max_stages=1, random_state=0).fit(*cancer)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     fitted.export(tmp_path / "bundle")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from emsco_train.errors import DesignError
-from emsco_train.search.exact import exact_front as exact_front, workload as exact_plan
+from emsco_train.search.exact import exact_front, workload as exact_plan
 from emsco_train.search.exact.exact_front import EnumerationProgress, ExactFront, enumerate_front
 from emsco_train.search.exact.set_bits import SetBits
 from emsco_train.search.exact.workers import Enumeration

@@ -11,7 +11,7 @@ from emsco_train.errors import DesignError
 from emsco_train.search.exact.exact_front import enumerate_front
 from emsco_train.search.exact.known_front import FoundDesigns, KnownFront
 from emsco_train.search.exact.set_bits import SetBits
-from emsco_train.search.exact.workload import count_continuations, estimate_workload, parts
+from emsco_train.search.exact.workload import count_continuations, estimate_workload, split_parts
 
 ZEROS = np.zeros((4, 1), dtype=np.uint64)
 COSTS = np.array([0, 1, 2, 3], dtype=np.int64)
@@ -51,7 +51,7 @@ def test_published_numbers() -> None:
 def test_parts_are_the_space(closed: bool, pinned: int) -> None:
     """The parts hold every first set once, and their numbers of designs add up to the whole."""
     for stages in range(1, 7):
-        cut = list(parts(6, stages, pinned=pinned, closed=closed))
+        cut = list(split_parts(6, stages, pinned=pinned, closed=closed))
         starts = [start for part in cut for start in part.starts.tolist()]
         assert len(starts) == len(set(starts))
         before = estimate_workload(6, stages - 1, 9, allow_exclusion=not closed, pinned=pinned).designs if stages > 1 else 0

@@ -11,7 +11,7 @@ import pytest
 
 from emsco_train import CascadeModel, ExportError, Table, export_design
 from emsco_train.data.features import encode_table
-from emsco_train.export.golden_items import _range, _stranger, make_golden_items
+from emsco_train.export.golden_items import _unused_category, _value_range, make_golden_items
 from emsco_train.models.fitted_set import FittedSet
 from emsco_train.models.logistic.regression import LogisticModel
 
@@ -75,7 +75,7 @@ def test_crowded_thresholds(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     model, codes = fit_model
     flat = LogisticModel(np.zeros((3, model.encoder.width)), np.log([0.2, 0.3, 0.5]))
     names = tuple(block.name for block in model.encoder.blocks)
-    stage = replace(model.stages[-1], fit_model=FittedSet(model.encoder, names, flat, 3, codes))
+    stage = replace(model.stages[-1], fitted=FittedSet(model.encoder, names, flat, 3, codes))
     crowded = replace(model, stages=(stage,), thresholds=(0.5, 0.5, 0.5))
     with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
         make_golden_items(crowded, codes, count=3, rng=np.random.default_rng(0))
@@ -86,7 +86,7 @@ def test_crowded_thresholds(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
 
 def test_odd_columns() -> None:
     """Constant and tiny columns have a range too, and an unknown category is unknown for certain."""
-    assert _range(np.full(5, 0.25)).low == _range(np.full(5, 0.25)).high == 0.25
-    assert _range(np.zeros(3)).digits == 0
-    assert _range(np.array([1e-9, 9e-9, 5.5e-9])).digits >= 10
-    assert _stranger(["never seen in training"]) == "never seen in training?"
+    assert _value_range(np.full(5, 0.25)).low == _value_range(np.full(5, 0.25)).high == 0.25
+    assert _value_range(np.zeros(3)).digits == 0
+    assert _value_range(np.array([1e-9, 9e-9, 5.5e-9])).digits >= 10
+    assert _unused_category(["never seen in training"]) == "never seen in training?"

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
-from emsco_train.guarantee.bounds import chance_at_most, lower_bound, most_wrong, upper_bound
+from emsco_train.guarantee.bounds import binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.decision_counts import DecisionCounts
@@ -140,7 +140,7 @@ def ordered_names(
     line = order_candidates(
         group.candidates,
         rows=rows,
-        promise=ErrorTarget(max_error, 0.95),
+        target=ErrorTarget(max_error, 0.95),
         requirements=requirements or Requirements(),
         full_cost=10.0,
     )
@@ -204,7 +204,7 @@ def test_outlook_is_a_chance() -> None:
     rng = np.random.default_rng(5)
     candidate = Candidate(design("x", 500, 7), ROWS, lambda: make_counts(0, 0))
     errors = rng.beta(8, 494, size=200_000)
-    passed = rng.binomial(350, errors) <= most_wrong(350, 0.03, 0.95)
+    passed = rng.binomial(350, errors) <= max_wrong_allowed(350, 0.03, 0.95)
     assert pass_probability(candidate, 700, ErrorTarget(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
 
 
@@ -230,7 +230,7 @@ def test_most_wished_of_the_passed_is_chosen() -> None:
     """All pass: the last in line is the choice, and the certificate states the wished error, not its own bound."""
     group = CandidateSet().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 9)).add("wide", (900, 22), (880, 14))
     made = group.choose()
-    assert (made.design.id, made.line) == ("wide", ("safe", "middle", "wide"))
+    assert (made.design.id, made.sequence) == ("wide", ("safe", "middle", "wide"))
     given = made.certificate
     assert (given.method, given.max_error, given.confidence, given.joint) == ("fixed-sequence", 0.03, 0.95, True)
     assert (given.rows, given.accepted, given.wrong) == (ROWS, 880, 14)
@@ -272,12 +272,10 @@ def test_choice_is_the_wish_among_the_passed(figures: list[tuple[int, int, int]]
         return
     by_id = {candidate.design.id: candidate for candidate in group.candidates}
     found_wrong = {f"d{number}": (accepted, found) for number, (accepted, _, found) in enumerate(figures)}
-    passes = [
-        chance_at_most(wrong, accepted, 0.03) <= 0.05 for accepted, wrong in (found_wrong[name] for name in group.evaluated)
-    ]
-    assert tuple(group.evaluated) == made.line[: len(group.evaluated)]
+    passes = [binomial_cdf(wrong, accepted, 0.03) <= 0.05 for accepted, wrong in (found_wrong[name] for name in group.evaluated)]
+    assert tuple(group.evaluated) == made.sequence[: len(group.evaluated)]
     assert all(passes[:-1])
-    assert len(group.evaluated) == len(made.line) or not passes[-1]
+    assert len(group.evaluated) == len(made.sequence) or not passes[-1]
     passed = [by_id[name].design for name, passing in zip(group.evaluated, passes, strict=True) if passing]
     assert made.design is Requirements(by="coverage").choose(passed, 10.0)
 

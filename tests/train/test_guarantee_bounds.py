@@ -81,7 +81,7 @@ def test_unlikely_is_a_small_chance(rows: int, away: int, share: float, level: f
 
 @given(st.integers(1, 2000), st.integers(0, 200), st.floats(0.001, 0.5), st.floats(0.5, 0.999))
 def test_test_and_bound_say_the_same(rows: int, wrong: int, max_error: float, confidence: float) -> None:
-    """The test of an error passes exactly where the upper bound is at most that error, and up to `max_wrong_allowed` wrong rows."""
+    """The test of an error passes exactly where the upper bound is at most it, and up to `max_wrong_allowed` wrong rows."""
     wrong = min(wrong, rows)
     chance = binomial_cdf(wrong, rows, max_error)
     if abs(chance - (1 - confidence)) < 1e-9:

@@ -141,7 +141,7 @@ def _line(validation: Counts, certify: Counts) -> list[int]:
         made = choose_certified(candidates, rows=ROWS, max_error=ERROR, confidence=CONFIDENCE, full_cost=1.0)
     except CertificationError:
         return []
-    return [int(name) for name in made.line]
+    return [int(name) for name in made.sequence]
 
 
 def _passes(counts: Counts, index: int) -> bool:

@@ -63,8 +63,8 @@ class ExportFolder:
                 time.sleep(0.0002)
             time.sleep(float(rng.uniform(0.0, 0.02)))
         if running.process.is_alive():
-            running.kill(signal.SIGKILL)
-        ended = running.end()
+            running.send_signal(signal.SIGKILL)
+        ended = running.wait()
         assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
         after = load_manifest(self.out)
         if after.id == before.id:

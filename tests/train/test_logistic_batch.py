@@ -92,7 +92,7 @@ def assert_equals_scikit_learn(
 ) -> None:
     """Hold each set to scikit-learn's best: coefficients within 1e-6 relative, probabilities within 1e-8."""
     labels = y.max() + 1
-    batch = LogisticProblem(x, y, labels, weights=weights, C=C, choices=choices).fit(sets)
+    batch = LogisticProblem(x, y, labels, weights=weights, C=C, one_hot_groups=choices).fit(sets)
     for index, columns in enumerate(sets):
         part = x[:, columns]
         twin = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=1000)
@@ -236,15 +236,15 @@ def test_choices_change_nothing_but_the_work(labels: int, rows: int) -> None:
     y = np.argmax(x @ rng.normal(size=(x.shape[1], labels)) + rng.gumbel(size=(2 * rows, labels)), axis=1)[:rows]
     train, other = x[:rows], x[rows:]
     sets = random_sets(30, x.shape[1])
-    assert ColumnLayout.of(train, CHOICES).choices == (15 if rows == 2000 else 12)
+    assert ColumnLayout.of(train, CHOICES).n_categories == (15 if rows == 2000 else 12)
     wanted = LogisticProblem(train, y, labels).fit(sets)
-    found = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets)
+    found = LogisticProblem(train, y, labels, one_hot_groups=CHOICES).fit(sets)
     assert np.abs(found.coef - wanted.coef).max() < 1e-9
     assert np.abs(found.intercept - wanted.intercept).max() < 1e-9
     plain, quick = top_labels(wanted, RowBlocks.of(other)), top_labels(wanted, RowBlocks.of(other, CHOICES))
     assert np.array_equal(plain.label, quick.label)
     assert np.abs(plain.confidence - quick.confidence).max() < 1e-14
-    again = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets, wanted)
+    again = LogisticProblem(train, y, labels, one_hot_groups=CHOICES).fit(sets, wanted)
     assert np.abs(again.coef - wanted.coef).max() < 1e-9
 
 

@@ -59,7 +59,7 @@ def test_only_groups_that_are_worth_it_are_looked_up() -> None:
     parts = [rng.integers(0, width, (4000, 1)) == np.arange(width) for width in widths]
     table, choices = np.column_stack(parts) * 1.0, [slice(0, 2), slice(2, 5), slice(5, 10), slice(10, 22)]
     many, some, few = (ColumnLayout.of(table[:rows], choices) for rows in (4000, 400, 40))
-    assert [layout.choices for layout in (many, some, few)] == [20, 15, 12]
+    assert [layout.n_categories for layout in (many, some, few)] == [20, 15, 12]
     assert many.order.tolist() == [0, 1, *range(10, 22), *range(5, 10), *range(2, 5)]
 
 

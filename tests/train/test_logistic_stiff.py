@@ -59,7 +59,7 @@ def newton_step(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarra
 def test_the_mended_step_is_the_lowest_point() -> None:
     """The stiff rows' true losses and the other rows' parabolas are as low as a general minimiser finds them, choices and all."""
     x, y = make_outliers()
-    problem = LogisticProblem(x, y, 2, choices=CHOICES)
+    problem = LogisticProblem(x, y, 2, one_hot_groups=CHOICES)
     rows = problem._rows
     ones = np.column_stack([np.ones(len(x)), x])
     at = np.array([0.1, 0.3, 0.02, 0.2, -0.1, 0.0, 0.1])
@@ -72,7 +72,7 @@ def test_the_mended_step_is_the_lowest_point() -> None:
         return padded.reshape(len(rows.weights), 1, -1)
 
     z, change = ones @ at, ones @ step
-    column_set = _make_column_set(np.arange(6), rows.blocks.shape[1], rows.runs.choices)
+    column_set = _make_column_set(np.arange(6), rows.blocks.shape[1], rows.runs.n_categories)
     direction = step.copy()
     fall = _correct_step(rows, column_set, np.linalg.cholesky(hessian), slope, arrange(z), arrange(z + change), direction)
 

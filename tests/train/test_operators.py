@@ -75,10 +75,10 @@ def test_draws_are_beta_binomial(stages: int) -> None:
     for most in (stages, stages + 2):
         drawn = _raw_mutants(parent, DesignSpace(8, most), 1.0, 2.0).ravel()
         chances = stats.betabinom(stages, 1, 2.0).pmf(np.arange(stages + 1))[: most if most == stages else None]
-        pluralize = np.bincount(drawn, minlength=len(chances))
-        assert len(pluralize) == len(chances)
+        counts = np.bincount(drawn, minlength=len(chances))
+        assert len(counts) == len(chances)
         if len(chances) > 1:
-            assert stats.chisquare(pluralize, chances / chances.sum() * len(drawn)).pvalue > 1e-3
+            assert stats.chisquare(counts, chances / chances.sum() * len(drawn)).pvalue > 1e-3
 
 
 @given(st.integers(1, 12), st.floats(1.01, 30.0))
@@ -109,7 +109,7 @@ def test_operators_stay_inside_the_space(rate: float, n: int, data: st.DataObjec
     exclusion = data.draw(st.booleans())
     pins = tuple(sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1))))
     space = DesignSpace(n, most, exclusion, pins)
-    if space.single:
+    if space.is_single:
         return
     random, table = rng(data.draw(st.integers(0, 99))), stage_probabilities(most, 2.0)
     first = initial_population(12, space, table, random)

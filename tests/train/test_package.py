@@ -103,10 +103,10 @@ def test_a_command_collects_rarely_and_keeps_what_it_has() -> None:
     """In a process of its own a command raises the collector's threshold and leaves everything to the end; elsewhere nothing."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     try:
-        with infrequent_collections(wanted=False):
+        with infrequent_collections(enabled=False):
             assert gc.get_threshold() == before
         assert gc.get_freeze_count() == frozen
-        with infrequent_collections(wanted=True):
+        with infrequent_collections(enabled=True):
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_freeze_count() > frozen
     finally:

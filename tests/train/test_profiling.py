@@ -260,7 +260,7 @@ def test_same_seed_same_order() -> None:
     assert first == again != plan_steps(4, 5, sharing, np.random.default_rng(8))
     called = sorted((step.item, position, role) for step in first for position, role in step.calls)
     roles = [*((place, "first") for place in range(5)), *((place, "after") for place in (1, 3, 4))]
-    roles += [(place, "company") for place in range(5)]
+    roles += [(place, "mixed") for place in range(5)]
     assert called == sorted((item, *role) for item in range(4) for role in roles)
     assert [step.item for step in first] != sorted(step.item for step in first)
     for step in first:

@@ -81,7 +81,7 @@ def make_run(
         accepted = int(rng.integers(1, ROWS + 1))
         right = int(rng.integers(accepted // 2, accepted + 1))
         figures = {"coverage": accepted / ROWS, "accuracy": right / accepted, "cost": float(rng.uniform(1.0, full))}
-        design = Design.with_unit(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
+        design = Design.of(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
         made[design.id] = design
     front = Front(made.values(), full_cost=full, unit=costs.unit)
     measured = [MeasuredDesign(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
@@ -126,7 +126,7 @@ def make_run(
         "front.csv": format_front_csv(measured, has_test_rows=has_test_rows),
         "front.json": front.to_json(),
         "costs.toml": costs.to_toml(),
-        "calibration.json": CalibrationFile.with_unit("test" if has_test_rows else "validation", measured).text(),
+        "calibration.json": CalibrationFile.of("test" if has_test_rows else "validation", measured).text(),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -345,15 +345,15 @@ def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> 
             entry = stage.calibration
             assert f"Stage {stage.number}" in shown
             assert all(feature in shown for feature in stage.features)
-            assert f"adds {stage.adds:g} {content.front.unit}" in shown
+            assert f"adds {stage.added_cost:g} {content.front.unit}" in shown
             assert f"{100 * entry.accepted.rows / ROWS:.2f} % accepted" in shown
             left = entry.reached.rows - entry.accepted.rows
             assert f"{100 * left / ROWS:.2f} % {'go on' if after else 'rejected'}" in shown
             if entry.warning:
                 warned += 1
                 assert entry.warning.partition(": ")[2][1:] in shown
-        assert sum(stage.adds for stage in one.stages) == pytest.approx(one.stages[-1].total)
-        assert one.stages[-1].total == meter.cost([name for stage in one.design.stages for name in stage])
+        assert sum(stage.added_cost for stage in one.stages) == pytest.approx(one.stages[-1].total_cost)
+        assert one.stages[-1].total_cost == meter.cost([name for stage in one.design.stages for name in stage])
         assert all(name in shown for name in one.design.excluded)
     assert warned
 
@@ -389,10 +389,10 @@ def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Pa
     assert (text.count('<g class="whole">'), other.count('<g class="whole">')) == (3, 1)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
-def test_seconds_are_told_in_a_unit_that_fits(seconds: float, told: str) -> None:
+@pytest.mark.parametrize(("seconds", "output"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
+def test_seconds_are_told_in_a_unit_that_fits(seconds: float, output: str) -> None:
     """A search of milliseconds and one of hours are both told in two or three digits."""
-    assert format_duration(seconds) == told
+    assert format_duration(seconds) == output
 
 
 def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
     """
     written = make_run(tmp_path / "run")
     content = read_report_data(written)
-    nothing = Design.with_unit((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
+    nothing = Design.of((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
     front = Front([*content.front, nothing], full_cost=content.front.full_cost, unit=content.front.unit)
     rng = np.random.default_rng(3)
     empty = Counts(ROWS, 0, 0, 0.5)
@@ -418,7 +418,7 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
         "front.csv": format_front_csv(measured, has_test_rows=True),
         "front.json": front.to_json(),
         "costs.toml": (written / "costs.toml").read_text(),
-        "calibration.json": CalibrationFile.with_unit("test", measured).text(),
+        "calibration.json": CalibrationFile.of("test", measured).text(),
     }
     place = RunFolder(written)
     place.begin(resume=False, force=True)
@@ -444,7 +444,7 @@ def _large(folder: Path, designs: int) -> int:
 def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A design of 60 features takes about 2.5 kB of the page; stages too long for the table are cut there, not in its view."""
     assert _large(tmp_path / "whole", 60) < 60 * 4_200 + 60_000
-    monkeypatch.setattr("emsco_train.report.design_table._LETTERS", 60 * 300)
+    monkeypatch.setattr("emsco_train.report.design_table._MAX_STAGE_CHARACTERS", 60 * 300)
     assert _large(tmp_path / "cut", 60) < 60 * 3_200 + 60_000
     text = (tmp_path / "cut" / "report.html").read_text(encoding="utf-8")
     assert "\N{HORIZONTAL ELLIPSIS}</div></td>" in text
@@ -526,12 +526,12 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
         ((run, "--out", tmp_path / "no" / "page.html"), "is no folder"),
         ((run, "--out", run / "front.json"), "a file of the run itself"),
     ]
-    for arguments, told in cases:
+    for arguments, output in cases:
         assert main(list(map(str, arguments))) == 1
         said = capsys.readouterr().err
         assert said.startswith("emsco-report: ")
         assert len(said.splitlines()) == 1
-        assert told in said
+        assert output in said
     done = command(damaged)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert not list(tmp_path.glob("**/*.html"))
@@ -593,14 +593,14 @@ def test_links_and_devices_as_places_for_the_page(run: Path, tmp_path: Path, tex
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "told"),
+    ("name", "change", "output"),
     [
         ("calibration.json", lambda old: old.replace('"version": 1', '"version": 2'), "calibration.json: version"),
         ("calibration.json", lambda old: old.replace('"designs": {"', '"designs": {"x'), "do not belong together"),
         ("front.json", lambda old: re.sub(r'"designs": \[.*\]', '"designs": []', old, flags=re.DOTALL), "holds no design"),
     ],
 )
-def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any, told: str) -> None:
+def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any, output: str) -> None:
     """Files with right hashes but of another shape or of other designs: an error that names the place and the remedy."""
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -610,7 +610,7 @@ def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any
     place = RunFolder(copy)
     place.begin(resume=False, force=True)
     place.finish(files, record)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=output):
         read_report_data(copy)
     with pytest.raises(DesignError, match="is a folder"):
         write_report(run, tmp_path)
@@ -641,7 +641,7 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
     shares = rng.integers(5, 11, (len(genes), 3)) / 10
     designs = [
-        Design.with_unit(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
+        Design.of(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
         for row, (coverage, accuracy, cost) in zip(genes, shares, strict=True)
     ]
     front = Front(designs, full_cost=12.0)
@@ -710,7 +710,7 @@ def test_axes_hold_what_they_show(low: float, width: float, max_ticks: int) -> N
     assert axis.ticks[-1] >= high - slack
     assert list(axis.ticks) == sorted(set(axis.ticks))
     assert 2 <= len(axis.ticks) <= max_ticks + 2
-    assert (axis.at(axis.ticks[0]), axis.at(axis.ticks[-1])) == (10.0, 110.0)
+    assert (axis.position(axis.ticks[0]), axis.position(axis.ticks[-1])) == (10.0, 110.0)
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 1.0, 40.0, -3.0])
@@ -732,12 +732,14 @@ def test_steps_are_round(least: float) -> None:
 @given(st.lists(st.integers(0, 1000).map(lambda part: part / 1000), min_size=1))
 def test_shades_hold_every_share(shares: list[float]) -> None:
     """Each share falls into a range, ranges are few, and more coverage never has a lower colour."""
-    shades = CoverageColours.over(shares)
+    shades = CoverageColours.spanning(shares)
     assert 1 <= shades.count <= COLOURS
     colours = [shades.colour_of(share) for share in sorted(shares)]
     assert colours == sorted(colours)
     assert 0 <= colours[0] <= colours[-1] < COLOURS
-    ends = [float(end) for place in (0, shades.count - 1) for end in shades.words(place).removesuffix(" %").split("\N{EN DASH}")]
+    ends = [
+        float(end) for place in (0, shades.count - 1) for end in shades.range_text(place).removesuffix(" %").split("\N{EN DASH}")
+    ]
     assert ends[0] <= 100 * min(shares) + 1e-6
     assert ends[-1] >= 100 * max(shares) - 1e-6
 

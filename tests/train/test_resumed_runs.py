@@ -61,10 +61,10 @@ def test_killed_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> 
     """SIGKILL in the middle: no run to export yet; with --resume, the run of an undisturbed training."""
     out = tmp_path / "run"
     running = is_in_the_middle(wide, out)
-    running.kill(signal.SIGKILL)
-    assert running.end().returncode == -signal.SIGKILL
-    told = run_expecting_error(1, "emsco-export", out, "--out", tmp_path / "bundle")
-    assert f"{out} holds an unfinished run: end it by training again with --resume" in told
+    running.send_signal(signal.SIGKILL)
+    assert running.wait().returncode == -signal.SIGKILL
+    message = run_expecting_error(1, "emsco-export", out, "--out", tmp_path / "bundle")
+    assert f"{out} holds an unfinished run: end it by training again with --resume" in message
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, uninterrupted)
     assert not (out / ".work").exists()
@@ -74,20 +74,20 @@ def test_interrupted_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path
     """Ctrl-C: exit 130 and the front so far, which can be exported; with --resume, the run of an undisturbed training."""
     out = tmp_path / "run"
     running = is_in_the_middle(wide, out)
-    running.kill(signal.SIGINT)
-    ended = running.end()
+    running.send_signal(signal.SIGINT)
+    ended = running.wait()
     assert ended.returncode == 130, ended.stderr
     assert "interrupted; the front so far is kept. Go on with the same command and --resume" in ended.stdout
     assert "Traceback" not in ended.stderr
     assert RunFolder(out).read().thresholds[0].stopped == "interrupted"
     assert len(read_rows(out / "front.csv")) > 0
     run_successfully("emsco-export", out, "--out", tmp_path / "bundle")
-    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out)
-    assert "already holds a run" in told
+    message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out)
+    assert "already holds a run" in message
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, uninterrupted)
-    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
-    assert "already holds a finished run, so there is nothing to resume" in told
+    message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    assert "already holds a finished run, so there is nothing to resume" in message
 
 
 def test_a_replacement_that_is_killed_leaves_the_old_run(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_a_replacement_that_is_killed_leaves_the_old_run(wide: Path, uninterrupt
     out = tmp_path / "run"
     shutil.copytree(uninterrupted, out)
     running = is_in_the_middle(wide, out, "--seed", 1, "--force")
-    running.kill(signal.SIGKILL)
-    running.end()
+    running.send_signal(signal.SIGKILL)
+    running.wait()
     same_front(out, uninterrupted)
     # What is left is of seed 1.
-    told = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
-    assert "belongs to a run with other data, costs or thresholds" in told
+    message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
+    assert "belongs to a run with other data, costs or thresholds" in message
     same_front(out, uninterrupted)
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--seed", 1, "--resume")
     assert RunFolder(out).read().search.seed == 1
@@ -117,9 +117,9 @@ def test_no_time_at_all(wide: Path, uninterrupted: Path, tmp_path: Path) -> None
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, uninterrupted)
     exact = ["--threshold", "0.8", "--search", "exhaustive", "--max-stages", "2", "--time-limit", "0"]
-    told = run_expecting_error(1, "emsco-train", "--data", wide, *exact, "--out", tmp_path / "exact")
-    assert "exact search" in told
-    assert "evolve" in told
+    message = run_expecting_error(1, "emsco-train", "--data", wide, *exact, "--out", tmp_path / "exact")
+    assert "exact search" in message
+    assert "evolve" in message
     assert not (tmp_path / "exact").exists()
 
 
@@ -132,7 +132,7 @@ def test_ctrl_c_in_a_later_exact_search_keeps_the_thresholds_before(
     wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of an exact search is no front, but those of the thresholds before it are; --resume adds the rest."""
-    prepared, own = prepare(request(wide, 0.7, 0.8)), training._search
+    prepared, own = prepare(request(wide, 0.7, 0.8)), training._search_threshold
 
     def interrupted(*arguments: object) -> object:
         if arguments[3] == 1:
@@ -140,7 +140,7 @@ def test_ctrl_c_in_a_later_exact_search_keeps_the_thresholds_before(
         return own(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(training, "_search", interrupted)
+        patched.setattr(training, "_search_threshold", interrupted)
         trained = training.train(prepared, tmp_path / "run")
     assert trained.interrupted
     assert [entry.thresholds for entry in trained.run.thresholds] == [(0.7, 0.7)]
@@ -156,7 +156,7 @@ def test_ctrl_c_before_anything_was_found_leaves_nothing(wide: Path, tmp_path: P
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_search", interrupted)
+    monkeypatch.setattr(training, "_search_threshold", interrupted)
     with pytest.raises(KeyboardInterrupt):
         training.train(prepare(request(wide, 0.7)), tmp_path / "run")
     assert not (tmp_path / "run").exists()

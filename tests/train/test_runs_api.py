@@ -18,7 +18,7 @@ import emsco_train
 from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
 from emsco_train.cli.option_names import OptionNames
-from emsco_train.cli.training_output import floors
+from emsco_train.cli.training_output import accuracy_floors
 from emsco_train.cli.warning_lines import print_warnings
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
@@ -30,7 +30,7 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.search.remeasurement import measured_on_all
+from emsco_train.search.remeasurement import remeasure_front
 from emsco_train.search.settings import Constraints
 from emsco_train.search.workbench import Workbench
 from tests.train.sample_tables import write_wide
@@ -90,7 +90,7 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
     problem = wide_problem()
     part = problem.sampled(40)
     found = run_search(part, Settings(max_stages=3))
-    remade = measured_on_all(found, Workbench(problem), Settings(max_stages=3))
+    remade = remeasure_front(found, Workbench(problem), Settings(max_stages=3))
     whole = {design.id: design for design in run_search(problem, Settings(max_stages=3)).front}
     assert {design.id for design in remade.front} <= {design.id for design in found.front}
     assert any(design.id in whole for design in remade.front)
@@ -102,9 +102,9 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
                 whole[design.id].cost,
             )
     strict = Settings(max_stages=3, constraints=Constraints(min_accuracy=1.0, max_cost=0.5))
-    assert len(measured_on_all(found, Workbench(problem), strict).front) == 0
+    assert len(remeasure_front(found, Workbench(problem), strict).front) == 0
     nothing = run_search(part, strict)
-    assert measured_on_all(nothing, Workbench(problem), strict) is nothing
+    assert remeasure_front(nothing, Workbench(problem), strict) is nothing
 
 
 @pytest.mark.parametrize("most_bytes", [2**27, 1])
@@ -113,12 +113,12 @@ def test_designs_measured_together_are_measured_as_each_alone(
     monkeypatch: pytest.MonkeyPatch, most_bytes: int, classifier: Any
 ) -> None:
     """Figures and calibration of designs at two thresholds are those of every design fitted and walked by itself."""
-    monkeypatch.setattr(figures, "_MOST_BYTES", most_bytes)
+    monkeypatch.setattr(figures, "_MAX_BYTES", most_bytes)
     problem = wide_problem(classifier=classifier)
     chains = [((0, 1, 1, 1), 0.7), ((1, 0, 1, 1), 0.9), ((0, 0, 1, 1), 0.9), ((0, 0, 0, 0), 0.7)]
     designs = [Design.of(genes, problem.names, (level, level), coverage=0.0, accuracy=0.0, cost=0.0) for genes, level in chains]
     fitter = CascadeFitter.of(problem)
-    together = list(figures.measure(problem, problem.held_out, designs, fitter, jobs=2))
+    together = list(figures.measure_designs(problem, problem.held_out, designs, fitter, jobs=2))
     alone = [
         figures.measure_fitted_design(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds))
         for design in designs
@@ -133,21 +133,21 @@ def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.Monkey
     fitter = CascadeFitter.of(problem)
     fitted: list[tuple[str, ...]] = []
 
-    def pluralize(inputs: tuple[str, ...], model: Any) -> FittedSet:
+    def counted(inputs: tuple[str, ...], model: Any) -> FittedSet:
         fitted.append(inputs)
-        return SetFitter.fitted(fitter.sets, inputs, model)
+        return SetFitter.from_model(fitter.sets, inputs, model)
 
-    monkeypatch.setattr(fitter.sets, "fitted", pluralize)
-    assert len(list(figures.measure(problem, problem.held_out, designs, fitter))) == len(designs)
+    monkeypatch.setattr(fitter.sets, "from_model", counted)
+    assert len(list(figures.measure_designs(problem, problem.held_out, designs, fitter))) == len(designs)
     assert len(fitted) == len(set(fitted)) < sum(len(design.stages) for design in designs)
 
 
 def test_floors_are_in_reach() -> None:
     """Round floors, ascending, none above the best accuracy that covers at least half of what any design does."""
     seen: Any = [SimpleNamespace(accuracy=0.5, coverage=1.0), SimpleNamespace(accuracy=1.0, coverage=0.1)]
-    assert floors(seen) == [0.5]
+    assert accuracy_floors(seen) == [0.5]
     nobody: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
-    assert floors(nobody) == [0.0]
+    assert accuracy_floors(nobody) == [0.0]
 
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,4 +199,4 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
 )
 def test_commands_call_arguments_by_their_options(message: str, told: str) -> None:
     """Names in the forms that messages use become options; words, paths and what users wrote stay as they are."""
-    assert OptionNames(Namespace(max_stages=3, seed=1)).text(message) == told
+    assert OptionNames(Namespace(max_stages=3, seed=1)).translate(message) == told

@@ -108,7 +108,7 @@ def run_on_test_rows(bundle: Path, data: Path, run: Path, folder: Path, *more: o
 
 def write_turney_costs(path: Path) -> Path:
     """Write Turney's prices as a costs file: a test has its discount price of its own, and the rest is its group's."""
-    with (SHARED / "write_turney_costs.csv").open(newline="") as file:
+    with (SHARED / "turney_costs.csv").open(newline="") as file:
         prices = [row for row in csv.DictReader(file) if row["dataset"] == "pima.csv"]
     lines = ['unit = "CAD"', "[features]", *(f"{row['feature']} = {row['discount_cost']}" for row in prices)]
     groups: dict[str, list[dict[str, str]]] = {}

@@ -63,7 +63,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
         (folder.path / "report.html").write_text(f"{REPORT_MARK} of the old run")
         left = [steps]
 
-        def pluralize(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
+        def counted(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
             if left[0] == 0:
                 raise Killed
             left[0] -= 1
@@ -72,7 +72,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
         with monkeypatch.context() as patched:
             for name in ("rename", "replace"):
                 own = getattr(Path, name)
-                patched.setattr(Path, name, lambda given, target, own=own: pluralize(given, target, own=own))
+                patched.setattr(Path, name, lambda given, target, own=own: counted(given, target, own=own))
             with pytest.raises(Killed):
                 write(folder, "new", force=True)
         run = folder.read()
@@ -106,7 +106,7 @@ def test_what_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.tex").write_text("x")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "run.json").write_text('{"format": "another program"}')
-    for name, told in (
+    for name, message in (
         ("file", "is a file: name a folder"),
         ("full", "holds files that are not an emsco run's (thesis.tex): choose an empty or a new folder"),
         ("other", "holds files that are not an emsco run's (run.json)"),
@@ -114,7 +114,7 @@ def test_what_is_not_written_to(tmp_path: Path) -> None:
     ):
         with pytest.raises(DesignError) as caught:
             RunFolder(tmp_path / name).begin(resume=False, force=True)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
     assert (tmp_path / "other" / "run.json").read_text() == '{"format": "another program"}'
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full", "other"]
 
@@ -159,22 +159,22 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     """Not there, no run, unfinished, damaged, of another version: one sentence each, with the remedy."""
     folder = RunFolder(tmp_path / "run")
 
-    def told() -> str:
+    def message() -> str:
         with pytest.raises(DataError) as caught:
             folder.read()
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "does not exist: give the folder that emsco-train wrote" in told()
+    assert "does not exist: give the folder that emsco-train wrote" in message()
     folder.path.mkdir()
-    assert "holds no run.json: give the folder that emsco-train wrote" in told()
+    assert "holds no run.json: give the folder that emsco-train wrote" in message()
     folder.work.mkdir()
-    assert "holds an unfinished run: end it by training again with `resume=True`" in told()
+    assert "holds an unfinished run: end it by training again with `resume=True`" in message()
     write(folder, "first")
     (folder.path / "front.csv").write_text("edited")
-    assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in told()
+    assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in message()
     (folder.path / "front.csv").unlink()
-    assert "front.csv is missing" in told()
+    assert "front.csv is missing" in message()
     good = record("x").text()
     for text, part in (
         (good.replace('"version": 1', '"version": 2'), "this run has version 2, this emsco reads version 1. Train again"),
@@ -186,7 +186,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         ('{"format": "emsco-bundle", "version": 1}', "run.json: format: Input should be 'emsco-run'"),
     ):
         (folder.path / "run.json").write_text(text)
-        assert part in told()
+        assert part in message()
 
 
 def test_a_work_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
@@ -287,19 +287,19 @@ def test_a_killed_run_leaves_the_folder_free(tmp_path: Path) -> None:
 def test_a_reader_does_not_meddle_with_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a live run moves its files into place, another process that reads is told to try again, and moves nothing."""
     writer, reader = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
-    told: list[str] = []
+    message: list[str] = []
     own = Path.replace
 
     def replace(given: Path, target: Path) -> Path:
-        if not told:
+        if not message:
             with pytest.raises(DataError) as caught:
                 reader.read()
-            told.append(str(caught.value))
+            message.append(str(caught.value))
         return own(given, target)
 
     monkeypatch.setattr(Path, "replace", replace)
     write(writer, "only")
-    assert "is being written at this moment: try again" in told[0]
+    assert "is being written at this moment: try again" in message[0]
     assert reader.read().created == "only"
 
 

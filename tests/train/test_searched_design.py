@@ -36,7 +36,7 @@ def test_the_export_writes_the_coefficients_of_the_search(labels: int) -> None:
     settings = Settings(population=30, generations=6, max_stages=3, allow_exclusion=True)
     front = run_evolve(problem, settings, seed=1).front
     train = problem.train
-    search = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, problem.encoder.choices)
+    search = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, problem.encoder.one_hot_groups)
     assert any(design.excluded for design in front)
     for design in front:
         for stage in fit_design(problem, design).stages:
@@ -82,7 +82,9 @@ def test_every_split_is_verified_and_recorded(tmp_path: Path) -> None:
     """All rows of the table are replayed; the bundle tells which split its figures are from."""
     problem = make_problem()
     design = run_evolve(problem, Settings(population=20, generations=3, max_stages=2)).front.select()
-    made = export_searched_design(tmp_path / "b", problem, design, name="mail", version="3", choices={"design": design.id})
+    made = export_searched_design(
+        tmp_path / "b", problem, design, name="mail", version="3", settings_record={"design": design.id}
+    )
     assert [split.name for split in made.verified] == ["train", "validation", "test", "certify"]
     assert made.rows == 600
     assert made.largest < 1e-9

@@ -119,8 +119,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         ),
         ({None: str(gap)}, Columns(time="who"), DataError, "gap.csv line 3: column 'who' is empty"),
     ]
-    for paths, columns, kind, told in cases:
+    for paths, columns, kind, message in cases:
         with pytest.raises(kind) as caught:
             read_source(paths, columns)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
         assert "\n" not in str(caught.value)

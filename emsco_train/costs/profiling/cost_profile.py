@@ -144,7 +144,10 @@ class Profile:
         when = f"Measured by emsco-profile {emsco_runtime.__version__} on {self.measured:%Y-%m-%d %H:%M %Z}"
         head = (
             f"{when}: {_CLOCK_LABEL[self.clock]}, {pluralize(self.items, 'item')}, {pluralize(self.repeats, 'repeat')}.",
-            f"A price is the {self.statistic} over the items of {_REPEAT_LABEL[self.clock]}. Behind it: the quartiles over the items.",
+            (
+                f"A price is the {self.statistic} over the items of {_REPEAT_LABEL[self.clock]}. "
+                "Behind it: the quartiles over the items."
+            ),
         )
         features = {name: _price_comment(call.own, call, unit) for name, call in self.prices()}
         groups = {group.name: _format_quartiles(group.shared, unit) for group in self.groups}

@@ -32,7 +32,8 @@ def call_warnings(calls: Sequence[CallFigures], call_counts: Sequence[CallCounts
     short = [call.label for call in calls if call.first.value <= clock.resolution_s]
     if short:
         warnings.append(
-            f"{', '.join(short)}: too short for the clock, and priced at the least it can tell, {_format_seconds(clock.resolution_s)}"
+            f"{', '.join(short)}: too short for the clock, and priced at the least it can tell, "
+            f"{_format_seconds(clock.resolution_s)}"
         )
     waiting = [
         f"{call.label} ({_format_seconds(counts.wall_s)} at least, of which {_format_seconds(max(counts.seconds, 0.0))} CPU)"
@@ -65,7 +66,8 @@ def group_warnings(groups: Sequence[GroupFigures], members: Mapping[str, Mapping
         if group.shared.value <= clock.resolution_s:
             warnings.append(f"group {group.name}: no shared work was found; its features might as well stand alone")
         elif extra[most] > _UNEQUAL_RATIO * max(extra[least], 0.0):
-            first = f"{most} takes {_format_seconds(extra[most])} longer as the first of them, {least} {_format_seconds(max(extra[least], 0.0))}"
+            longest, shortest = _format_seconds(extra[most]), _format_seconds(max(extra[least], 0.0))
+            first = f"{most} takes {longest} longer as the first of them, {least} {shortest}"
             warnings.append(
                 f"group {group.name}: its features do not share the same work ({first}); smaller groups are more exact"
             )
@@ -81,16 +83,15 @@ def total_warnings(priced_s: float, together: Spread | None, alone: Mapping[str,
         The price of all features.
     together
         What all calls on one item take.
-    alone, company
+    alone, mixed
         Features of a call outside of any named group -> its seconds as the first, and at best among the others, on an item.
     """
     if together is None or priced_s <= _EXCESS_RATIO * together.value:
         return []
     sharing = [name for name, seconds in alone.items() if mixed.get(name, seconds) < _CHEAPER_RATIO * seconds]
     hint = f"; cheaper after others: {', '.join(sharing)}. Name what shares work as a group" if sharing else ""
-    return [
-        f"all features are priced at {_format_seconds(priced_s)}, but take {_format_seconds(together.value)} together on one item{hint}"
-    ]
+    priced, measured = _format_seconds(priced_s), _format_seconds(together.value)
+    return [f"all features are priced at {priced}, but take {measured} together on one item{hint}"]
 
 
 def _format_seconds(seconds: float) -> str:

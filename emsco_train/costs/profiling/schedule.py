@@ -14,8 +14,8 @@ from emsco_train.costs.profiling.call_groups import CallGroups
 
 __all__ = ["CallStep", "Role", "plan_steps"]
 
-# first: nothing was called on the item before. after: another member of its group was. company: all are called, in any order.
-Role: TypeAlias = Literal["first", "after", "company"]
+# first: nothing was called on the item before. after: another member of its group was. mixed: all are called, in any order.
+Role: TypeAlias = Literal["first", "after", "mixed"]
 
 
 class CallStep(NamedTuple):
@@ -35,7 +35,7 @@ def plan_steps(items: int, calls: int, call_groups: CallGroups, rng: np.random.G
     ...     print(step.calls)
     ((0, 'first'), (1, 'after'))
     ((1, 'first'), (0, 'after'))
-    ((2, 'company'), (0, 'company'), (1, 'company'))
+    ((2, 'mixed'), (0, 'mixed'), (1, 'mixed'))
     ((2, 'first'),)
     """
     grouped = [position for positions in call_groups.named.values() for position in positions]
@@ -45,7 +45,7 @@ def plan_steps(items: int, calls: int, call_groups: CallGroups, rng: np.random.G
         steps += [CallStep(item, ((position, "first"),)) for position in alone]
         for positions in call_groups.named.values():
             steps += _pair_steps(item, rng.permutation(positions).tolist())
-        steps.append(CallStep(item, tuple((position, "company") for position in rng.permutation(calls).tolist())))
+        steps.append(CallStep(item, tuple((position, "mixed") for position in rng.permutation(calls).tolist())))
     # What disturbs the machine for a while must not fall on one acquirer alone.
     return [steps[place] for place in rng.permutation(len(steps))]
 

@@ -51,7 +51,7 @@ class Timings:
 
     Parameters
     ----------
-    first, after, company
+    first, after, mixed
         Seconds [calls, items, repeats] in each role; NaN where a call failed or was not due.
     call_counts
         One per call.

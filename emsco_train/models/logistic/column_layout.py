@@ -55,13 +55,13 @@ class ColumnLayout:
     kinds: Ints
 
     @classmethod
-    def of(cls, encoded: Floats, choices: Sequence[slice] = ()) -> ColumnLayout:
+    def of(cls, encoded: Floats, one_hot_groups: Sequence[slice] = ()) -> ColumnLayout:
         """Lay out the columns of these rows; in each row one column of each slice is 1, or none, and its others are 0."""
         every = np.arange(encoded.shape[1])
         taken: list[Ints] = []
         # Choices from 1 on, 0 for none, until it is known how many there are.
         members, kinds, count = np.empty((1, 0), dtype=np.intp), np.zeros(len(encoded), dtype=np.intp), 0
-        for group in sorted((every[choice] for choice in choices), key=len, reverse=True):
+        for group in sorted((every[choice] for choice in one_hot_groups), key=len, reverse=True):
             codes = _codes(encoded, group)
             both, finer = np.unique(kinds * (len(group) + 1) + codes, return_inverse=True)
             common = len(group) >= _NARROW and len(both) * _ROWS_OF_A_KIND <= len(encoded)
@@ -75,7 +75,7 @@ class ColumnLayout:
         return cls(np.concatenate([numbers, looked_up]), len(numbers), np.where(members > 0, members - 1, count), kinds)
 
     @property
-    def choices(self) -> int:
+    def n_categories(self) -> int:
         """How many choices there are in all groups."""
         return len(self.order) - self.numbers
 

@@ -20,8 +20,8 @@ class ColumnSet(NamedTuple):
     numbers
         Those that hold numbers.
     slots
-        Where each choice's coefficient is among a logit's parameters [choices + 1]; `width` for those not in the set, and for
-        none, which the last one stands for.
+        Where each choice's coefficient is among a logit's parameters [n_categories + 1]; `width` for those not in the set, and
+        for none, which the last one stands for.
     width
         Parameters of a logit: intercept, numbers, choices.
     """
@@ -32,10 +32,10 @@ class ColumnSet(NamedTuple):
 
 
 @jit_inner()
-def make_column_set(columns: Ints, numbers: int, choices: int) -> ColumnSet:  # pragma: no cover - compiled
+def make_column_set(columns: Ints, numbers: int, n_categories: int) -> ColumnSet:  # pragma: no cover - compiled
     """Return a set by its columns, ascending, of which those below `numbers` hold numbers."""
     width, first = len(columns) + 1, 0
-    slots = np.full(choices + 1, width)
+    slots = np.full(n_categories + 1, width)
     while first < len(columns) and columns[first] < numbers:
         first += 1
     for j in range(first, len(columns)):

@@ -86,9 +86,9 @@ def accumulate_hessian(
 ) -> None:  # pragma: no cover - compiled
     """Fill the lower triangle of sum of curvature * x x^T, x = [1, columns], for each pair of labels one >= other.
 
-    The type of `blocks`, the rows' numbers, and of `scaled` [tall, places] is that of the products. `buffer_sizes` tells the sizes of
-    `scaled` and `out` [pairs, size, size]; `scaled` is zero beyond the set's numbers, and what belongs to no choice of the set is
-    put beyond its width in `out`.
+    The type of `blocks`, the rows' numbers, and of `scaled` [padded_rows, places] is that of the products. `buffer_sizes` tells
+    the sizes of `scaled` and `out` [pairs, size, size]; `scaled` is zero beyond the set's numbers, and what belongs to no choice
+    of the set is put beyond its width in `out`.
     """
     numbers = len(column_set.numbers) + 1
     roots, sums, products = np.empty_like(scaled[0]), np.empty((4, 2)), np.empty(numbers)

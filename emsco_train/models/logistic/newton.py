@@ -291,8 +291,8 @@ def _should_rebuild_hessian(
     left = math.log(tolerance / change) / math.log(rate)
     # Nanoseconds a row, measured: the ratio is what counts.
     numbers = len(column_set.numbers) + 1
-    build_hessian = 0.5 * (labels + 1) * (numbers * numbers / 27.0 + (0.7 if numbers == column_set.width else 0.9) * numbers)
-    return left > build_hessian / (0.64 * numbers + 10.0) + _NEWTON_STEPS
+    build_cost = 0.5 * (labels + 1) * (numbers * numbers / 27.0 + (0.7 if numbers == column_set.width else 0.9) * numbers)
+    return left > build_cost / (0.64 * numbers + 10.0) + _NEWTON_STEPS
 
 
 @jit_inner()

@@ -128,7 +128,7 @@ class LogisticProblem:
         One per row; None: 1 each.
     C
         Inverse strength of the penalty, as in scikit-learn.
-    choices
+    one_hot_groups
         Columns of which a row has a 1 in one at most, and 0 in the others, as the blocks of a categorical feature are: they take
         part in less work.
 
@@ -150,7 +150,7 @@ class LogisticProblem:
         *,
         weights: Floats | None = None,
         C: float = 1.0,  # noqa: N803
-        choices: Sequence[slice] = (),
+        one_hot_groups: Sequence[slice] = (),
     ) -> None:
         _check(encoded, C)
         row_weights = np.ones(len(encoded)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -162,7 +162,7 @@ class LogisticProblem:
             )
         targets = one_hot[:, 1:] if labels == 2 else one_hot
         self.rows, self.columns = encoded.shape
-        row_blocks = RowBlocks.of(encoded, choices)
+        row_blocks = RowBlocks.of(encoded, one_hot_groups)
         self._order = row_blocks.layout.order
         weighted = np.ascontiguousarray(row_blocks.arrange(row_weights[:, None])[:, 0])
         with np.errstate(over="ignore"):
@@ -235,7 +235,7 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
     batch
         The models.
     rows
-        All columns of the rows, laid out once: `RowBlocks.of(encoded, choices)`.
+        All columns of the rows, laid out once: `RowBlocks.of(encoded, one_hot_groups)`.
     workers
         Threads, as in `LogisticProblem.fit`.
     """
@@ -269,7 +269,7 @@ def _check(encoded: Floats, C: float) -> None:  # noqa: N803
 
 def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
     """Return the anchor at the model of all columns; at the one without columns, should that not converge."""
-    columns = rows.blocks.shape[1] + rows.runs.choices
+    columns = rows.blocks.shape[1] + rows.runs.n_categories
     intercepts_only = np.zeros((len(intercepts), 1 + columns))
     intercepts_only[:, 0] = intercepts
     near = _expand_at(rows, intercepts, intercepts_only.ravel(), None)

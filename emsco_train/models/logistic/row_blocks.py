@@ -48,12 +48,12 @@ class RowBlocks:
     order: Ints
 
     @classmethod
-    def of(cls, encoded: Floats, choices: Sequence[slice] = ()) -> RowBlocks:
-        """Lay out encoded rows [rows, columns]; `choices` as for `ColumnLayout.of`."""
-        layout = ColumnLayout.of(encoded, choices)
+    def of(cls, encoded: Floats, one_hot_groups: Sequence[slice] = ()) -> RowBlocks:
+        """Lay out encoded rows [rows, columns]; `one_hot_groups` as for `ColumnLayout.of`."""
+        layout = ColumnLayout.of(encoded, one_hot_groups)
         order = np.argsort(layout.kinds, kind="stable")
         values = _in_blocks(encoded[:, layout.order[: layout.numbers]], order)
-        runs = find_runs(layout.kinds[order], layout.members, layout.choices, values.shape[0], values.shape[2])
+        runs = find_runs(layout.kinds[order], layout.members, layout.n_categories, values.shape[0], values.shape[2])
         return cls(values, runs, layout, order)
 
     def arrange(self, table: Floats) -> Floats:

@@ -24,8 +24,8 @@ class RowRuns(NamedTuple):
     kind
         The combination of choices of its rows.
     members
-        The choice of each group in each combination [kinds, groups]; `choices` for none.
-    choices
+        The choice of each group in each combination [kinds, groups]; `n_categories` for none.
+    n_categories
         How many choices there are in all groups.
     """
 
@@ -34,10 +34,10 @@ class RowRuns(NamedTuple):
     stop: Array
     kind: Ints
     members: Ints
-    choices: int
+    n_categories: int
 
 
-def find_runs(kinds: Ints, members: Ints, choices: int, count: int, places: int) -> RowRuns:
+def find_runs(kinds: Ints, members: Ints, n_categories: int, count: int, places: int) -> RowRuns:
     """Return the runs of rows that are laid out in so many blocks of so many places, by the kinds of the rows.
 
     Places without a row are counted to the last run.
@@ -54,4 +54,4 @@ def find_runs(kinds: Ints, members: Ints, choices: int, count: int, places: int)
     start = np.flatnonzero(begins)
     first = np.searchsorted(start, np.arange(count + 1) * places)
     stop = np.append(start[1:], len(padded)) - start // places * places
-    return RowRuns(first, (start % places).astype(np.uint64), stop.astype(np.uint64), padded[start], members, choices)
+    return RowRuns(first, (start % places).astype(np.uint64), stop.astype(np.uint64), padded[start], members, n_categories)

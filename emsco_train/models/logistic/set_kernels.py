@@ -28,7 +28,7 @@ def expand_loss(rows: TrainingRows, parameters: Floats, slope: Floats, hessian: 
     """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
     blocks, labels, block = rows.targets.shape
     numbers = rows.blocks.shape[1]
-    column_set = make_column_set(np.arange(numbers + rows.runs.choices), numbers, rows.runs.choices)
+    column_set = make_column_set(np.arange(numbers + rows.runs.n_categories), numbers, rows.runs.n_categories)
     padded_rows, square = buffer_sizes(column_set)
     logits, probabilities = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
     parts, scaled = np.empty((labels * (labels + 1) // 2, square, square)), np.zeros((padded_rows, block))
@@ -86,7 +86,7 @@ def begin_set(
     columns = np.flatnonzero(members)
     parameters = np.empty(len(start) * (len(columns) + 1))
     _gather(start, columns, parameters)
-    column_set = make_column_set(columns, rows.blocks.shape[1], rows.runs.choices)
+    column_set = make_column_set(columns, rows.blocks.shape[1], rows.runs.n_categories)
     state, descent = start_fit(rows, anchor, columns, column_set, warm, parameters)
     return columns, column_set, state, descent
 
@@ -143,7 +143,7 @@ def score_sets(
         columns = np.flatnonzero(sets[at])
         parameters = np.empty(labels * (len(columns) + 1))
         _gather(table[at], columns, parameters)
-        column_set = make_column_set(columns, blocks.shape[1], runs.choices)
+        column_set = make_column_set(columns, blocks.shape[1], runs.n_categories)
         tabulate_kinds(column_set, runs.members, parameters, tables)
         for k in range(len(blocks)):
             block_probabilities(blocks[k], runs, k, column_set, parameters, tables, logits, probabilities, scratch[0], scratch[1])

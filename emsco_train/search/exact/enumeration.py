@@ -30,7 +30,7 @@ __all__ = ["walk_designs"]
 # A number that is written out in a call has a type of its own, hence int(np.int64(0)): the function is compiled once.
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -38,7 +38,7 @@ def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _push(layout: SetLayout, stack: Stack, level: int, larger: int) -> None:  # pragma: no cover - compiled
     """Put the prefix that goes on with set `larger` above the one at `level`."""
     words = layout.ends[2]
@@ -58,7 +58,7 @@ def _push(layout: SetLayout, stack: Stack, level: int, larger: int) -> None:  # 
         stack.waiting[level + 1, 2 * word + 1] = waiting
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _is_dominated(layout: SetLayout, limits: CostLimits, stack: Stack, level: int) -> bool:  # pragma: no cover - compiled
     """Whether a known design strictly dominates the best conceivable design with this prefix; notes what that one is held to."""
     base = stack.sets[level]
@@ -82,7 +82,7 @@ def _is_dominated(layout: SetLayout, limits: CostLimits, stack: Stack, level: in
     return bool(cost > max_cost)
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _is_too_expensive(layout: SetLayout, stack: Stack, level: int, larger: int) -> bool:  # pragma: no cover - compiled
     """Whether going on from the prefix at `level` with set `larger` costs more than its best conceivable design may."""
     added = layout.cost[larger] - (layout.cost[stack.sets[level]] if level else 0)
@@ -90,7 +90,7 @@ def _is_too_expensive(layout: SetLayout, stack: Stack, level: int, larger: int) 
     return bool(cost > stack.max_cost[level])
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _precedes(chain: Units, other: Units, stages: int, last: int) -> bool:  # pragma: no cover - compiled
     """Whether a chain's chromosome is lexicographically less; `last` is 1 if the full set follows, which is not in the chain."""
     apart = np.int64(0)
@@ -107,7 +107,7 @@ def _precedes(chain: Units, other: Units, stages: int, last: int) -> bool:  # pr
     return mine > theirs
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _record_find(
     layout: SetLayout,
     buffer: FindBuffer,
@@ -142,7 +142,7 @@ def _record_find(
         buffer.chain[slot, stage] = chain[stage]
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _all_to_last(layout: SetLayout, stack: Stack, level: int) -> Any:  # pragma: no cover - compiled
     """Count items accepted, and those wrong, if all that wait go straight to the forced last stage (if there is one)."""
     accepted, wrong = stack.accepted[level], stack.accepted[level] - stack.right[level]
@@ -154,7 +154,7 @@ def _all_to_last(layout: SetLayout, stack: Stack, level: int) -> Any:  # pragma:
     return accepted, wrong
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _score_full(layout: SetLayout, limits: CostLimits, stack: Stack, buffer: FindBuffer, listing: bool) -> None:  # noqa: FBT001  # pragma: no cover - compiled
     """Score the design of one stage that has all features."""
     accepted, wrong = _all_to_last(layout, stack, int(np.int64(0)))
@@ -166,7 +166,7 @@ def _score_full(layout: SetLayout, limits: CostLimits, stack: Stack, buffer: Fin
     buffer.counters[2] += 1
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _score_last(
     layout: SetLayout,
     limits: CostLimits,
@@ -218,7 +218,7 @@ def _score_last(
     buffer.counters[2] += scored
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _visit_prefix(
     layout: SetLayout,
     limits: CostLimits,
@@ -248,7 +248,7 @@ def _visit_prefix(
     return True
 
 
-@jit_entry(KEY, pluralize=False)
+@jit_entry(KEY, refcounted=False)
 def walk_designs(
     layout: SetLayout,
     limits: CostLimits,
@@ -260,9 +260,9 @@ def walk_designs(
     options: Any,
     stop: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Visit all designs with `len(continuations)` free sets whose first set is one of `starts`; with one free set or none, all of them.
+    """Visit all designs with `len(continuations)` free sets whose first set is one of `starts`; with one or none, all of them.
 
-    `continuations[sets, outside]` is the number of designs below a prefix: `sets` more to choose, `outside` features still to place.
+    `continuations[sets, outside]` is the number of designs below a prefix: `sets` more to choose, `outside` features to place.
     `options` are two flags: prune prefixes; list every find. A nonzero `stop[0]` ends the walk early.
     """
     if continuations.shape[0] == 0:

@@ -12,7 +12,7 @@ __all__ = ["CostLimits", "FindBuffer", "Stack", "empty_stack"]
 
 
 class CostLimits(NamedTuple):
-    """The most that a design may cost, by accepted (from `min_accepted` on) and wrong items, not to be dominated by a known one."""
+    """The most that a design may cost, by accepted (from `min_accepted` on) and wrong items, not to be dominated by one."""
 
     max_cost: Units
     min_accepted: int

@@ -63,13 +63,13 @@ class KnownFront:
 
     def merge(self, found: FoundDesigns) -> bool:
         """Take in designs not counted before; tell whether the vectors changed."""
-        return self._merge(found, pluralize=True)
+        return self._merge(found, counted=True)
 
     def merge_uncounted(self, found: FoundDesigns) -> bool:
         """Take in designs that will come again: their vectors set limits, and they are not counted yet."""
-        return self._merge(found, pluralize=False)
+        return self._merge(found, counted=False)
 
-    def _merge(self, found: FoundDesigns, *, pluralize: bool) -> bool:
+    def _merge(self, found: FoundDesigns, *, counted: bool) -> bool:
         keep = undominated_mask(found.vectors, self.vectors())
         changed = False
         for vector, count, chain in zip(
@@ -78,9 +78,9 @@ class KnownFront:
             tie = self._ties.get(tuple(vector))
             changed |= tie is None
             if tie is None:
-                self._ties[tuple(vector)] = _Tie(count * pluralize, tuple(chain))
+                self._ties[tuple(vector)] = _Tie(count * counted, tuple(chain))
                 continue
-            tie.count += count * pluralize
+            tie.count += count * counted
             if _precedes(tuple(chain), tie.chain):
                 tie.chain = tuple(chain)
         if changed:

@@ -143,7 +143,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except ValidationError as error:
         fault = first_error(error, "the document")
         raise CheckpointError(
-            f"{path}: no checkpoint of ours, {fault.place}: {fault.message}. Remove it and begin anew"
+            f"{path}: no checkpoint of ours, {fault.path}: {fault.message}. Remove it and begin anew"
         ) from error
 
 

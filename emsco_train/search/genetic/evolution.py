@@ -120,7 +120,7 @@ class _RunMonitor:
     def elapsed(self) -> float:
         return time.monotonic() - self.started
 
-    def tell(self, state: GenerationState, settings: Settings) -> None:
+    def report(self, state: GenerationState, settings: Settings) -> None:
         if self.on_generation is not None:
             self.on_generation(_generation_record(state, settings, self.elapsed()))
 
@@ -284,14 +284,14 @@ def _run_generations(
     try:
         # A generation taken from a checkpoint was told of before that was written.
         if not resumed:
-            monitor.tell(state, algorithm.settings)
+            monitor.report(state, algorithm.settings)
         while not (rule := algorithm.halting_rule(state)):
             if batched.is_out_of_time():
                 return state, "time"
             if writer.is_due(state):
                 writer.save(state, monitor.elapsed())
             state = algorithm.next_generation(state)
-            monitor.tell(state, algorithm.settings)
+            monitor.report(state, algorithm.settings)
     except EvaluationInterrupted as interruption:
         return state, interruption.reason
     except KeyboardInterrupt:

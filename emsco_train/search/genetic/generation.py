@@ -1,6 +1,6 @@
 """One generation of the genetic algorithm, and the way from it to the next: elite, growth, children.
 
-Everything that the next generation needs is in `GenerationState`, the state of the random generator included, and nothing else is kept.
+Everything that the next generation needs is in `GenerationState`, the state of the random generator included; no more is kept.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["count_exits"]
 _KEY = source_key("emsco_train.search.scoring")
 
 
-@jit_inner(pluralize=False)
+@jit_inner(refcounted=False)
 def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))

@@ -54,7 +54,7 @@ class _LogisticScorer:
         self._levels = levels
         self._names = problem.names
         self._codes = problem.validation.codes
-        self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.choices)
+        self._rows = RowBlocks.of(problem.validation.encoded, problem.encoder.one_hot_groups)
         self._column_feature = _column_features(problem.encoder)
         self._jobs = jobs
         self._chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
@@ -68,7 +68,7 @@ class _LogisticScorer:
             yield TopScores(top.label, top.confidence)
 
     def _fitted_set(self, sets: Mask, batch: LogisticBatch, index: int) -> FittedSet:
-        return self._fitter.fitted(_names_in_set(self._names, sets[index]), batch.model(index))
+        return self._fitter.from_model(_names_in_set(self._names, sets[index]), batch.model(index))
 
 
 class _ClassifierScorer:
