@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from emsco_train import FeatureOptions, Problem, Progress, Settings, Workbench, run_evolve
-from emsco_train.search.remeasurement import measured_on_all
+from emsco_train.search.remeasurement import remeasure_front
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 ROWS = 125_973
@@ -89,7 +89,7 @@ def measure(rows: int, classes: int, generations: int) -> Figures:
     with Progress(every_s=60.0) as progress:
         outcome = run_evolve(part, settings, jobs=JOBS, on_generation=progress.on_generation, on_progress=progress.on_progress)
     if part is not problem:
-        outcome = measured_on_all(outcome, Workbench(problem, jobs=JOBS), settings)
+        outcome = remeasure_front(outcome, Workbench(problem, jobs=JOBS), settings)
     return {
         "seconds": time.perf_counter() - started,
         "fits": outcome.fits,

@@ -163,7 +163,7 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
     ham, ham_as_spam = _count_confused(made, labels, "ham")
     spam, spam_as_ham = _count_confused(made, labels, "spam")
     single = [(one.label, label) for one, label in zip(decisions["one stage"], labels, strict=True) if one.label is not None]
-    certificate = trained.made.choice.certificate
+    certificate = trained.exported.choice.certificate
     assert certificate is not None
     return Figures(
         split=split,
@@ -175,7 +175,7 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
         ham_as_spam=ham_as_spam,
         spam=spam,
         spam_as_ham=spam_as_ham,
-        bill=sum(one.cost for one in made) / len(made) / trained.made.opened.problem.full_cost,
+        bill=sum(one.cost for one in made) / len(made) / trained.exported.opened.problem.full_cost,
         measured=spent / everything,
         exits=tuple(
             sum(one.stages == stage and one.label is not None for one in made)

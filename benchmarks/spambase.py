@@ -37,7 +37,7 @@ ACCURACY, COVERAGE, COST = 0.94, 0.92, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSet:
+class ChosenDesign:
     """The design chosen for one split, and what it does.
 
     Parameters
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"{SPAMBASE.name} is not beside the project: nothing is measured")
     columns = drop_duplicates(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
     settings = Settings(max_stages=options.max_stages, generations=options.generations)
-    found: list[ColumnSet] = []
+    found: list[ChosenDesign] = []
     shares = PAPER_SHARES if options.papers_shares else EVEN_SHARES
     for split in range(options.first_split, options.first_split + options.splits):
         for chosen in measure(columns, settings, split, shares, polish=not options.no_polish, jobs=options.jobs):
@@ -110,7 +110,7 @@ def drop_duplicates(columns: Columns) -> Columns:
     return Columns({name: column[kept] for name, column in columns.features.items()}, columns.label[kept])
 
 
-def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[ColumnSet]:
+def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[ChosenDesign]:
     """Search one split, plain and then with polish; the second run finds all fits of the first.
 
     Parameters
@@ -140,7 +140,7 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
         expected = build_cascade(problem, design).manifest.expected
         assert expected.split == "test"
         chosen.append(
-            ColumnSet(
+            ChosenDesign(
                 split=split,
                 polish=polished,
                 met=met,
@@ -163,7 +163,7 @@ def select(front: Front) -> tuple[Design, bool]:
         return front.find(error.nearest or ""), False
 
 
-def format_result(chosen: ColumnSet) -> str:
+def format_result(chosen: ChosenDesign) -> str:
     """Return one line about a split."""
     figures = " ".join(
         f"{name} {accuracy:.4f} / {coverage:.4f} / {cost:5.2f}  "
@@ -177,7 +177,7 @@ def format_result(chosen: ColumnSet) -> str:
     )
 
 
-def medians(found: Sequence[ColumnSet]) -> str:
+def medians(found: Sequence[ChosenDesign]) -> str:
     """Return the line of medians on the test rows, with what was wanted."""
     accuracy, coverage, cost = (statistics.median(column) for column in zip(*(chosen.test for chosen in found), strict=True))
     met = accuracy >= ACCURACY and coverage >= COVERAGE and cost <= COST

@@ -26,9 +26,13 @@ markers =
     proof: the long form of a test
     uncounted: not for coverage
 """
-TESTS = ("test_bundle", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing")
+TESTS = ("test_bundle_reading", "test_golden", "test_prometheus", "test_public_api", "test_testing", "test_tracing")
 # Modules that surely need an extra, and which.
-EXTRA_OF_MODULE = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
+EXTRA_OF_MODULE = {
+    "emsco_runtime.drift_metrics": "emsco[metrics]",
+    "emsco_runtime.metrics": "emsco[metrics]",
+    "emsco_runtime.tracing": "emsco[otel]",
+}
 IMPORT_ALL = """
 import importlib, pkgutil
 import emsco_runtime

@@ -19,12 +19,12 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail, read_corpus
-from spam_filter.training.pipeline import Plan, Trained, train_model
+from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
 
 __all__ = ["DEMO_SETTINGS", "run_tour"]
 
 # Synthetic mail is few and easy: a short search finds what there is, and few messages certify little.
-DEMO_SETTINGS: Final = Plan(max_error=0.1, max_cost_share=0.4, population=60, generations=25, cost_messages=60)
+DEMO_SETTINGS: Final = TrainingSettings(max_error=0.1, max_cost_share=0.4, population=60, generations=25, cost_messages=60)
 _MESSAGE_COUNT: Final = 200
 _MARK: Final = "X-Demo-Number"
 
@@ -100,12 +100,12 @@ def _print_headers(mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> 
         print("\n".join(f"      {line}" for line in lines) + "\n", flush=True)
 
 
-def _print_costs(trained: Trained, mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> None:
+def _print_costs(trained: TrainedModel, mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> None:
     manifest = read_bundle(trained.folder / BUNDLE).manifest
-    full = trained.made.opened.problem.full_cost
+    full = trained.exported.opened.problem.full_cost
     costs = [float(mail.headers.get("x-emsco-cost").split()[0] or 0) for mail in delivered]
-    seen = Counter((mail.label, told.headers.get("x-emsco-status")) for mail, told in zip(mails, delivered, strict=True))
-    statuses = [status for status in ("ham", "spam", "unsure", "error") if any(told == status for _, told in seen)]
+    seen = Counter((mail.label, message.headers.get("x-emsco-status")) for mail, message in zip(mails, delivered, strict=True))
+    statuses = [status for status in ("ham", "spam", "unsure", "error") if any(found == status for _, found in seen)]
     rows = [[f"in truth {label}", *(str(seen[label, status]) for status in statuses)] for label in ("ham", "spam")]
     print("\n".join(f"   {line}" for line in columns([["", *(f"marked {status}" for status in statuses)], *rows])))
     mean = sum(costs) / len(costs)

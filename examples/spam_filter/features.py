@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from emsco_runtime import Acquirers, CircuitBreaker
-from spam_filter.extractors import header as header_extractors
+from spam_filter.extractors import header as header_extractors, store_scores
 from spam_filter.extractors.html_page import PAGE_FEATURES, page_features
 from spam_filter.extractors.language import LANGUAGE_FEATURES, language_features
 from spam_filter.extractors.text import LINK_FEATURES, TEXT_FEATURES, link_features, squeezability, text_features

@@ -145,5 +145,5 @@ class Model:
 
     def _check_pair(self, wanted: str, found: str) -> None:
         if wanted != found:
-            told = f"the bundle belongs to {wanted}, the stores are {found}"
-            raise ModelError(f"{self.folder}: {told}: copy the folder of one training as a whole, or train again")
+            detail = f"the bundle belongs to {wanted}, the stores are {found}"
+            raise ModelError(f"{self.folder}: {detail}: copy the folder of one training as a whole, or train again")

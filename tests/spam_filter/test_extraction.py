@@ -41,7 +41,7 @@ def test_other_messages_get_the_stores_that_the_service_will_have(tmp_path: Path
     """The rows of test mail are those that the acquirers give with the stores that were written."""
     told: list[int] = []
     path = tmp_path / "stores.sqlite"
-    found = extract(MAILS, SPLITS, FAMILIES, path, tell=told.append)
+    found = extract(MAILS, SPLITS, FAMILIES, path, on_progress=told.append)
     assert told == list(range(1, 61))
     with Stores.open(path) as stores:
         assert stores.id == found.stores_id

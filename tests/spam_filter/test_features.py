@@ -17,7 +17,7 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import STORES, Model
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.extraction import extract_row
-from spam_filter.training.pipeline import Trained
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.spam_filter.test_mail import ODD_BYTES
 
@@ -76,7 +76,7 @@ def test_the_parser_sees_what_patterns_do_not() -> None:
     assert set(page_features(Mail.parse(b"\n\nplain")).values()) == {0.0}
 
 
-def test_a_locked_store_degrades_the_decision_and_loses_nothing(trained: Trained, tmp_path: Path) -> None:
+def test_a_locked_store_degrades_the_decision_and_loses_nothing(trained: TrainedModel, tmp_path: Path) -> None:
     """While a writer holds the store, decisions come from fallbacks, marked degraded; after it they are what they were."""
     folder = tmp_path / "model"
     folder.mkdir()

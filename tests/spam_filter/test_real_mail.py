@@ -17,7 +17,7 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import STORES
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.extraction import extract_row
-from spam_filter.training.pipeline import Trained
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.spam_filter.real_mail import needs_sample, read_sample
 
@@ -41,7 +41,7 @@ def test_parts_of_real_mail_are_those_of_the_email_package(sample: list[Labelled
     assert differ <= len(chosen) / 200
 
 
-def test_features_of_real_mail_are_finite(sample: list[LabelledMail], trained: Trained) -> None:
+def test_features_of_real_mail_are_finite(sample: list[LabelledMail], trained: TrainedModel) -> None:
     """Every thirtieth message has all its features, from stores that never saw such mail."""
     with Stores.open(trained.folder / STORES) as stores:
         registry = acquirers(stores)

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from spam_filter.training.pipeline import Trained
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.runtime.reporting import report
 from tests.runtime.waiting import wait_until
@@ -138,7 +138,7 @@ def test_a_short_storm(tmp_path: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
-def test_a_long_storm_on_real_mail(tmp_path: Path, trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_storm_on_real_mail(tmp_path: Path, trained: TrainedModel, capsys: pytest.CaptureFixture[str]) -> None:
     """2,000 real messages: five kills, stores locked for seconds, a next hop that goes and comes; none is lost or changed."""
     messages = real_messages(2000)
     running = Running("--model", str(trained.folder), command=("-m", "spam_filter", "serve"))

@@ -69,7 +69,7 @@ class Traffic:
         limit = time.monotonic() + TIMEOUT_S
         for key in iter(take, None):
             for attempt in itertools.count():
-                client, told = self._try_precision(client, key)
+                client, told = self._attempt(client, key)
                 with self._lock:
                     self.attempts += 1
                     self.replies[told] += 1
@@ -82,7 +82,7 @@ class Traffic:
         if client is not None:
             client.close()
 
-    def _try_precision(self, client: smtplib.SMTP | None, key: str) -> tuple[smtplib.SMTP | None, str]:
+    def _attempt(self, client: smtplib.SMTP | None, key: str) -> tuple[smtplib.SMTP | None, str]:
         """Try once; return the connection, if it is still good, and what was answered."""
         try:
             if client is None:

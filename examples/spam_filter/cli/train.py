@@ -11,7 +11,7 @@ from spam_filter.cli.console import run_command
 
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail
-    from spam_filter.training.pipeline import Trained
+    from spam_filter.training.pipeline import TrainedModel
 
 __all__ = ["main"]
 
@@ -66,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from spam_filter.training.pipeline import Plan, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from spam_filter.training.pipeline import TrainingSettings, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    plan = Plan(
+    plan = TrainingSettings(
         ham_threshold=options.ham_threshold,
         spam_threshold=options.spam_threshold,
         max_error=options.max_error,
@@ -93,24 +93,24 @@ def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
     return read_corpus(options.mail) if options.mail is not None else read_pair(options.spam, options.ham)
 
 
-def format_model(trained: Trained) -> list[str]:
+def format_model(trained: TrainedModel) -> list[str]:
     """Return what an administrator wants to know of a new model, line by line."""
     from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415 - after the arguments
     from emsco_runtime.summary import percent  # noqa: PLC0415
 
-    made = trained.made
-    expected, full = made.export.expected, made.opened.problem.full_cost
+    exported = trained.exported
+    expected, full = exported.export.expected, exported.opened.problem.full_cost
     exits = [percent(stage.accepted, expected.rows) for stage in expected.stages]
     decided, right = percent(expected.accepted, expected.rows), percent(expected.right, expected.accepted)
     stages = [
         f"stage {place}      {', '.join(stage.acquire)}"
-        for place, stage in enumerate(made.export.bundle.manifest.stages, start=1)
+        for place, stage in enumerate(exported.export.bundle.manifest.stages, start=1)
     ]
     return [
         *stages,
         f"test mail    {decided} decided, {right} of it right",
         f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
         f"cost         {expected.cost.mean:.0f} us of CPU time on average; everything for every message: {full:.0f}",
-        *describe_certificate(made.choice.certificate)[:1],
+        *describe_certificate(exported.choice.certificate)[:1],
         f"written      {trained.folder}",
     ]

@@ -38,6 +38,6 @@ def language_features(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """
     words = [found[0].lower() for found in islice(_WORD.finditer(mail.text), WORDS)]
     return {
-        "text_surprise": stores.habits.surprise(mail.text),
+        "text_surprise": stores.letter_model.surprise(mail.text),
         "common_words": share(sum(word in _COMMON for word in words), len(words)),
     }

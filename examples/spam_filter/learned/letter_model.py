@@ -58,8 +58,8 @@ class LetterModel:
     --------
     >>> counts = LetterCounts()
     >>> counts.read("the cat and the other cat sat on the mat" * 20)
-    >>> habits = LetterModel(counts)
-    >>> habits.surprise("the cat") < habits.surprise("xqj zvk")
+    >>> model = LetterModel(counts)
+    >>> model.surprise("the cat") < model.surprise("xqj zvk")
     True
     """
 

@@ -72,7 +72,7 @@ class Stores:
             raise StoreError(f"{self.path}: the format is {facts.get('format')!r}, {_FORMAT!r} is due: train again")
         self.id = str(facts["id"])
         self.messages = (int(facts["spam_messages"]), int(facts["ham_messages"]))
-        self.habits = LetterModel(LetterCounts(array("q", facts["letters"])))
+        self.letter_model = LetterModel(LetterCounts(array("q", facts["letters"])))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> Stores:

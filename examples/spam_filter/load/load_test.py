@@ -94,8 +94,8 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
     if not where.is_loopback:
         raise LoadError(f"{where} is not on the loopback interface: load is for a service of this machine only")
     if not 0 < len(messages) <= MAX_MESSAGES or not 0 < connections <= MAX_CONNECTIONS:
-        told = f"got {len(messages)} and {connections}"
-        raise LoadError(f"1 to {MAX_MESSAGES} messages and 1 to {MAX_CONNECTIONS} connections are due, {told}")
+        detail = f"got {len(messages)} and {connections}"
+        raise LoadError(f"1 to {MAX_MESSAGES} messages and 1 to {MAX_CONNECTIONS} connections are due, {detail}")
     lines = [re.sub(rb"\r?\n", b"\r\n", message) for message in messages]
     latencies: list[float] = []
     faults: list[Exception] = []

@@ -138,7 +138,7 @@ class Mail:
         found = [match[1] for source in (self.plain, self.html) for match in _LINK.finditer(source)]
         return tuple(found[:LINKS])
 
-    def unpacked(self) -> Mail:
+    def decode_parts(self) -> Mail:
         """Split and decode everything now, and return the message itself: for those who measure what comes after it."""
         for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.text, self.links):
             pass

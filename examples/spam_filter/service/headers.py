@@ -21,7 +21,7 @@ PREFIX: Final = "X-Emsco-"
 # The colon may come in a folded line, and some readers put the line together first: so the beginning is enough.
 _FORGED: Final = re.compile(rb"x-emsco-", re.IGNORECASE)
 # The shortest lines first, so that a forged one takes as little along as can be.
-_N_READINGS: Final = tuple(re.compile(breaks) for breaks in (rb"\r\n|\n|\r", rb"\r\n|\n", rb"\r\n"))
+_LINE_BREAKS: Final = tuple(re.compile(breaks) for breaks in (rb"\r\n|\n|\r", rb"\r\n|\n", rb"\r\n"))
 _FOLD: Final = (b" ", b"\t")
 _MOST_VALUE: Final = 200
 
@@ -45,8 +45,9 @@ def mark_message(raw: bytes, verdict: Verdict) -> MarkedMessage:
 
     Examples
     --------
-    >>> made = mark_message(b"x-emsco-status:\r\n ham\r\nSubject: hello\r\n\r\ntext\r\n", Verdict("spam", 0.99873, 2, 3.5, "us", "ab12"))
-    >>> print(made.content.replace(b"\r", b"").decode(), made.forged)
+    >>> raw = b"x-emsco-status:\r\n ham\r\nSubject: hello\r\n\r\ntext\r\n"
+    >>> marked = mark_message(raw, Verdict("spam", 0.99873, 2, 3.5, "us", "ab12"))
+    >>> print(marked.content.replace(b"\r", b"").decode(), marked.forged)
     X-Emsco-Status: spam
     X-Emsco-Confidence: 0.9987
     X-Emsco-Stage: 2
@@ -91,7 +92,7 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     total = 0
     while True:
         found = 0
-        for breaks in _N_READINGS:
+        for breaks in _LINE_BREAKS:
             raw, removed = _remove_forged(raw, breaks)
             found += removed
         total += found

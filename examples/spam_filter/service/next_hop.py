@@ -163,7 +163,7 @@ def can_be_smuggled(content: bytes) -> bool:
 
     Examples
     --------
-    >>> can_be_smuggled(b"a\r\n.\r\nb"), can_be_smuggled(b"a\n.\r\nMAIL FROM:<x>\r\n"), can_be_smuggled(b"a\r.\rb"), can_be_smuggled(b"a\n.b\r\n")
-    (False, True, True, False)
+    >>> [can_be_smuggled(text) for text in (b"a\r\n.\r\nb", b"a\n.\r\nMAIL FROM:<x>\r\n", b"a\r.\rb", b"a\n.b\r\n")]
+    [False, True, True, False]
     """
     return _FALSE_END.search(content) is not None

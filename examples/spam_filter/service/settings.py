@@ -79,8 +79,8 @@ class Settings:
             if not (math.isfinite(value) and value > 0):
                 raise SettingsError(f"{name}: seconds above 0 are due, got {value}")
         if (self.maildir is None) == (self.next_hop is None):
-            told = "both" if self.maildir is not None else "neither"
-            raise SettingsError(f"one place for the mail is due, a Maildir or a next hop, got {told}")
+            detail = "both" if self.maildir is not None else "neither"
+            raise SettingsError(f"one place for the mail is due, a Maildir or a next hop, got {detail}")
         if self.metrics is not None and not self.metrics.is_loopback:
             raise SettingsError(
                 f"metrics: an address of the loopback interface is due, such as 127.0.0.1:9105, got {self.metrics}"

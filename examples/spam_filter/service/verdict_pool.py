@@ -51,7 +51,7 @@ class VerdictPool:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
         case = _Message(message_id, raw, envelope)
         try:
-            call = self.pool.submit(self._judge, case)
+            call = self.pool.submit(self._classify, case)
         except PoolFull:
             return Verdict("error", note="refused")
         verdict = asyncio.wrap_future(call)
@@ -62,6 +62,6 @@ class VerdictPool:
             self.pool.abandon(call)
             verdict.cancel()
 
-    def _judge(self, case: _Message) -> Verdict:
+    def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
         return classify(self._model, case.raw, case.envelope, None)

@@ -189,7 +189,8 @@ def _compose(draw: random.Random, sketch: _MessageDraft, moment: datetime, numbe
     sent = moment - timedelta(hours=sketch.date_shift_h * draw.random())
     subject = f"{sketch.subject} für Sie" if draw.random() < 0.05 else sketch.subject
     head = [
-        f"Received: from relay{hop}.example.net by mx{hop}.{_HOME_DOMAIN}; {format_datetime(moment - timedelta(seconds=20 * hop))}"
+        f"Received: from relay{hop}.example.net by mx{hop}.{_HOME_DOMAIN}; "
+        f"{format_datetime(moment - timedelta(seconds=20 * hop))}"
         for hop in range(sketch.hops)
     ]
     head += [

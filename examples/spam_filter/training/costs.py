@@ -43,7 +43,7 @@ def measure_costs(stores_path: Path, raws: Sequence[bytes], *, seed: int, repeat
             acquirers(stores),
             raws,
             rng=np.random.default_rng(seed),
-            make=lambda raw: Mail.parse(raw).unpacked(),
+            make=lambda raw: Mail.parse(raw).decode_parts(),
             groups=groups,
             repeats=repeats,
             statistic="mean",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spam_filter.message.mail import Mail
 
-__all__ = ["families"]
+__all__ = ["group_near_duplicates"]
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,30}")
 _RUN: Final = 5
@@ -26,7 +26,7 @@ _BANDS, _ROWS = 8, 4
 _PRIME: Final = (1 << 31) - 1
 
 
-def families(mails: Sequence[Mail]) -> list[int]:
+def group_near_duplicates(mails: Sequence[Mail]) -> list[int]:
     r"""Return a number for each message; near-duplicates have the same.
 
     Parameters
@@ -38,7 +38,7 @@ def families(mails: Sequence[Mail]) -> list[int]:
     --------
     >>> text = "buy this wonderful watch now and pay nothing at all until the end of next year"
     >>> mails = [Mail.parse(f"Subject: x\n\n{body}".encode()) for body in (text + " 17", "other words", text + " 23")]
-    >>> families(mails)
+    >>> group_near_duplicates(mails)
     [0, 1, 0]
     """
     parents = list(range(len(mails)))

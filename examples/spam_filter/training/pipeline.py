@@ -20,22 +20,21 @@ from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
-from spam_filter.training.near_duplicates import families
+from spam_filter.training.near_duplicates import group_near_duplicates
 from spam_filter.training.splitting import SplitBy, SplitName, split_mail
 from spam_filter.training.tables import LABEL_COLUMN, write_tables
 
 if TYPE_CHECKING:
-    from emsco_train.designs.front import Front
+    from emsco_train import Front, RunExport
     from emsco_train.designs.selection import Requirements
-    from emsco_train.runs.exporting import RunExport
 
-__all__ = ["Plan", "Trained", "train_model"]
+__all__ = ["TrainedModel", "TrainingSettings", "train_model"]
 
 _COVERAGE_MARGIN: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingSettings:
     """How to train.
 
     Parameters
@@ -79,33 +78,33 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainedModel:
     """What training made.
 
     Parameters
     ----------
     folder
         The model.
-    made
+    exported
         The design, its figures and its certificate.
     splits
         The split of each message, in the order given.
     """
 
     folder: Path
-    made: RunExport
+    exported: RunExport
     splits: tuple[SplitName, ...]
 
 
 def train_model(
     mails: Sequence[LabelledMail],
     out: Path,
-    plan: Plan,
+    plan: TrainingSettings,
     *,
     force: bool = False,
     keep: Path | None = None,
     on_step: Callable[[str], object] = lambda _: None,
-) -> Trained:
+) -> TrainedModel:
     """Train a model and put it in place.
 
     Parameters
@@ -137,10 +136,10 @@ def train_model(
         new.mkdir()
         trained = _train(mails, new, work, plan, on_step)
         _install(new, out, Path(place) / "old")
-    return Trained(out, trained.made, trained.splits)
+    return TrainedModel(out, trained.exported, trained.splits)
 
 
-def _check(out: Path, keep: Path | None, plan: Plan, *, force: bool) -> None:
+def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool) -> None:
     if out.exists() and not force:
         raise ModelError(f"{out} is there already: choose another folder, or say --force to replace it")
     if out.exists() and not (out / BUNDLE).is_dir():
@@ -152,14 +151,16 @@ def _check(out: Path, keep: Path | None, plan: Plan, *, force: bool) -> None:
         raise ModelError(f"{unknown[0]!r} is no feature, so it cannot be left out (features: {', '.join(feature_names())})")
 
 
-def _train(mails: Sequence[LabelledMail], new: Path, work: Path, plan: Plan, on_step: Callable[[str], object]) -> Trained:
+def _train(
+    mails: Sequence[LabelledMail], new: Path, work: Path, plan: TrainingSettings, on_step: Callable[[str], object]
+) -> TrainedModel:
     counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
     if min(counts.values()) == 0:
         raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: both kinds are due")
-    groups = families([Mail.parse(mail.raw) for mail in mails])
+    groups = group_near_duplicates([Mail.parse(mail.raw) for mail in mails])
     splits = split_mail(mails, groups, plan.split, plan.seed)
-    told = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
-    on_step(f"mail         {told}; near-duplicates stay together")
+    detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
+    on_step(f"mail         {detail}; near-duplicates stay together")
     extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
     tables = write_tables(work, mails, splits, extracted.rows, feature_names())
     count = len(feature_names()) - len(plan.without)
@@ -170,13 +171,16 @@ def _train(mails: Sequence[LabelledMail], new: Path, work: Path, plan: Plan, on_
     profile.write(new / COSTS)
     together = "" if profile.together is None else f"; all for one message: {profile.together.value * 1e6:.0f} us of CPU time"
     on_step(f"costs        measured on {len(sample)} messages{together}")
-    made = _search_and_export(tables, new, work, plan, extracted.stores_id)
-    return Trained(new, made, tuple(splits))
+    exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
+    return TrainedModel(new, exported, tuple(splits))
 
 
-def _search_and_export(tables: Mapping[str | None, str], new: Path, work: Path, plan: Plan, stores_id: str) -> RunExport:
+def _search_and_export(
+    tables: Mapping[str | None, str], new: Path, work: Path, plan: TrainingSettings, stores_id: str
+) -> RunExport:
     """Search for designs, choose one with a certificate, and write its bundle."""
     # Here, not above: the commands must answer --help at once.
+    from emsco_train import Progress, Settings  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
@@ -184,8 +188,6 @@ def _search_and_export(tables: Mapping[str | None, str], new: Path, work: Path, 
     from emsco_train.runs.request import TrainRequest  # noqa: PLC0415
     from emsco_train.runs.source import Columns  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415
-    from emsco_train.search.progress import Progress  # noqa: PLC0415
-    from emsco_train.search.settings import Settings  # noqa: PLC0415
 
     request = TrainRequest(
         paths=tables,
@@ -205,7 +207,7 @@ def _search_and_export(tables: Mapping[str | None, str], new: Path, work: Path, 
     return export_open_run(opened, new / BUNDLE, criteria, name="spam-filter", version=bundle_version(stores_id), force=False)
 
 
-def _make_constraints(front: Front, plan: Plan) -> Requirements:
+def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
     """Return what is wanted of the design, by validation figures alone."""
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415 - as above
 

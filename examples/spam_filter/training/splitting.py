@@ -49,8 +49,8 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
         # A family goes with the label of its first message: copies with two labels are a mistake in the corpus, or a bait.
         groups = [group for group in members.values() if mails[group[0]].label == label]
         if len(groups) < len(SHARES):
-            told = f"{len(groups)} different messages are {label}"
-            raise CorpusError(f"{told}: at least {len(SHARES)} are due, and some hundreds to learn anything: add mail")
+            detail = f"{len(groups)} different messages are {label}"
+            raise CorpusError(f"{detail}: at least {len(SHARES)} are due, and some hundreds to learn anything: add mail")
         if by == "time":
             groups.sort(key=lambda group: min((mails[index].received, index) for index in group))
         else:
