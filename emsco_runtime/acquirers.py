@@ -1,7 +1,7 @@
 """The registry of acquirers: the user's callables that obtain features.
 
 A registry lives as long as the service and may serve several bundles. Nothing is called here and nothing is checked against a
-bundle here: `_plan` does that when a cascade is bound, and lists every fault at once.
+bundle here: `engine.plan` does that when a cascade is bound, and lists every fault at once.
 """
 
 from __future__ import annotations

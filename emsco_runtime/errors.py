@@ -135,6 +135,8 @@ class AcquisitionError(EmscoError):
         error.__cause__ = self.__cause__
         return error
 
+    at = with_index  # the public name
+
 
 class ClosedError(EmscoError, RuntimeError):
     """A cascade was asked to decide after `close`, or after the end of its ``with`` block."""

@@ -1,4 +1,4 @@
 """Figures and texts about bundles and decisions. Its home is `emsco_runtime.bundle.summary`."""
 
 from emsco_runtime.bundle.summary import *  # noqa: F403
-from emsco_runtime.bundle.summary import __all__ as __all__
+from emsco_runtime.bundle.summary import __all__  # noqa: F401

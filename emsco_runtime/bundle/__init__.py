@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "emsco_runtime.bundle.reading": "MANIFEST_FILE MAX_MANIFEST_BYTES MAX_MODEL_BYTES Bundle check_models parse_manifest read_bundle read_manifest"
+        "emsco_runtime.bundle.reading": "MANIFEST_FILE MAX_MANIFEST_BYTES MAX_MODEL_BYTES Bundle "
+        "check_models parse_manifest read_bundle read_manifest",
     },
 )

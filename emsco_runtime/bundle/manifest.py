@@ -197,8 +197,8 @@ class CertifiedChoice(_Record):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.passed > self.candidates or self.tested != min(self.passed + 1, self.candidates):
-            told = f"{self.passed} passed, {self.tested} tested, of {self.candidates} candidates"
-            raise _contradiction_error(f"{told}, although testing stops at the first failure and not before")
+            detail = f"{self.passed} passed, {self.tested} tested, of {self.candidates} candidates"
+            raise _contradiction_error(f"{detail}, although testing stops at the first failure and not before")
         return self
 
 
@@ -230,8 +230,8 @@ class Certificate(_Record):
             raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
         _check_bound(self.wrong, self.accepted, self.max_error)
         if not self.coverage.lower <= self.accepted / self.rows <= self.coverage.upper:
-            told = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
-            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows and {told} on coverage")
+            detail = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
+            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows and {detail} on coverage")
         accepted_as = [bounds.accepted_as for bounds in self.labels]
         if (sum(part.rows for part in accepted_as), sum(part.wrong for part in accepted_as)) != (self.accepted, self.wrong):
             raise _contradiction_error(f"the labels do not add up to {self.accepted} accepted and {self.wrong} wrong")
@@ -240,8 +240,8 @@ class Certificate(_Record):
         if sum(part.rows for part in true) > self.rows or sum(part.wrong for part in true) > self.wrong:
             raise _contradiction_error(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
         if not (self.method == "fixed-sequence") == self.joint == (self.choice is not None):
-            told = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
-            raise _contradiction_error(f"{told}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
+            detail = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
+            raise _contradiction_error(f"{detail}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
         return self
 
 
@@ -320,15 +320,17 @@ class Manifest(_Record):
         """Return this manifest with the `id` that its content has."""
         return self.model_copy(update={"id": manifest_id(self.model_dump(mode="json"))})
 
+    sealed = with_id  # the public name
+
 
 def _check_bound(wrong: int, rows: int, upper: float) -> None:
     if wrong > rows or upper < (wrong / rows if rows else 1):
         raise _contradiction_error(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
 
 
-def _contradiction_error(told: str) -> PydanticCustomError:
+def _contradiction_error(detail: str) -> PydanticCustomError:
     # The text goes in as a value: what stands in braces in a label must not be taken for a field of the message.
-    return PydanticCustomError("contradiction", "the certificate contradicts itself: {told}", {"told": told})
+    return PydanticCustomError("contradiction", "the certificate contradicts itself: {detail}", {"detail": detail})
 
 
 def manifest_id(document: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits.
 2. **Audit**: JSON, shape, id, names, hashes, and what the models ask for; all in bytes and text, nothing is executed.
-3. **Build**: only now may `_scorer` make sessions from the model bytes handed out here.
+3. **Build**: only now may `engine.scorer` make sessions from the model bytes handed out here.
 
 Writing lives in `publish`.
 """

@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> None:
     split_rows = read_split_rows(options.run, options.split) if options.run else None
     with open_csv(options.rows) as rows, _replace_file(options.out, options.rows) as file:
         cascade = Cascade(bundle, make_column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
-        truth = _LabelColumn.of(rows, options.label, bundle.manifest)
+        truth = _LabelColumn.find(rows, options.label, bundle.manifest)
         tally = _decide_rows(cascade, rows, split_rows, truth, options, file)
     print(_format_summary(bundle.manifest, tally, options.out))
     if tally.labelled and not truth.matched:
@@ -121,7 +121,7 @@ class _LabelColumn:
     matched: bool = False
 
     @classmethod
-    def of(cls, rows: CsvRows, requested: str | None, manifest: Manifest) -> _LabelColumn:
+    def find(cls, rows: CsvRows, requested: str | None, manifest: Manifest) -> _LabelColumn:
         """Find the column: the one asked for, or "label" if it is there."""
         if requested is not None and requested not in rows.header:
             raise CommandError(f"{rows.path}: the label column {requested!r} is missing; the file has {', '.join(rows.header)}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "emsco_runtime.drift.monitor": "DriftMonitor DriftReading DriftState DriftStatus ExpectedConfidence FigureReading FigureStatus Finding Outside"
+        "emsco_runtime.drift.monitor": "DriftMonitor DriftReading DriftState DriftStatus ExpectedConfidence "
+        "FigureReading FigureStatus Finding Outside",
     },
 )

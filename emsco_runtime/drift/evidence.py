@@ -1,27 +1,28 @@
 r"""Evidence that the mean of a live stream differs from that of an earlier sample, valid at every look.
 
-All values lie between 0 and 1; rates are means of zeros and ones. The sample: `rows` values with the sum `sample_sum`. The stream:
-`items` values so far with the sum `total`. Health means: sample and stream have the same mean p, which nobody knows. (Exactly:
-each value has the conditional mean p, given all before it.)
+All values lie between 0 and 1; rates are means of zeros and ones. The sample: `rows` values with the sum `sample_sum`. The
+stream: `items` values so far with the sum `total`. Health means: sample and stream have the same mean p, which nobody
+knows. (Exactly: each value has the conditional mean p, given all before it.)
 
 The construction, for "the stream's mean is higher"; for "lower", count one minus each value:
 
 1. Fix numbers r <= 0 <= l and suppose that p is the mean. A value x between 0 and 1 has exp(l x) <= 1 + x (e^l - 1), since the
    left side is convex in x; so the mean of exp(l x) / (1 + p (e^l - 1)) is at most 1. The product of this over the stream, with
    l, and over the sample, with r, is then a process that starts with a mean of at most 1 and never grows on average: a
-   non-negative supermartingale. Its logarithm is ``r hits - rows log(1 + p (e^r - 1)) + l total - items log(1 + p (e^l - 1))``.
+   non-negative supermartingale. Its logarithm is
+   ``r sample_sum - rows log(1 + p (e^r - 1)) + l total - items log(1 + p (e^l - 1))``.
 2. A weighted mean of such processes over pairs (r, l) is another one: a mixture, so that no size of shift has to be guessed.
 3. By Ville's inequality the chance that it *ever* exceeds 1 / a is at most a, if p is the mean.
-4. p is not known: `MeanIncreaseTest.evidence` is the least value over all p. It cannot exceed 1 / a unless the process of the true p does, so
-   under health it ever does so with a chance of at most a. This chance counts the draw of the sample too: hence the expected
-   figures may be estimates.
+4. p is not known: `MeanIncreaseTest.evidence` is the least value over all p. It cannot exceed 1 / a unless the process of the
+   true p does, so under health it ever does so with a chance of at most a. This chance counts the draw of the
+   sample too: hence the expected figures may be estimates.
 
 The logarithm is convex in p (and in p and `total` jointly): each term is, and so is the logarithm of a sum of exponentials.
 So the least value is found safely. And it grows with `total`: a value that is not known may be replaced by the least that it
 can be, and the evidence is only weakened.
 
-A stream that changes late must not be outvoted by its healthy past. So `WindowedTotals` looks at stretches that begin anew every so
-many items; the chance a is divided among them, by shares that add up to at most 1.
+A stream that changes late must not be outvoted by its healthy past. So `WindowedTotals` looks at stretches that begin anew every
+so many items; the chance a is divided among them, by shares that add up to at most 1.
 
 Sources: Ville (1939) for the inequality; Hoeffding (1963) for values between 0 and 1; Robbins (1970) for mixtures; Howard,
 Ramdas, McAuliffe and Sekhon (2020, 2021) for both at once; Wasserman, Ramdas and Balakrishnan (2020), and Ramdas, Ruf, Larsson
@@ -199,7 +200,7 @@ class WindowedTotals:
         self.next_check = min(_FIRST_CHECK, restart_every)
 
     def due_windows(self) -> Iterator[tuple[Window, int, list[float]]]:
-        """Yield each stretch that is due, with its number of items and its totals; to be called when `items` reaches `next_check`."""
+        """Yield each stretch that is due, with its number of items and its totals; call it when `items` reaches `next_check`."""
         for window in self._windows:
             if window.next_check <= self.items:
                 items = self.items - window.start

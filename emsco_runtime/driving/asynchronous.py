@@ -8,7 +8,7 @@ Exact semantics:
 - a time-out counts from the moment the call begins; a deadline counts from the call of `decide_async`;
 - at its time-out, at the deadline, and after a failure that ends the item, what is outstanding is cancelled and not waited for:
   a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
-- of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, as in `_pooled`;
+- of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, as in `pooled`;
 - a cancelled task cancels what is outstanding, gives it a second to clean up, and is cancelled itself: that is never a failed
   feature.
 """
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from emsco_runtime.driving.guarded_calls import UNGUARDED, begin_call, joined_outcome, make_runner, refuse, run_call
-from emsco_runtime.engine.outcomes import plain
+from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk
 from emsco_runtime.sources.guard import CallTicket, JoinedCall
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncLimits", "drive_async", "gather_in_order"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("emsco_runtime.asynchronous")
 _Result = TypeVar("_Result")
 # A decision that is cancelled waits so long for its calls to clean up.
 _GRACE_S = 1.0
@@ -83,7 +83,7 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: AsyncLimit
                 call = request.calls[0]
                 try:
                     outcome = call.function(item)
-                    reply = [await outcome if call.is_async else plain(outcome)]
+                    reply = [await outcome if call.is_async else reject_coroutine(outcome)]
                 except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is none
                     reply = [Failed(error)]
             else:

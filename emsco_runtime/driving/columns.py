@@ -24,7 +24,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints, Mask, as_column
 __all__ = ["ColumnContext", "ColumnDecisions", "decide_columns"]
 
 # Rows handled at a time: enough that numpy's price per call does not count, few enough to stay near the processor.
-_BLOCK = 65536
+_BLOCK_ROWS = 65536
 
 _REASONS = ("inconclusive", "confident", "budget", "acquisition_failed")
 _STATUS_OF_REASON = ("rejected", "accepted", "rejected", "rejected")
@@ -92,8 +92,8 @@ def decide_columns(context: ColumnContext, columns: Mapping[str, Any]) -> Column
     arrays = _check_columns(context.plan, columns)
     count = len(next(iter(arrays.values())))
     codes = _ResultCodes.empty(count, len(context.plan.labels))
-    for start in range(0, count, _BLOCK):
-        block = slice(start, min(start + _BLOCK, count))
+    for start in range(0, count, _BLOCK_ROWS):
+        block = slice(start, min(start + _BLOCK_ROWS, count))
         _decide_block(context, {name: array[block] for name, array in arrays.items()}, codes.rows_view(block), start)
     return codes.decode(context.plan.labels)
 

@@ -37,13 +37,13 @@ def replay_golden_items(bundle: Bundle, scorer: Scorer) -> None:
 
 def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
     values: list[float] = []
-    for stage, promised in zip(plan.stages, golden.probabilities, strict=True):
+    for stage, expected in zip(plan.stages, golden.probabilities, strict=True):
         values += [feature.encode(golden.values[feature.name]) for feature in stage.features]
         inputs = values if stage.input_positions is None else [values[position] for position in stage.input_positions]
         actual = scorer.score(stage.number - 1, inputs)
         # "not within" rather than "beyond", so that NaN is a fault.
-        if not all(abs(one - other) <= TOLERANCE for one, other in zip(actual, promised, strict=True)):
-            return f"stage {stage.number} gives {actual}, the bundle promises {list(promised)}"
+        if not all(abs(one - other) <= TOLERANCE for one, other in zip(actual, expected, strict=True)):
+            return f"stage {stage.number} gives {actual}, the bundle promises {list(expected)}"
     return None
 
 

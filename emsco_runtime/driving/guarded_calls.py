@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from emsco_runtime.bundle.encoding import ValueFault
-from emsco_runtime.engine.outcomes import plain
+from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.walk import NOT_DONE, Failed
 from emsco_runtime.sources.guard import CachedOutcome, CallTicket, Guard, JoinedCall
 from emsco_runtime.sources.pool import released_slot
@@ -77,7 +77,7 @@ def make_runner(call: Call, ticket: CallTicket) -> Callable[[Any], Any]:
     function, flight = call.function, ticket.flight
 
     def run(item: Any) -> Any:
-        return plain(function(item))
+        return reject_coroutine(function(item))
 
     return run if flight is None else lambda item: flight.run(run, item)
 

@@ -8,7 +8,7 @@ Exact semantics:
 - a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, no longer than until its own deadline,
   and no longer than its time-out counted from the moment that call began; if it is given up, one of those who wait makes it;
-- a call that has answered by the time it is looked at counts, even if it was fault: outcomes are looked at in the order of calls;
+- a call that has answered by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
 - after a failure that ends the item, and at the deadline, what has not begun is taken back and what runs is abandoned.
 """
 

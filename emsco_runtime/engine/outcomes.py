@@ -13,7 +13,16 @@ from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
 
-__all__ = ["BatchOfMany", "BatchOfOne", "describe_error", "is_mapping", "is_sequence", "plain", "split_by_item", "values_by_name"]
+__all__ = [
+    "BatchOfMany",
+    "BatchOfOne",
+    "describe_error",
+    "is_mapping",
+    "is_sequence",
+    "reject_coroutine",
+    "split_by_item",
+    "values_by_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +34,7 @@ class BatchOfOne:
 
     def __call__(self, item: Any) -> Any:
         """Return the outcome for the item."""
-        return split_by_item(self.names, plain(self.function([item])), 1)[0]
+        return split_by_item(self.names, reject_coroutine(self.function([item])), 1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +46,10 @@ class BatchOfMany:
 
     def __call__(self, items: list[Any]) -> list[Any]:
         """Return one outcome per item."""
-        return split_by_item(self.names, plain(self.function(items)), len(items))
+        return split_by_item(self.names, reject_coroutine(self.function(items)), len(items))
 
 
-def plain(outcome: Any) -> Any:
+def reject_coroutine(outcome: Any) -> Any:
     """Refuse a coroutine that a plain function has handed on: nobody would await it."""
     if inspect.iscoroutine(outcome):
         outcome.close()

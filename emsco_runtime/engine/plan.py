@@ -1,7 +1,7 @@
 """Binding: a manifest and acquirers become a plan that the walk follows.
 
 All that does not depend on the item is worked out here, once: which callable serves which feature at which stage, the encoders,
-the thresholds in label input_positions, the cost of every prefix of stages. All checks are made here and every fault is listed at once.
+the thresholds in label order, the cost of every prefix of stages. All checks are made here and every fault is listed at once.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Call:
         Its outcome is the value of its one feature, not a mapping or sequence of several.
     policy
         What a failure of it does.
-    serves
+    used_names
         Those of its features that are taken from it; another acquirer may have been preferred for the rest.
     rank
-        Its place in the one input_positions in which calls are made, for every item and in every stage.
+        Its place in the one order in which calls are made, for every item and in every stage.
     guard
         Its time-out, breaker and cache; None where it has none of them.
     is_async
@@ -64,7 +64,7 @@ class Call:
     batch: bool
     single: bool
     policy: OnFailure
-    serves: frozenset[str]
+    used_names: frozenset[str]
     rank: int
     guard: Guard | None = None
     is_async: bool = False
@@ -77,7 +77,7 @@ class AcquireRequest:
     Parameters
     ----------
     calls
-        What to call, in input_positions.
+        What to call, in order.
     functions
         Their functions alone, for the loop that makes them.
     simple
@@ -115,19 +115,19 @@ class StagePlan:
     number
         Counted from 1.
     earlier_names
-        Features of the stages earlier_names it.
+        Features of the stages before it.
     names, features
-        What it acquires, in the input_positions of the manifest.
+        What it acquires, in the order of the manifest.
     acquire
         The calls due when nothing is known beforehand.
     numeric
         All features are numbers.
-    plain
-        That, and each call gives just one of them, in their input_positions: the outcomes are the values.
+    outcomes_are_values
+        That, and each call gives just one of them, in their order: the outcomes are the values.
     input_positions
-        Positions of the model's inputs among all features acquired so far; None when they are just those, in input_positions.
+        Positions of the model's inputs among all features acquired so far; None when they are just those, in order.
     thresholds
-        One per label, in label input_positions.
+        One per label, in label order.
     cost
         Cost of all the features listed up to and including this stage.
     added_cost
@@ -156,7 +156,7 @@ class Plan:
     stages: tuple[StagePlan, ...]
     meter: Meter
     calls: Mapping[str, Call]
-    # Features whose acquirers are async, in the input_positions in which they are needed.
+    # Features whose acquirers are async, in the order in which they are needed.
     async_features: tuple[str, ...]
 
     @property
@@ -228,15 +228,15 @@ def _make_calls(
     features_by_acquirer: dict[int, list[Feature]] = {}
     for name, feature in needed.items():
         features_by_acquirer.setdefault(id(chosen[name]), []).append(feature)
-    # In the input_positions in which the stages first need them.
+    # In the order in which the stages first need them.
     calls = {
-        key: _make_call(chosen[serves[0].name], serves, rank, on_failure, many=many)
-        for rank, (key, serves) in enumerate(features_by_acquirer.items())
+        key: _make_call(chosen[used_features[0].name], used_features, rank, on_failure, many=many)
+        for rank, (key, used_features) in enumerate(features_by_acquirer.items())
     }
     return {name: calls[id(chosen[name])] for name in needed}
 
 
-def _make_call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
+def _make_call(entry: Acquirer, used_features: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
     adapt = BatchOfMany if many else BatchOfOne
     return Call(
@@ -245,17 +245,17 @@ def _make_call(entry: Acquirer, serves: Sequence[Feature], rank: int, on_failure
         batch=batch and many,
         single=entry.shape == "feature" or (batch and len(entry.names) == 1),
         policy=entry.on_failure or on_failure,
-        serves=frozenset(feature.name for feature in serves),
+        used_names=frozenset(feature.name for feature in used_features),
         rank=rank,
-        guard=_guard(entry, serves),
+        guard=_make_guard(entry, used_features),
         is_async=is_async(entry.function),
     )
 
 
-def _guard(entry: Acquirer, serves: Sequence[Feature]) -> Guard | None:
+def _make_guard(entry: Acquirer, used_features: Sequence[Feature]) -> Guard | None:
     if entry.timeout_s is None and entry.breaker is None and entry.cache is None:
         return None
-    encoders = {feature.name: make_encoder(feature) for feature in serves}
+    encoders = {feature.name: make_encoder(feature) for feature in used_features}
     return Guard(entry.cache, entry.breaker, entry.timeout_s, _OutcomeValidator(entry.names, entry.shape == "feature", encoders))
 
 

@@ -3,9 +3,10 @@
 Rules of this file:
 
 1. A stage is: check the budget, acquire what is missing, validate, score, compare. In this order, and nowhere else.
-2. The walk calls no acquirer and no model. It yields `AcquireRequest` and is sent one outcome per call (fewer, or `NOT_DONE`, if a call
-   failed whose policy ends the item; `Expired` around them, if the deadline came first); it yields `ScoreRequest` and is sent
-   probabilities. Drivers (`_drivers`, `_pooled`, `_async`) pump it: one item, many in step, in threads, as a coroutine.
+2. The walk calls no acquirer and no model. It yields `AcquireRequest` and is sent one outcome per call (fewer, or `NOT_DONE`, if
+   a call failed whose policy ends the item; `Expired` around them, if the deadline came first); it yields `ScoreRequest` and is
+   sent probabilities. Drivers (`driving.many`, `pooled`, `asynchronous`) pump it: one item, many in step, in threads, as a
+   coroutine.
 3. The bill is the meter's cost of the features listed by the stages begun, left out those that were known, and those that came
    free out of a cache. It is never accumulated.
 """
@@ -230,9 +231,9 @@ def record_outcomes(calls: Sequence[Call], outcomes: Sequence[Any], raw_values: 
         if outcome is NOT_DONE:
             continue
         if isinstance(outcome, CachedOutcome):
-            from_cache.cached |= call.serves
+            from_cache.cached |= call.used_names
             if outcome.free:
-                from_cache.free_names |= call.serves
+                from_cache.free_names |= call.used_names
             outcome = outcome.outcome
         if call.single:
             raw_values[call.names[0]] = outcome
@@ -244,7 +245,7 @@ def record_outcomes(calls: Sequence[Call], outcomes: Sequence[Any], raw_values: 
 def _unpack(call: Call, outcome: Any, raw_values: dict[str, Any]) -> None:
     """Spread the result of an acquirer of several features; values that are known already are not overwritten."""
     found = dict.fromkeys(call.names, outcome) if isinstance(outcome, Failed) else values_by_name(call.names, outcome)
-    for name in call.serves:
+    for name in call.used_names:
         if name not in raw_values:
             value = found[name]
             raw_values[name] = Failed(value) if isinstance(value, ValueFault) else value

@@ -62,9 +62,9 @@ class Observer(Protocol):
     --------
     >>> from emsco_runtime import Cascade
     >>> from emsco_runtime.testing import sample_bundle
-    >>> told = []
-    >>> _ = Cascade(sample_bundle(), observers=[told.append]).decide({"size": 2.0})
-    >>> [decision.label for decision in told]
+    >>> received = []
+    >>> _ = Cascade(sample_bundle(), observers=[received.append]).decide({"size": 2.0})
+    >>> [decision.label for decision in received]
     ['spam']
     """
 
@@ -112,10 +112,10 @@ class Observers:
 
     Examples
     --------
-    >>> told = []
-    >>> observers = Observers([told.append])
+    >>> received = []
+    >>> observers = Observers([received.append])
     >>> observers.notify("a decision")
-    >>> told, observers.failures, observers.wants_calls
+    >>> received, observers.failures, observers.wants_calls
     (['a decision'], 0, False)
     """
 
@@ -214,10 +214,10 @@ class Observers:
         found = [getattr(observer, name, None) for observer in self._observers]
         return tuple(hook for hook in found if callable(hook))
 
-    def _run_hooks(self, hooks: Sequence[Callable[..., object]], *told: Any) -> None:
+    def _run_hooks(self, hooks: Sequence[Callable[..., object]], *arguments: Any) -> None:
         for hook in hooks:
             try:
-                hook(*told)
+                hook(*arguments)
             except Exception as error:  # noqa: BLE001 - as above
                 self._record_failure(hook, error)
 
@@ -256,8 +256,8 @@ def find_hook_faults(observer: object) -> list[str]:
     for name in sorted(_unknown_hooks(observer)):
         close = difflib.get_close_matches(name, _HOOKS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        told = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
-        faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {told}")
+        detail = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
+        faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {detail}")
     if not callable(observer):
         faults.append(f"{format_value(observer)} cannot be called")
     return faults

@@ -210,8 +210,10 @@ class _FamilyRegistry:
             if prefix not in registered:
                 registered[prefix] = _MetricFamilies(registry, prefix, buckets)
             if registered[prefix].buckets != buckets:
-                told = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
-                raise InputError(f"buckets: {told}. Use that one for several cascades, or give a registry or a prefix of its own")
+                detail = f"another Metrics with the prefix {prefix!r} and other buckets is on this registry"
+                raise InputError(
+                    f"buckets: {detail}. Use that one for several cascades, or give a registry or a prefix of its own"
+                )
             return registered[prefix]
 
 
@@ -285,8 +287,8 @@ class Metrics:
     def __getstate__(self) -> tuple[bool, str, _Buckets]:
         """Return the settings: the counts of another process are its own."""
         if self._registry is not REGISTRY:
-            told = "it has a registry of its own, which stays in its process"
-            raise TypeError(f"these Metrics cannot be pickled: {told}. Use the default registry, or make the cascade there")
+            detail = "it has a registry of its own, which stays in its process"
+            raise TypeError(f"these Metrics cannot be pickled: {detail}. Use the default registry, or make the cascade there")
         return self._settings
 
     def __setstate__(self, settings: tuple[bool, str, _Buckets]) -> None:
@@ -358,8 +360,8 @@ class Metrics:
         return count
 
     def _raise_not_bound(self, bundle: str) -> _BundleMetrics:
-        told = f"the bundle {bundle[:12]} was not bound to these Metrics"
-        raise InputError(f"{told}: hand them to the cascade themselves, or call on_bind(cascade.manifest) first")
+        detail = f"the bundle {bundle[:12]} was not bound to these Metrics"
+        raise InputError(f"{detail}: hand them to the cascade themselves, or call on_bind(cascade.manifest) first")
 
 
 class SourceGauges(Collector):
@@ -416,14 +418,14 @@ class SourceGauges(Collector):
         yield self._counter("cache_misses", "Keys that were not found.", {name: one.misses for name, one in caches.items()})
         yield self._gauge("cache_size", "Values that are held.", {name: one.size for name, one in caches.items()})
 
-    def _gauge(self, name: str, told: str, values: Mapping[str, int]) -> Metric:
-        family = GaugeMetricFamily(f"{self._prefix}_{name}", told, labels=["name"])
+    def _gauge(self, name: str, documentation: str, values: Mapping[str, int]) -> Metric:
+        family = GaugeMetricFamily(f"{self._prefix}_{name}", documentation, labels=["name"])
         for label, value in values.items():
             family.add_metric([label], value)
         return family
 
-    def _counter(self, name: str, told: str, values: Mapping[str, int]) -> Metric:
-        family = CounterMetricFamily(f"{self._prefix}_{name}", told, labels=["name"])
+    def _counter(self, name: str, documentation: str, values: Mapping[str, int]) -> Metric:
+        family = CounterMetricFamily(f"{self._prefix}_{name}", documentation, labels=["name"])
         for label, value in values.items():
             family.add_metric([label], value)
         return family

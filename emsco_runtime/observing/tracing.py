@@ -82,8 +82,8 @@ class DecisionTracer:
     def __getstate__(self) -> tuple[str, bool]:
         """Return the settings; the global provider of another process is its own."""
         if self._provider is not None:
-            told = "it has a tracer provider of its own, which stays in its process"
-            raise TypeError(f"this DecisionTracer cannot be pickled: {told}. Use the global one, or make the cascade there")
+            detail = "it has a tracer provider of its own, which stays in its process"
+            raise TypeError(f"this DecisionTracer cannot be pickled: {detail}. Use the global one, or make the cascade there")
         return self._settings
 
     def __setstate__(self, settings: tuple[str, bool]) -> None:
@@ -144,16 +144,16 @@ class DecisionTracer:
             span.add_event("emsco.failure", self._failure_attributes(failure), timestamp=when)
 
     def _failure_attributes(self, failure: Failure) -> dict[str, AttributeValue]:
-        told: dict[str, AttributeValue] = {
+        attributes: dict[str, AttributeValue] = {
             "emsco.feature": failure.feature,
             "emsco.stage": failure.stage,
             "emsco.kind": failure.kind,
         }
-        return {**told, "emsco.message": failure.message} if self._messages else told
+        return {**attributes, "emsco.message": failure.message} if self._messages else attributes
 
 
 def _decision_attributes(decision: Decision) -> dict[str, AttributeValue]:
-    told: dict[str, AttributeValue] = {
+    attributes: dict[str, AttributeValue] = {
         "emsco.status": decision.status,
         "emsco.reason": decision.reason,
         "emsco.stages": decision.stages,
@@ -163,9 +163,9 @@ def _decision_attributes(decision: Decision) -> dict[str, AttributeValue]:
     }
     # There is no attribute for "none".
     if decision.label is not None:
-        told["emsco.label"] = str(decision.label)
+        attributes["emsco.label"] = str(decision.label)
     if decision.confidence is not None:
-        told["emsco.confidence"] = decision.confidence
+        attributes["emsco.confidence"] = decision.confidence
     if decision.key is not None:
-        told["emsco.key"] = decision.key
-    return told
+        attributes["emsco.key"] = decision.key
+    return attributes

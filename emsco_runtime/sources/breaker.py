@@ -159,3 +159,5 @@ class CircuitBreaker:
             if token is self._phase and token.probes:
                 # The pause is over already, so that the next call is the probe.
                 token.probes -= 1
+
+    left = cancelled  # the public name

@@ -165,10 +165,14 @@ class AcquirerCache:
             if value is not self.MISS:
                 self._store(key, value)
 
+    end = finish  # the public name
+
     def count_follower(self, *, hit: bool) -> None:
         """Count somebody who waited for the call of another."""
         with self._lock:
             self._count(hit=hit)
+
+    note = count_follower  # the public name
 
     def _get_fresh(self, key: Hashable) -> Any:
         found = self._entries.get(key)

@@ -238,6 +238,8 @@ class AcquirerPool:
             if call.nested_waits == 0 and not call.abandoned:
                 self._blocked -= 1
 
+    free_place, take_place = release_slot, reacquire_slot  # the public names
+
     @property
     def _active(self) -> int:
         """Threads that count: those of abandoned calls, and of calls that wait for others, do not."""

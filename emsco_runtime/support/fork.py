@@ -18,9 +18,9 @@ class Process:
 
     def __init__(self) -> None:
         self.id = (os.getpid(), 0)
-        os.register_at_fork(after_in_child=self._run_hooks)
+        os.register_at_fork(after_in_child=self._update_id)
 
-    def _run_hooks(self) -> None:
+    def _update_id(self) -> None:
         self.id = (os.getpid(), self.id[1] + 1)
 
 

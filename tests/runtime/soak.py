@@ -1,7 +1,7 @@
 """The soak: very many decisions in threads and in an event loop, while sources fail and bundles are replaced.
 
 `python -m tests.runtime.soak --items 300000` runs it and prints its figures as JSON; `test_soak` asserts on them. What is
-promised of each decision stands in `soak_model`.
+promised of each decision stands in `soak_checker`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Figures:
     decided: int = 0
     not_decided_once: int = 0
     wrong: int = 0
-    detail: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     compared_with_reference: int = 0
     calls: int = 0
     sources_called_twice: int = 0
@@ -85,14 +85,14 @@ class FailingObserver:
     """An observer that raises now and then."""
 
     def __init__(self) -> None:
-        self.detail = self.raised = 0
+        self.received = self.raised = 0
         self._lock = threading.Lock()
 
     def __call__(self, _: Decision) -> None:
         """Count, and raise at every thousandth."""
         with self._lock:
-            self.detail += 1
-            if self.detail % 1000:
+            self.received += 1
+            if self.received % 1000:
                 return
             self.raised += 1
         raise ValueError("I do not like this one")
@@ -323,8 +323,8 @@ class Soak:
     def _record_mismatch(self, detail: str) -> None:
         with self._lock:
             self.figures.wrong += 1
-            if len(self.figures.detail) < _MAX_MESSAGES:
-                self.figures.detail.append(detail)
+            if len(self.figures.messages) < _MAX_MESSAGES:
+                self.figures.messages.append(detail)
 
     # Replacing bundles
 

@@ -370,7 +370,7 @@ def test_nobody_waits_for_a_source_that_cleans_up(
     """
     # Who waits for it waits for ever.
     monkeypatch.setattr(async_module, "_GRACE_S", LONG)
-    caplog.set_level("DEBUG", logger=async_module.__name__)
+    caplog.set_level("DEBUG", logger="emsco_runtime.asynchronous")
 
     async def main() -> Any:
         source = SlowCleanup(ends_with)
@@ -419,7 +419,7 @@ def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypat
         assert task.cancelled() is (way == "cancelled")
         probe = breaker.enter()
         assert probe is not None
-        breaker.left(probe)
+        breaker.cancelled(probe)
         await source.end()
 
     run(main())

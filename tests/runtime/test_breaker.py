@@ -128,7 +128,7 @@ def fail(breaker: CircuitBreaker) -> None:
     breaker.failed(call)
 
 
-@pytest.mark.parametrize("straggler", ["succeeded", "failed", "left"])
+@pytest.mark.parametrize("straggler", ["succeeded", "failed", "cancelled"])
 @pytest.mark.parametrize("probed", [False, True])
 def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, probed: bool) -> None:
     """It ends while the breaker is open, or while a probe is under way: nothing closes, no pause begins, no second probe."""
@@ -146,7 +146,7 @@ def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, pro
         assert breaker.state == "closed"
 
 
-@pytest.mark.parametrize("late", ["succeeded", "failed", "left", None])
+@pytest.mark.parametrize("late", ["succeeded", "failed", "cancelled", None])
 def test_a_probe_that_is_lost_lets_another_one_through(late: str | None) -> None:
     """It never ends, since its thread was killed or hangs: after another pause the next call is a probe; a late end counts."""
     clock = Clock()
@@ -376,5 +376,5 @@ def test_fork_hooks_keep_no_object_alive() -> None:
     fork_hooks.register(thing)
     fork_hooks.register(gone)
     del gone
-    fork_hooks._renew()
+    fork_hooks._run_hooks()
     assert begun == [thing]

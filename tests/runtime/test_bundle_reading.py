@@ -16,8 +16,8 @@ import onnxruntime
 import pytest
 
 from emsco_runtime import Bundle, BundleError, BundleVersionError, Cascade, EmscoError, read_bundle, write_bundle
-from emsco_runtime.bundle.manifest import Model, digest
-from emsco_runtime.bundle.reading import reading as bundle
+from emsco_runtime.bundle import reading
+from emsco_runtime.bundle.manifest import Model, manifest_id
 from emsco_runtime.testing import _bytes_field, _int_field, logistic_model, make_bundle, sample_bundle
 
 SAMPLE = sample_bundle()
@@ -68,7 +68,7 @@ def rewrite(folder: Path, edit: Any) -> None:
     """Edit the manifest on disk and give it the id that it then has."""
     document = json.loads((folder / "manifest.json").read_text())
     edit(document)
-    (folder / "manifest.json").write_text(json.dumps(document | {"id": digest(document)}))
+    (folder / "manifest.json").write_text(json.dumps(document | {"id": manifest_id(document)}))
 
 
 def test_the_guard_of_these_tests_works(folder: Path) -> None:
@@ -146,12 +146,12 @@ def test_missing_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that stays away is an error after a few looks, since a writer may just be replacing the bundle."""
     model_file(folder, 1).unlink()
     looks = []
-    look = bundle._read_manifest
-    monkeypatch.setattr(bundle, "_read_manifest", lambda place: looks.append(place) or look(place))
+    look = reading._read_manifest
+    monkeypatch.setattr(reading, "_read_manifest", lambda place: looks.append(place) or look(place))
     error = load_error(folder)
     assert error.path == str(model_file(folder, 1))
     assert "the file is missing although the manifest names it" in error.message
-    assert len(looks) == bundle._MAX_ATTEMPTS > 1
+    assert len(looks) == reading._MAX_ATTEMPTS > 1
 
 
 @pytest.mark.parametrize("kind", ["nothing", "file"])
@@ -165,15 +165,15 @@ def test_missing_stages_folder(folder: Path, kind: str) -> None:
 
 def test_a_bundle_replaced_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that vanish between manifest and models make the reader start again, and it gets the new bundle whole."""
-    look = bundle._read_manifest
+    look = reading._read_manifest
 
     def replace_then_hand_out(place: Path) -> bytes:
         text = look(place)
-        monkeypatch.setattr(bundle, "_read_manifest", look)
+        monkeypatch.setattr(reading, "_read_manifest", look)
         write_bundle(folder, OTHER.manifest, OTHER.models, force=True)
         return text
 
-    monkeypatch.setattr(bundle, "_read_manifest", replace_then_hand_out)
+    monkeypatch.setattr(reading, "_read_manifest", replace_then_hand_out)
     assert read_bundle(folder).manifest == OTHER.manifest
 
 
@@ -207,9 +207,9 @@ def test_oversized(folder: Path, monkeypatch: pytest.MonkeyPatch, limit: str) ->
         else max(folder.rglob("*.onnx"), key=lambda file: file.stat().st_size)
     )
     size = path.stat().st_size
-    monkeypatch.setattr(bundle, limit, size)
+    monkeypatch.setattr(reading, limit, size)
     assert read_bundle(folder).manifest == SAMPLE.manifest
-    monkeypatch.setattr(bundle, limit, size - 1)
+    monkeypatch.setattr(reading, limit, size - 1)
     error = load_error(folder)
     assert error.path == str(path)
     assert error.message == f"the file is too large: {size} bytes, at most {size - 1} are read"

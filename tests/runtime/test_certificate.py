@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bundle
-from emsco_runtime.bundle.manifest import digest
+from emsco_runtime.bundle.manifest import manifest_id
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.bundle.summary import percent_at_least, percent_at_most
@@ -57,7 +57,7 @@ CHOSEN: Document = FIXED | {
 def with_certificate(certificate: object) -> Document:
     """Return the document of the sample bundle with a certificate, and the id that it then has."""
     document = sample_bundle().manifest.model_dump(mode="json") | {"certificate": certificate}
-    return document | {"id": digest(document)}
+    return document | {"id": manifest_id(document)}
 
 
 def certified_bundle(certificate: Document) -> Bundle:

@@ -118,7 +118,7 @@ def test_a_fork_renews_the_id_of_the_process() -> None:
     """The fork hook asks the kernel again and counts: a child never takes an inherited session for its own."""
     process = Process()
     before = process.id
-    process._renew()
+    process._update_id()
     assert before == (os.getpid(), 0)
     assert process.id == (os.getpid(), 1)
 

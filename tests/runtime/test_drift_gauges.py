@@ -20,8 +20,8 @@ from emsco_runtime.drift.gauges import DriftGauges
 from emsco_runtime.drift.monitor import DriftStatus
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import Clock
-from tests.runtime.test_drift import STAGES, ended, manifest_of
-from tests.runtime.test_prometheus import NAME, Series, scraped, series, shown
+from tests.runtime.test_drift import STAGES, make_decision, manifest_of
+from tests.runtime.test_prometheus import NAME, Series, parse_samples, sample_key, samples_of
 
 HEALTHY = [600, 250, 100, 50]
 FIGURES = ("reject", "exit_1", "exit_2", "exit_3", "cost", "error")
@@ -30,7 +30,7 @@ FIGURES = ("reject", "exit_1", "exit_2", "exit_3", "cost", "error")
 def feed_rejections(monitor: DriftMonitor, items: int = 400) -> None:
     """Let every item end inconclusive."""
     for _ in range(items):
-        monitor(ended(STAGES))
+        monitor(make_decision(STAGES))
 
 
 def test_a_scrape_shows_the_present_state() -> None:
@@ -38,25 +38,25 @@ def test_a_scrape_shows_the_present_state() -> None:
     registry = CollectorRegistry()
     monitor = DriftMonitor(manifest_of(HEALTHY))
     DriftGauges(monitor, registry=registry)
-    blank = shown(registry)
-    assert blank[series("emsco_drift_state")] == 0
-    assert math.isnan(blank[series("emsco_drift_figure_live", figure="reject")])
-    monitor(ended(0))
+    blank = samples_of(registry)
+    assert blank[sample_key("emsco_drift_state")] == 0
+    assert math.isnan(blank[sample_key("emsco_drift_figure_live", figure="reject")])
+    monitor(make_decision(0))
     monitor.feedback("spam", "ham")
     feed_rejections(monitor)
-    status, found = monitor.status, shown(registry)
+    status, found = monitor.status, samples_of(registry)
     assert status.state == "alarm"
-    assert found[series("emsco_drift_state")] == 2
-    assert found[series("emsco_drift_items")] == status.items == 401
-    assert found[series("emsco_drift_labelled")] == status.labelled == 1
+    assert found[sample_key("emsco_drift_state")] == 2
+    assert found[sample_key("emsco_drift_items")] == status.items == 401
+    assert found[sample_key("emsco_drift_labelled")] == status.labelled == 1
     for one in status.figures:
         level = {"ok": 0, "warning": 1, "alarm": 2}[one.state]
-        assert found[series("emsco_drift_figure_state", figure=one.name)] == level
-        assert found[series("emsco_drift_figure_live", figure=one.name)] == one.live
-        assert found[series("emsco_drift_figure_expected", figure=one.name)] == one.expected
+        assert found[sample_key("emsco_drift_figure_state", figure=one.name)] == level
+        assert found[sample_key("emsco_drift_figure_live", figure=one.name)] == one.live
+        assert found[sample_key("emsco_drift_figure_expected", figure=one.name)] == one.expected
     assert {dict(labels)["figure"] for name, labels in found if name == "emsco_drift_figure_state"} == set(FIGURES)
     monitor.reset()
-    assert shown(registry)[series("emsco_drift_state")] == 0
+    assert samples_of(registry)[sample_key("emsco_drift_state")] == 0
 
 
 def test_a_reading_is_a_status_in_short() -> None:
@@ -86,7 +86,7 @@ def test_an_observer_refreshes_at_a_change_and_at_times() -> None:
 
     gauges.refresh = pluralize  # type: ignore[method-assign]
     for number in range(1, 401):
-        decision = ended(STAGES if number % 9 == 0 else 0)
+        decision = make_decision(STAGES if number % 9 == 0 else 0)
         monitor(decision)
         gauges(decision)
         clock.now = number // 100 * 10.0
@@ -116,20 +116,20 @@ def test_gauges_follow_a_replaced_bundle() -> None:
     monitor = DriftMonitor(manifest)
     gauges = DriftGauges(monitor, registry=registry, every_s=1000.0, clock=clock)
     feed_rejections(monitor)
-    gauges(ended(0))
+    gauges(make_decision(0))
     before = {sample.labels.get("figure") for family in registry.collect() for sample in family.samples}
     assert {"exit_3", "reject"} <= before
     assert registry.get_sample_value("emsco_drift_state", NAME) == 2
     other = make_bundle([["size"], ["links"]], name="renamed").manifest
     monitor.on_reload(manifest, other)
     shown = gauges._last_shown
-    gauges(ended(0))
+    gauges(make_decision(0))
     assert gauges._last_shown is not shown
     found = {(sample.labels["bundle"], sample.labels.get("figure")) for family in registry.collect() for sample in family.samples}
     assert {name for name, _ in found} == {"renamed"}
     assert {figure for _, figure in found} == {None, "reject", "exit_1", "exit_2", "cost", "error"}
     assert registry.get_sample_value("emsco_drift_state", {"bundle": "renamed"}) == 0
-    monitor(ended(0))
+    monitor(make_decision(0))
     assert registry.get_sample_value("emsco_drift_foreign", {"bundle": "renamed"}) == 1
     assert registry.get_sample_value("emsco_drift_items", {"bundle": "renamed"}) == 0
 
@@ -150,18 +150,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from emsco_runtime import DriftMonitor
 from emsco_runtime.drift.gauges import DriftGauges
-from tests.runtime.test_drift import STAGES, ended, manifest_of
+from tests.runtime.test_drift import STAGES, make_decision, manifest_of
 
 monitor = DriftMonitor(manifest_of([600, 250, 100, 50]))
 gauges = DriftGauges(monitor, registry=CollectorRegistry())
-gauges(ended(0))                                                # refreshed in the parent, so that it is not due again soon
+gauges(make_decision(0))                                        # refreshed in the parent, so that it is not due again soon
 children = []
 for place in (0, 0, STAGES):
     child = os.fork()
     if child == 0:
         for _ in range(400 if place else 7):
-            monitor(ended(place))
-            gauges(ended(place))
+            monitor(make_decision(place))
+            gauges(make_decision(place))
         gauges.refresh()
         os._exit(0)
     children.append(child)
@@ -180,11 +180,13 @@ def test_the_worst_of_several_processes_is_shown(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", _WORKERS], capture_output=True, text=True, env=environment, cwd=root)
     assert done.returncode == 0, done.stderr
-    found: Series = scraped(done.stdout)
-    assert found[series("emsco_drift_state")] == 2
-    assert found[series("emsco_drift_figure_state", figure="reject")] == 2
-    assert found[series("emsco_drift_figure_state", figure="error")] == 0
-    assert found[series("emsco_drift_items")] == 414
-    assert found[series("emsco_drift_figure_expected", figure="reject")] == 0.05
-    live = [found[series("emsco_drift_figure_live", figure="reject", pid=pid)] for pid in done.stderr.splitlines()[-1].split()]
+    found: Series = parse_samples(done.stdout)
+    assert found[sample_key("emsco_drift_state")] == 2
+    assert found[sample_key("emsco_drift_figure_state", figure="reject")] == 2
+    assert found[sample_key("emsco_drift_figure_state", figure="error")] == 0
+    assert found[sample_key("emsco_drift_items")] == 414
+    assert found[sample_key("emsco_drift_figure_expected", figure="reject")] == 0.05
+    live = [
+        found[sample_key("emsco_drift_figure_live", figure="reject", pid=pid)] for pid in done.stderr.splitlines()[-1].split()
+    ]
     assert live == [0.0, 0.0, 1.0]

@@ -425,7 +425,7 @@ def test_a_call_that_was_given_up_is_not_found_by_those_it_wakes() -> None:
     first.cancel()
     second = cache.claim("k")
     assert second.is_leader
-    cache.end("k", first)
+    cache.finish("k", first)
     third = cache.claim("k")
     assert (third.flight, third.is_leader) == (second.flight, False)
 

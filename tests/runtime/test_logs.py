@@ -107,16 +107,16 @@ def test_levels(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "told"),
+    ("levels", "message"),
     [
         ({"acepted": 10}, "levels: got the key 'acepted', one of accepted, rejected, confident,"),
         ({"accepted": "INFO"}, "levels: accepted: a number such as logging.INFO is due, got 'INFO'"),
         ({"accepted": True}, "levels: accepted: a number such as logging.INFO is due, got True"),
     ],
 )
-def test_wrong_levels_are_refused(levels: Any, told: str) -> None:
+def test_wrong_levels_are_refused(levels: Any, message: str) -> None:
     """A key that names nothing, and a level that is no number, are told at once."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         DecisionLogger(levels=levels)
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime import BundleError, BundleVersionError, Manifest
+from emsco_runtime.bundle import reading as bundle_module
 from emsco_runtime.bundle.manifest import SCHEMA_VERSION, manifest_id
-from emsco_runtime.bundle.reading import parse_manifest, reading as bundle_module
+from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.testing import sample_bundle
 
 DOCUMENT: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")

@@ -104,8 +104,8 @@ def with_threshold(bundle: Bundle, threshold: float) -> Bundle:
 def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows whose two best labels are as good as equal get the same label alone, in step and in a table."""
     # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
-    monkeypatch.setattr("emsco_runtime.testing.NEAR", -1.0)
-    monkeypatch.setattr("emsco_runtime.bundle.checks.NEAR", -1.0)
+    monkeypatch.setattr("emsco_runtime.testing.RESCORE_MARGIN", -1.0)
+    monkeypatch.setattr("emsco_runtime.bundle.checks.RESCORE_MARGIN", -1.0)
     weights = [[[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]]
     cascade = Cascade(make_bundle([["a", "b"]], weights=weights, labels=("x", "y", "z"), threshold=0.4, seed=1))
     matrix = np.random.default_rng(0).normal(size=(50, 2)) + 1
@@ -355,7 +355,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     columns["links"][[3, 50, 97]] = np.nan
     cascade = Cascade(sample_bundle(), on_failure="reject")
     whole = cascade.decide_columns(columns, budget=10.0)
-    monkeypatch.setattr(columns_module, "_BLOCK", 7)
+    monkeypatch.setattr(columns_module, "_BLOCK_ROWS", 7)
     parts = cascade.decide_columns(columns, budget=10.0)
     for name in EXACT:
         assert getattr(whole, name).tolist() == getattr(parts, name).tolist()

@@ -53,7 +53,7 @@ class RecordingObserver:
         self.failures.append(error)
 
     @property
-    def told(self) -> list[tuple[tuple[str, ...], str, int]]:
+    def received(self) -> list[tuple[tuple[str, ...], str, int]]:
         """Return features, outcome and number of items of each call."""
         return [(call.features, call.outcome, call.items) for call in self.calls]
 
@@ -100,7 +100,7 @@ def test_each_finished_decision_is_told() -> None:
     watcher, order = RecordingObserver(), []
     cascade = Cascade(BUNDLE, observers=[watcher, lambda decision: order.append(len(watcher.decisions))])
     made = [cascade.decide(SPAM), *cascade.decide_many([SPAM, UNCLEAR]), asyncio.run(cascade.decide_async(UNCLEAR))]
-    assert all(told is due for told, due in zip(watcher.decisions, made, strict=True))
+    assert all(received is due for received, due in zip(watcher.decisions, made, strict=True))
     assert order == [1, 2, 3, 4]
 
 
@@ -111,8 +111,8 @@ def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseExcept
     heard: list[Decision] = []
     order: list[str] = []
 
-    def listen(told: Any) -> None:
-        heard.append(told.decision)
+    def listen(received: Any) -> None:
+        heard.append(received.decision)
 
     class Ordered(RecordingObserver):
         """Notes the order in which things are told."""
@@ -138,7 +138,7 @@ def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseExcept
     alone = [Cascade(BUNDLE).decide(items[index]) for index in (1, 2, 3)]
     with pytest.raises(AcquisitionError if isinstance(ended_by, OSError) else KeyboardInterrupt) as caught:
         cascade.decide_many(items)
-    assert all(same(told, due) for told, due in zip(watcher.decisions, alone, strict=True))
+    assert all(same(received, due) for received, due in zip(watcher.decisions, alone, strict=True))
     assert heard == watcher.decisions
     errors = [(caught.value, cascade.manifest.id)] if isinstance(ended_by, OSError) else []
     assert watcher.errors == errors
@@ -253,7 +253,7 @@ def test_what_cannot_be_called_is_refused() -> None:
 )
 def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
     """A method that looks like a hook and is none would never be called: the error names it, and the hooks there are."""
-    kind = type("Mine", (RecordingObserver,), {name: lambda self, *told: None})
+    kind = type("Mine", (RecordingObserver,), {name: lambda self, *received: None})
     with pytest.raises(BindError) as caught:
         Cascade(BUNDLE, observers=[kind()])
     said = str(caught.value)
@@ -307,48 +307,48 @@ def test_an_observer_without_a_call_says_what_to_write() -> None:
 class StartObserver:
     """An observer that keeps what starts and ends."""
 
-    def __init__(self, told: list[Any], name: str = "") -> None:
-        self._told, self._name = told, name
+    def __init__(self, received: list[Any], name: str = "") -> None:
+        self._received, self._name = received, name
 
     def __call__(self, decision: Decision) -> None:
         """Keep the label."""
-        self._told.append(f"{self._name}decided {decision.label}")
+        self._received.append(f"{self._name}decided {decision.label}")
 
     def on_start(self, bundle: str, items: int) -> Any:
         """Keep the number of items, and how it ends."""
         assert bundle == BUNDLE.manifest.id
-        self._told.append(f"{self._name}start {items}")
-        return lambda error: self._told.append(f"{self._name}end {type(error).__name__}")
+        self._received.append(f"{self._name}start {items}")
+        return lambda error: self._received.append(f"{self._name}end {type(error).__name__}")
 
 
 def test_starts_and_ends_are_told() -> None:
     """`on_start` comes before anything is acquired; what it returns is called last, the last observer's first."""
-    told: list[Any] = []
+    received: list[Any] = []
     acquirers = by_key("links", "reputation")
-    acquirers.feature("size")(lambda item: told.append("acquired") or item["size"])
-    cascade = Cascade(BUNDLE, acquirers, observers=[StartObserver(told, "1 "), StartObserver(told, "2 ")])
+    acquirers.feature("size")(lambda item: received.append("acquired") or item["size"])
+    cascade = Cascade(BUNDLE, acquirers, observers=[StartObserver(received, "1 "), StartObserver(received, "2 ")])
     whole = ["1 start 1", "2 start 1", "acquired", "1 decided spam", "2 decided spam", "2 end NoneType", "1 end NoneType"]
     cascade.decide(SPAM)
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     asyncio.run(cascade.decide_async(SPAM))
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     asyncio.run(cascade.decide_many_async([SPAM]))
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     cascade.decide_many([SPAM, SPAM])
-    assert told[:2] == ["1 start 2", "2 start 2"]
-    assert told[-2:] == ["2 end NoneType", "1 end NoneType"]
-    told.clear()
+    assert received[:2] == ["1 start 2", "2 start 2"]
+    assert received[-2:] == ["2 end NoneType", "1 end NoneType"]
+    received.clear()
     with pytest.raises(AcquisitionError):
         cascade.decide({"size": None})
-    assert told[-2:] == ["2 end AcquisitionError", "1 end AcquisitionError"]
+    assert received[-2:] == ["2 end AcquisitionError", "1 end AcquisitionError"]
 
 
 def test_a_start_that_raises_breaks_nothing() -> None:
     """What `on_start` raises, or what it returns raises, is counted; it may return nothing."""
-    told: list[Any] = []
+    received: list[Any] = []
 
     class Bad(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
@@ -362,10 +362,10 @@ def test_a_start_that_raises_breaks_nothing() -> None:
         def on_start(self, bundle: str, items: int) -> Any:
             return None
 
-    cascade = Cascade(BUNDLE, observers=[Bad(told), Worse(told), Quiet(told), StartObserver(told)])
+    cascade = Cascade(BUNDLE, observers=[Bad(received), Worse(received), Quiet(received), StartObserver(received)])
     assert cascade.decide(SPAM).label == "spam"
     assert cascade.observer_failures == 2
-    assert told == ["start 1", *["decided spam"] * 4, "end NoneType"]
+    assert received == ["start 1", *["decided spam"] * 4, "end NoneType"]
 
 
 def test_without_on_call_nothing_is_wrapped() -> None:
@@ -399,9 +399,9 @@ def test_calls_of_plain_acquirers() -> None:
     watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", ("links", "reputation")), observers=[watcher])
     cascade.decide(SPAM)
-    assert watcher.told == [(("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 1)]
     cascade.decide(UNCLEAR)
-    assert watcher.told[1:] == [(("size",), "ok", 1), (("links", "reputation"), "ok", 1)]
+    assert watcher.received[1:] == [(("size",), "ok", 1), (("links", "reputation"), "ok", 1)]
     assert all(call.elapsed_s >= 0 and call.bundle == cascade.manifest.id for call in watcher.calls)
 
 
@@ -436,7 +436,7 @@ def test_calls_that_raise(policy: Any) -> None:
     else:
         assert cascade.decide(item).errors[0].kind == "exception"
         assert watcher.errors == []
-    assert watcher.told[0] == (("size",), "exception", 1)
+    assert watcher.received[0] == (("size",), "exception", 1)
 
 
 def test_calls_of_batch_acquirers() -> None:
@@ -446,10 +446,10 @@ def test_calls_of_batch_acquirers() -> None:
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
     cascade.decide_many([SPAM, SPAM, SPAM])
     cascade.decide(SPAM)
-    assert watcher.told == [(("size",), "ok", 3), (("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 3), (("size",), "ok", 1)]
     with pytest.raises(AcquisitionError) as caught:
         cascade.decide_many([SPAM, {"size": OSError("down")}])
-    assert watcher.told[2:] == [(("size",), "exception", 2)]
+    assert watcher.received[2:] == [(("size",), "exception", 2)]
     assert watcher.errors == [(caught.value, cascade.manifest.id)]
     assert caught.value.index == 0
     short = Acquirers()
@@ -457,7 +457,7 @@ def test_calls_of_batch_acquirers() -> None:
     for name in ("links", "reputation"):
         short.feature(name)(len)
     Cascade(BUNDLE, short, observers=[watcher]).decide(SPAM)
-    assert watcher.told[3:] == [(("size",), "missing_key", 1)]
+    assert watcher.received[3:] == [(("size",), "missing_key", 1)]
 
 
 def test_calls_of_async_acquirers() -> None:
@@ -484,7 +484,7 @@ def test_calls_of_async_acquirers() -> None:
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
     decision = asyncio.run(cascade.decide_async({}))
     assert [failure.kind for failure in decision.errors] == ["exception", "timeout"]
-    assert watcher.told == [(("size",), "ok", 1), (("links",), "exception", 1), (("reputation",), "cancelled", 1)]
+    assert watcher.received == [(("size",), "ok", 1), (("links",), "exception", 1), (("reputation",), "cancelled", 1)]
     assert watcher.calls[0].elapsed_s >= took[0]
     with pytest.raises(BindError, match="async"):
         cascade.decide({})
@@ -524,7 +524,7 @@ def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
     assert watcher.calls == []
     go.set()
     assert ended.wait(30)
-    assert watcher.told == [(("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 1)]
     assert watcher.calls[0].elapsed_s >= took[0]
 
 

@@ -49,7 +49,7 @@ def test_one_that_raises_after_a_fork_does_not_keep_the_others_from_it(
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     hooked_objects = [ForkCounter(RuntimeError(f"no thread {index}") if index % 10 == 5 else None) for index in range(40)]
     for hooked in hooked_objects:
-        fork_hooks.watch(hooked)
+        fork_hooks.register(hooked)
     assert in_child(lambda: all(hooked.times == 1 for hooked in hooked_objects))
     said = capfd.readouterr().err
     assert "some objects could not be renewed in the forked child: RuntimeError(" in said

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from emsco_runtime import BundleError, Cascade, read_bundle, write_bundle
+from emsco_runtime.bundle import publish
 from emsco_runtime.bundle.manifest import Model
 from emsco_runtime.bundle.publish import build_bundle
-from emsco_runtime.bundle.reading import publish
 from emsco_runtime.testing import logistic_model, make_bundle, sample_bundle
 
 OLD = sample_bundle()

@@ -77,8 +77,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_new_bundle_is_taken_up_when_asked(folder: Path) -> None:
     """`refresh` tells what it did; decisions before it are the old bundle's, those after it the new one's."""
-    told: list[Reload] = []
-    cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), on_reload=told.append)
+    reloads: list[Reload] = []
+    cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), on_reload=reloads.append)
     old = cascade.manifest.id
     assert cascade.last is None
     assert cascade.decide(ITEM).bundle == old
@@ -88,7 +88,7 @@ def test_a_new_bundle_is_taken_up_when_asked(folder: Path) -> None:
     assert (record.outcome, record.before, record.after, record.error) == ("changed", old, new, None)
     assert record.when.tzinfo is not None
     assert cascade.last is record
-    assert told == [record]
+    assert reloads == [record]
     assert (cascade.decide(ITEM).bundle, cascade.decide(ITEM).cost) == (new, 3.0)
     assert cascade.current.manifest.id == new
     assert repr(cascade) == f"<ReloadingCascade {str(folder)!r}: {cascade.current!r}>"
@@ -114,8 +114,8 @@ def test_every_way_of_deciding_is_there(folder: Path) -> None:
 
 def test_nothing_new_costs_one_look_at_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same file: not read. A file with new marks and the same id: its manifest is read, its models are not."""
-    told: list[Reload] = []
-    cascade = ReloadingCascade(folder, on_reload=told.append)
+    reloads: list[Reload] = []
+    cascade = ReloadingCascade(folder, on_reload=reloads.append)
     before = cascade.current
 
     def refuse(path: object) -> Any:
@@ -130,14 +130,14 @@ def test_nothing_new_costs_one_look_at_the_file(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(reload_module, "read_manifest", refuse)
     assert cascade.refresh().outcome == "unchanged"
     assert cascade.current is before
-    assert told == []
+    assert reloads == []
 
 
 @pytest.mark.parametrize("what", ["manifest", "model", "gone", "no folder"])
 def test_a_bad_bundle_leaves_the_old_one_in_service(folder: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
     """Damaged, incomplete or not there: told in the record, to `on_reload` and in the log; a good one is taken up after it."""
-    told: list[Reload] = []
-    cascade = ReloadingCascade(folder, on_reload=told.append)
+    reloads: list[Reload] = []
+    cascade = ReloadingCascade(folder, on_reload=reloads.append)
     old = cascade.manifest.id
     write_version(folder, version(2))
     if what == "manifest":
@@ -155,7 +155,7 @@ def test_a_bad_bundle_leaves_the_old_one_in_service(folder: Path, what: str, cap
         assert (record.outcome, record.before, record.after) == ("failed", old, old)
         assert isinstance(record.error, BundleError)
         assert cascade.decide(ITEM).bundle == old
-    assert [one.outcome for one in told] == ["failed", "failed"]
+    assert [one.outcome for one in reloads] == ["failed", "failed"]
     # Logged once: the second failure came within a minute.
     (line,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert f"not reloaded, bundle {old[:12]} stays: " in line.getMessage()
@@ -245,16 +245,16 @@ def test_running_decisions_finish_on_the_old_bundle(folder: Path) -> None:
 
 def test_threads_and_options_outlive_a_bundle(folder: Path) -> None:
     """Pool (its count of abandoned calls, too), policy and observers stay what they are."""
-    told: list[str] = []
+    received: list[str] = []
     pool = AcquirerPool(1)
     cascade = ReloadingCascade(
-        folder, RecordingAcquirers("a", "b"), on_failure="reject", pool=pool, observers=[lambda one: told.append(one.bundle)]
+        folder, RecordingAcquirers("a", "b"), on_failure="reject", pool=pool, observers=[lambda one: received.append(one.bundle)]
     )
     new = write_version(folder, version(2))
     cascade.refresh()
     assert cascade.decide({"a": None}).reason == "acquisition_failed"
     assert cascade.current._pool is pool
-    assert told == [new]
+    assert received == [new]
     own = ReloadingCascade(folder)
     before = own.current._pool
     write_version(folder, version(3))
@@ -266,7 +266,7 @@ class ReloadObserver:
     """An observer that keeps what it is told of reloads; at the top level, so that it can be pickled."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.received: list[tuple[str, str]] = []
         self.failed: list[tuple[str, str]] = []
 
     def __call__(self, decision: Decision) -> None:
@@ -274,7 +274,7 @@ class ReloadObserver:
 
     def on_reload(self, before: Manifest, after: Manifest) -> None:
         """Keep the names."""
-        self.told.append((before.name, after.name))
+        self.received.append((before.name, after.name))
 
     def on_reload_failure(self, error: Exception, bundle: str) -> None:
         """Keep the kind of the error."""
@@ -291,7 +291,7 @@ def test_observers_are_told_of_reloads(folder: Path) -> None:
     (folder / "manifest.json").write_bytes(b"{}")
     cascade.refresh()
     cascade.refresh()
-    assert follower.told == [("version 1", "version 2")]
+    assert follower.received == [("version 1", "version 2")]
     assert follower.failed == [("BundleError", cascade.manifest.id)] * 2
 
 
@@ -370,7 +370,7 @@ def test_a_pickled_cascade_tells_its_observers_of_a_bundle_that_changed_meanwhil
     new = write_version(folder, version(2))
     copy = pickle.loads(content)
     follower, monitor = copy.current._state.observers
-    assert follower.told == [("version 1", "version 2")]
+    assert follower.received == [("version 1", "version 2")]
     copy.decide(ITEM)
     assert (monitor.status.items, monitor.status.bundle) == (1, new)
 
@@ -441,11 +441,11 @@ def test_known_values_of_acquirers_that_no_stage_needs(folder: Path) -> None:
 
 def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
     """Nobody asks: the new bundle is in service soon; closing ends the thread, decisions and reloads."""
-    told: list[Reload] = []
-    with ReloadingCascade(folder, period_s=0.005, on_reload=told.append) as cascade:
+    reloads: list[Reload] = []
+    with ReloadingCascade(folder, period_s=0.005, on_reload=reloads.append) as cascade:
         new = write_version(folder, version(2))
         wait_until(lambda: cascade.manifest.id == new, "the new bundle is taken up")
-        wait_until(lambda: told, "it is told")
+        wait_until(lambda: reloads, "it is told")
         assert watcher_threads() != []
     assert watcher_threads() == []
     cascade.close()
@@ -456,7 +456,7 @@ def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
         cascade.refresh()
     # A look of the thread that began while it was being closed: it finds it closed, and goes.
     cascade._poll_once()
-    assert [one.outcome for one in told] == ["changed"]
+    assert [one.outcome for one in reloads] == ["changed"]
     assert cascade.manifest.id == new
 
 
@@ -464,25 +464,25 @@ def test_trouble_that_lasts_is_told_once_a_minute(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A damaged bundle at every look: one line and one call, until a minute is over."""
-    told: list[Reload] = []
-    cascade = ReloadingCascade(folder, period_s=0.002, on_reload=told.append)
+    reloads: list[Reload] = []
+    cascade = ReloadingCascade(folder, period_s=0.002, on_reload=reloads.append)
     (folder / "manifest.json").write_bytes(b"{}")
-    wait_until(lambda: told, "it is told")
+    wait_until(lambda: reloads, "it is told")
     looked = cascade.last
-    wait_until(lambda: cascade.last is not looked and cascade.last is not told[0], "it looks again")
-    assert len(told) == 1
+    wait_until(lambda: cascade.last is not looked and cascade.last is not reloads[0], "it looks again")
+    assert len(reloads) == 1
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
     monkeypatch.setattr(reload_module, "_REPORT_EVERY_S", 0.0)
-    wait_until(lambda: len(told) > 2, "it is told again")
+    wait_until(lambda: len(reloads) > 2, "it is told again")
     cascade.close()
-    assert {one.outcome for one in told} == {"failed"}
+    assert {one.outcome for one in reloads} == {"failed"}
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) > 1
 
 
 def test_a_callback_that_raises_stops_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What `on_reload` raises is logged; the bundle is in service, and the thread goes on looking."""
 
-    def broken(told: Reload) -> None:
+    def broken(received: Reload) -> None:
         raise ValueError("mine")
 
     with ReloadingCascade(folder, period_s=0.002, on_reload=broken) as cascade:

@@ -14,7 +14,7 @@ import stamina
 from emsco_runtime import Acquirers, Cascade, CircuitBreaker
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import decide
-from tests.runtime.test_observers import Watcher
+from tests.runtime.test_observers import RecordingObserver
 from tests.runtime.waiting import wait_until
 
 WAYS = ["decide", "many", "plain async", "async"]
@@ -36,7 +36,7 @@ class Flaky:
         return 0.1
 
 
-def retrying_acquirers(source: Flaky, way: str, retry: dict[str, Any], **options: Any) -> tuple[Cascade, Watcher]:
+def retrying_acquirers(source: Flaky, way: str, retry: dict[str, Any], **options: Any) -> tuple[Cascade, RecordingObserver]:
     """Return a cascade of one feature, whose acquirer retries."""
 
     def plain(item: Any) -> float:
@@ -45,7 +45,7 @@ def retrying_acquirers(source: Flaky, way: str, retry: dict[str, Any], **options
     async def async_source(item: Any) -> float:
         return source.ask()
 
-    acquirers, watcher = Acquirers(), Watcher()
+    acquirers, watcher = Acquirers(), RecordingObserver()
     function = stamina.retry(on=OSError, **retry)(async_source if way == "async" else plain)
     acquirers.feature("a", on_failure="reject", **options)(function)
     return Cascade(make_bundle([["a"]], threshold=1.0), acquirers, observers=[watcher]), watcher

@@ -42,7 +42,7 @@ def run_soak(items: int, seed: int, period_s: float) -> dict[str, Any]:
 def check_figures(found: dict[str, Any]) -> None:
     """Assert all that is promised."""
     items = found["items"]
-    assert found["told"] == []
+    assert found["messages"] == []
     assert found["wrong"] == 0
     # Every item, exactly once: by those who asked, by the audit file, and by the metrics.
     assert (found["decided"], found["not_decided_once"]) == (items, 0)
@@ -72,7 +72,7 @@ def check_figures(found: dict[str, Any]) -> None:
 
 
 def test_a_short_soak() -> None:
-    """5,000 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_model` promises holds."""
+    """5,000 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_checker` promises holds."""
     check_figures(run_soak(5000, seed=1, period_s=0.2))
 
 
@@ -132,7 +132,7 @@ def with_cached_value(decision: Decision) -> Decision:
     """Return the decision as if its first value had come out of a cache."""
     record = decision.trace[0]
     return decision._replace(
-        trace=(record._replace(acquired=record.acquired[1:], with_cached_value=record.acquired[:1]), *decision.trace[1:])
+        trace=(record._replace(acquired=record.acquired[1:], cached=record.acquired[:1]), *decision.trace[1:])
     )
 
 

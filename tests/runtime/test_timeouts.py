@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
-from emsco_runtime.driving import pooled as _pooled
+from emsco_runtime.driving import pooled
 from emsco_runtime.driving.many import _acquire
 from emsco_runtime.engine.walk import walk
 from emsco_runtime.sources import pool as pool_module
@@ -380,7 +380,7 @@ def test_each_call_tells_its_breaker_once(source: HangingSource, way: str) -> No
 
         def cancelled(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("left")
+            self.told.append("cancelled")
 
     for links, timeout_s, due in (
         (lambda item: 0.1, LONG, "succeeded"),
@@ -411,7 +411,7 @@ def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, mon
         wait_until(lambda: source.entered, "the call begins")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_pooled, "_wait", interrupted)
+    monkeypatch.setattr(pooled, "_wait", interrupted)
     cascade, _ = sample(source, LONG)
     with pytest.raises(KeyboardInterrupt):
         cascade.decide(UNCLEAR)
@@ -455,7 +455,7 @@ def test_a_cascade_with_all_of_it_can_be_pickled() -> None:
     cascade.decide("x")
     copy = pickle.loads(pickle.dumps(cascade))
     assert [copy.decide("x").cost, copy.decide("x").cost] == [28.0, 27.0]
-    first, second, _ = copy._state.entries
+    first, second, _ = copy._state.registered
     assert first.breaker is second.breaker is not breaker
 
 
