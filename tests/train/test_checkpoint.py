@@ -165,11 +165,11 @@ import sys, time
 from pathlib import Path
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import evolve_population
-from tests.train.test_checkpoint import CHOSEN
+from tests.train.test_checkpoint import SETTINGS
 from tests.train.toy_landscape import random_landscape
 place = Checkpoints(Path(sys.argv[1]), "data", every=1, resume=True)
 slow = lambda record: (print(record.number, flush=True), time.sleep(0.02))
-evolve_population(random_landscape(6, 20, 0), CHOSEN, seed=5, checkpoints=place, on_generation=slow)
+evolve_population(random_landscape(6, 20, 0), SETTINGS, seed=5, checkpoints=place, on_generation=slow)
 """
 
 

@@ -74,7 +74,7 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     words = MAX_ROWS // 64
     bits = SimpleNamespace(
         items=MAX_ROWS,
-        rows=lambda sets: np.zeros(len(sets), dtype=np.int64),
+        locate=lambda sets: np.zeros(len(sets), dtype=np.int64),
         confident=lambda threshold: np.zeros((1, words), dtype=np.uint64),
         right=lambda threshold: np.zeros((1, words), dtype=np.uint64),
     )

@@ -35,8 +35,8 @@ def plan_steps(items: int, calls: int, call_groups: CallGroups, rng: np.random.G
     ...     print(step.calls)
     ((0, 'first'), (1, 'after'))
     ((1, 'first'), (0, 'after'))
-    ((2, 'mixed'), (0, 'mixed'), (1, 'mixed'))
     ((2, 'first'),)
+    ((2, 'mixed'), (0, 'mixed'), (1, 'mixed'))
     """
     grouped = [position for positions in call_groups.named.values() for position in positions]
     alone = [position for position in range(calls) if position not in grouped]

@@ -3,7 +3,7 @@
 Every set is its own computation, in one thread, in a fixed order of adding: its coefficients and its scores do not depend on the
 other sets of a batch, nor on the number of threads.
 
-Compiling takes long, so the result is kept on disk (see `_compiled` and `compilation`).
+Compiling takes long, so the result is kept on disk (see `compiled` and `compilation`).
 """
 
 from __future__ import annotations
