@@ -12,34 +12,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.bundle.meter import Meter
-from emsco_train.costs.files import CostComments, CostDocument, GroupEntry, format_costs, read_costs
+from emsco_train.costs.files import CostComments, CostGroup, format_costs, read_costs
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_number
+from emsco_train.support.validation_errors import raise_faults
 
 __all__ = ["CostGroup", "CostModel", "Costs"]
 
-_PREFIX = "costs: "
 # Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
 _MAX_COST_SUM = 1e300
-
-
-@dataclass(frozen=True, slots=True)
-class CostGroup:
-    """Features that share one acquisition.
-
-    Parameters
-    ----------
-    name
-        Name of the group.
-    cost
-        Paid once per item, whichever of the features comes first.
-    features
-        Names of the features; each still has its own cost, which may be 0.
-    """
-
-    name: str
-    cost: float
-    features: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +57,7 @@ class CostModel:
             faults = ["all costs are 0: give at least one feature or group a cost above 0, or `costs=None` for 1 each"]
         if not self.unit:
             faults.append("unit is empty: name what the costs count, such as 'EUR'")
-        _raise_faults(faults)
+        raise_faults("costs", faults)
 
     @classmethod
     def from_mapping(cls, features: Mapping[str, float], *, groups: Iterable[CostGroup] = (), unit: str = "units") -> CostModel:
@@ -86,7 +67,7 @@ class CostModel:
 
     @classmethod
     def of(cls, costs: Costs, names: Sequence[str]) -> CostModel:
-        """Make a cost model from whatever form the costs were given in.
+        """Make a cost model from any of the forms in which costs can be given.
 
         Parameters
         ----------
@@ -107,7 +88,7 @@ class CostModel:
         if isinstance(costs, Mapping):
             return cls.from_mapping(costs)
         if not hasattr(costs, "__len__") or len(costs) != len(names):
-            raise DesignError(f"{len(names)} costs are due, one per column in order; got {costs!r}. Or give a mapping by name")
+            raise DesignError(f"expected {len(names)} costs, one per column in order; got {costs!r}. Or give a mapping by name")
         return cls.from_mapping(dict(zip(names, costs, strict=True)))
 
     @classmethod
@@ -117,16 +98,15 @@ class CostModel:
         Parameters
         ----------
         path
-            The file; `emsco_train.costs.files` shows the three forms and how they are told apart.
+            The file; `emsco_train.costs.files` shows the three forms and how they are recognised.
         names
-            Every feature of the data, in column order: needed for one line of numbers, which says nothing about names.
+            Every feature of the data, in column order: needed for one line of numbers, which has no names.
         """
-        document = read_costs(path, names)
-        groups = tuple(CostGroup(group.name, group.cost, group.features) for group in document.groups)
+        features, groups, unit = read_costs(path, names)
         try:
-            return cls(document.features, groups, document.unit)
+            return cls(features, groups, unit)
         except DesignError as error:
-            raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix(_PREFIX)}") from None
+            raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix('costs: ')}") from None
 
     def to_toml(self, comments: CostComments | None = None) -> str:
         """Return the text of a costs file that `from_file` reads back as it is.
@@ -134,7 +114,7 @@ class CostModel:
         Parameters
         ----------
         comments
-            What the file is to say beside its numbers.
+            Comments of the file.
 
         Examples
         --------
@@ -145,8 +125,7 @@ class CostModel:
         age = 1
         "blood test" = 2.5
         """
-        groups = tuple(GroupEntry(group.name, group.cost, group.features) for group in self.groups)
-        return format_costs(CostDocument(dict(self.features), groups, self.unit), comments)
+        return format_costs(self.features, self.groups, self.unit, comments or CostComments())
 
     def meter(self) -> Meter:
         """Return the cost function over these prices."""
@@ -171,12 +150,11 @@ class CostModel:
         columns = list(known)
         faults = [f"no cost for feature {name!r}: add it" for name in needed if name not in self.features]
         faults += [
-            f"a cost for {name!r}, which is no feature of the data: remove it, or correct its name "
-            f"(features: {_join_names(columns)})"
+            f"a cost for {name!r}, which is not a feature: remove it, or correct its name (features: {_join_names(columns)})"
             for name in self.features
             if name not in columns
         ]
-        _raise_faults(faults)
+        raise_faults("costs", faults)
 
 
 Costs: TypeAlias = CostModel | Mapping[str, float] | Sequence[float] | None
@@ -186,7 +164,9 @@ def _number_faults(model: CostModel) -> list[str]:
     prices = [(f"feature {name!r}", cost) for name, cost in model.features.items()]
     prices += [(f"group {group.name!r}", group.cost) for group in model.groups]
     return [
-        f"the cost of {owner} is {cost!r}: a finite number, 0 or more, is due" for owner, cost in prices if not _is_cost(cost)
+        f"the cost of {owner} is {cost!r}: expected a finite number, 0 or more"
+        for owner, cost in prices
+        if not is_number(cost) or cost < 0
     ]
 
 
@@ -195,12 +175,8 @@ def _sum_faults(model: CostModel) -> list[str]:
     # Each divided first: their own sum may be more than a number can hold.
     if math.fsum(price / _MAX_COST_SUM for price in prices) <= 1:
         return []
-    detail = f"all costs together are more than {_MAX_COST_SUM:g} (the largest is {max(prices):g})"
-    return [f"{detail}, too much to compute with: give them in a larger unit"]
-
-
-def _is_cost(cost: object) -> bool:
-    return is_number(cost) and cost >= 0
+    largest = f"the largest is {max(prices):g}"
+    return [f"all costs together are more than {_MAX_COST_SUM:g} ({largest}), too much to compute: give them in a larger unit"]
 
 
 def _group_faults(model: CostModel) -> list[str]:
@@ -213,7 +189,7 @@ def _group_faults(model: CostModel) -> list[str]:
         names.add(group.name)
         for name in group.features:
             if name not in model.features:
-                faults.append(f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (0 will do)")
+                faults.append(f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (it may be 0)")
             if name in owner:
                 faults.append(f"feature {name!r} is in two groups, {owner[name]!r} and {group.name!r}: keep it in one")
             owner[name] = group.name
@@ -222,8 +198,3 @@ def _group_faults(model: CostModel) -> list[str]:
 
 def _join_names(names: Sequence[str], limit: int = 20) -> str:
     return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
-
-
-def _raise_faults(faults: Sequence[str]) -> None:
-    if faults:
-        raise DesignError(_PREFIX + "; ".join(faults))

@@ -18,7 +18,6 @@ from typing import Any
 from numba import boolean, float32, float64, int32, int64, types, uint64
 
 from emsco_train.models.logistic.column_set import ColumnSet
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from emsco_train.models.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
 from emsco_train.models.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
 from emsco_train.models.logistic.row_runs import RowRuns
@@ -94,7 +93,7 @@ _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
 
 def compile_search() -> None:
     """Compile what a search needs, unless that was done before on this machine."""
-    if is_cached(fit_sets, KEY):
+    if is_cached(fit_sets):
         return
     _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
     with pause_gc(), _second_process() as wait_for:

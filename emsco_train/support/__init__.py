@@ -1,1 +1,1 @@
-"""What all rooms need, and what knows nothing of problems and designs."""
+"""What all rooms need; nothing here knows problems or designs."""

@@ -1,15 +1,16 @@
 """How training compiles its loops, and how the result is kept on disk.
 
 Compiling takes most of the first search after an install, and nearly all of it is work per function and per type. So a function
-that only compiled code calls gets no way in from Python, every array has one memory layout, and a number that is written out in a
-call is given a type (numba would compile the function again for that number alone).
+that only compiled code calls cannot be called from Python, every array has one memory layout, and a literal number in a call is
+given a type (numba would compile the function again for that number alone).
 
-numba notices a change of the file that holds a function which it keeps on disk, not of the files whose functions that one calls,
-and cannot read what names a class that is gone. So functions are kept under the key of their whole package: a hash of its files.
+numba notices a change of the file of a function that it keeps on disk, not of the files whose functions that one calls, and
+cannot read a cached file that names a class that is gone. So a function is kept under a hash of all files of the package.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 from collections.abc import Callable, Iterator
@@ -23,21 +24,21 @@ from numba import njit
 __all__ = ["is_cached", "jit_entry", "jit_inner", "pause_gc", "source_key"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-# Enough of a key for the name of a file.
-_KEY_DIGITS = 16
 
 
-def jit_inner(*fastmath: str, key: str = "", refcounted: bool = True, inlined: bool = False) -> Callable[[_Function], _Function]:
+def jit_inner(
+    *fastmath: str, cached: bool = False, refcounted: bool = True, inlined: bool = False
+) -> Callable[[_Function], _Function]:
     """Return a decorator for functions that only compiled code calls.
 
     Parameters
     ----------
     fastmath
         What LLVM may do to floating-point arithmetic: its own names, such as "contract".
-    key
-        Keep the compiled function on disk under this key, as `source_key` gives it; "": do not.
+    cached
+        Whether the compiled function is kept on disk.
     refcounted
-        Whether numba counts who uses an array; a function that makes none needs no counting, and is faster without.
+        Whether numba counts the references to arrays; a function that makes no array needs no counting, and is faster without.
     inlined
         Whether it becomes a part of its one caller before anything is compiled.
 
@@ -52,12 +53,12 @@ def jit_inner(*fastmath: str, key: str = "", refcounted: bool = True, inlined: b
     """
     if inlined:
         return cast("Callable[[_Function], _Function]", njit(inline="always"))
-    return _decorator(fastmath, key, refcounted=refcounted, inner=True)
+    return _decorator(fastmath, cached=cached, refcounted=refcounted, inner=True)
 
 
-def jit_entry(key: str, *, refcounted: bool = True) -> Callable[[_Function], _Function]:
-    """Return a decorator for functions that Python calls; they are kept on disk. For the parameters see `jit_inner`."""
-    return _decorator((), key, refcounted=refcounted, inner=False)
+def jit_entry(*, refcounted: bool = True) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions that Python calls; they are kept on disk. For the parameter see `jit_inner`."""
+    return _decorator((), cached=True, refcounted=refcounted, inner=False)
 
 
 def source_key(package: str) -> str:
@@ -75,15 +76,14 @@ def source_key(package: str) -> str:
     return content_hash.hexdigest()
 
 
-def is_cached(function: Any, key: str) -> bool:
-    """Return whether a compiled form of a function is on disk under this key."""
-    folder = Path(function.stats.cache_path)
-    return any(folder.glob(f"*.{function.py_func.__name__}-{key[:_KEY_DIGITS]}*.nbi"))
+def is_cached(function: Any) -> bool:
+    """Return whether a compiled form of a function is on disk, made from the sources of today."""
+    return any(Path(function.stats.cache_path).glob(f"*.{function.py_func.__qualname__}*.nbi"))
 
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Pause the garbage collector: compiling makes millions of objects that it would look through for a sixth of the time."""
+    """Pause the garbage collector: compiling makes millions of objects, and collecting takes a sixth of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -93,13 +93,18 @@ def pause_gc() -> Iterator[None]:
             gc.enable()
 
 
-def _decorator(fastmath: tuple[str, ...], key: str, *, refcounted: bool, inner: bool) -> Callable[[_Function], _Function]:
+# The files do not change while the decorators of a package run.
+_import_time_key = functools.cache(source_key)
+
+
+def _decorator(fastmath: tuple[str, ...], *, cached: bool, refcounted: bool, inner: bool) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
-        if key:
-            # numba names its files by this: another key, other files.
-            function.__qualname__ = f"{function.__name__}-{key[:_KEY_DIGITS]}"
+        if cached:
+            # numba names its files by this: another key, other files. 16 digits are enough for a file name.
+            package = function.__module__.rpartition(".")[0]
+            function.__qualname__ = f"{function.__name__}-{_import_time_key(package)[:16]}"
         decorator = njit(
-            cache=bool(key),
+            cache=cached,
             nogil=True,
             error_model="numpy",
             fastmath=set(fastmath),

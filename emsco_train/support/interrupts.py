@@ -1,8 +1,8 @@
 """Ctrl-C while threads work.
 
 Python raises KeyboardInterrupt between any two lines, those of `concurrent.futures` and `threading` too. There it may leave a
-lock taken that a worker then waits for without end, or be dropped with the weak reference that was just cleared: of a hundred
-searches, one did not hear its Ctrl-C, or never ended. So it is kept back until the threads have.
+lock taken that a worker then waits for forever, or be dropped with the weak reference that was just cleared: of a hundred
+searches, one ignored its Ctrl-C, or never ended. So it is deferred until the threads have ended.
 """
 
 from __future__ import annotations
@@ -22,23 +22,11 @@ _DEFAULT_HANDLER = signal.default_int_handler
 
 @contextmanager
 def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
-    """Keep Ctrl-C back until the block has ended, and raise it then.
+    """Defer Ctrl-C until the block has ended, and raise it then; an error of the block itself takes precedence.
 
-    Parameters
-    ----------
-    stop
-        Becomes 1 at [0] when Ctrl-C comes: threads, compiled ones too, look at it and end early. It is an array since a signal
-        handler must not wait for a lock.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the end of the block, if Ctrl-C came. An error of the block itself goes first.
-
-    Notes
-    -----
-    Only the main thread gets interrupts, and only Python's own handler raises them. In other threads, and where the program has a
-    handler of its own, nothing is changed.
+    Ctrl-C sets `stop[0]` to 1: threads, compiled ones too, poll it and end early. It is an array since a signal handler must not
+    wait for a lock. Only the main thread gets interrupts, and only Python's own handler raises them: in other threads, and where
+    the program has a handler of its own, nothing is changed.
 
     Examples
     --------
@@ -47,10 +35,10 @@ def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
     >>> try:
     ...     with defer_interrupts(stop):
     ...         signal.raise_signal(signal.SIGINT)
-    ...         print("the block ends first, and may know:", stop[0])
+    ...         print("the block ends first, and can see it:", stop[0])
     ... except KeyboardInterrupt:
     ...     print("interrupted")
-    the block ends first, and may know: 1
+    the block ends first, and can see it: 1
     interrupted
     >>> _ = signal.signal(signal.SIGINT, before)
     """
@@ -68,7 +56,7 @@ def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
     try:
         yield
     finally:
-        # One that has come by now is noted first: `signal.signal` looks.
+        # `signal.signal` runs pending handlers first, so an interrupt that has come by now is noted.
         signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
     if interrupted:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What counts as a number in a setting, and the numbers that several rooms take: seeds, time limits, processes."""
+"""What counts as a number in a setting, and checks of numbers that several rooms take: seeds, time limits, threads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeGuard
 
 from emsco_train.errors import DesignError
 
-__all__ = ["check_seed", "check_time_limit", "is_integer", "is_number", "worker_count"]
+__all__ = ["check_seed", "check_time_limit", "is_integer", "is_number", "is_numeric_text", "worker_count"]
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a finite real number that a float can hold; True and False are not meant as numbers.
+    """Return whether a value is a finite real number that a float can hold; True and False do not count as numbers.
 
     Examples
     --------
@@ -29,8 +29,17 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Return whether a value is an integer, of Python or numpy; True and False are not meant as numbers."""
+    """Return whether a value is an integer, of Python or numpy; True and False do not count as numbers."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_numeric_text(text: str) -> bool:
+    """Return whether Python's `float` accepts a text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_seed(seed: object) -> int:
@@ -40,15 +49,15 @@ def check_seed(seed: object) -> int:
     --------
     >>> check_seed("7")
     Traceback (most recent call last):
-    emsco_train.errors.DesignError: seed is '7': a whole number, 0 or more, is due
+    emsco_train.errors.DesignError: seed is '7': expected a whole number, 0 or more
     """
     if not is_integer(seed) or seed < 0:
-        raise DesignError(f"seed is {seed!r}: a whole number, 0 or more, is due")
+        raise DesignError(f"seed is {seed!r}: expected a whole number, 0 or more")
     return int(seed)
 
 
 def check_time_limit(time_limit: object) -> float | None:
-    """Return a time limit in seconds, or None for no limit; raise for what is neither.
+    """Return a time limit in seconds, or None for no limit; raise for anything else.
 
     Examples
     --------
@@ -58,14 +67,14 @@ def check_time_limit(time_limit: object) -> float | None:
     if time_limit is None:
         return None
     if not is_number(time_limit) or time_limit < 0:
-        raise DesignError(f"time_limit is {time_limit!r}: a number of seconds, 0 or more, is due, or None for no limit")
+        raise DesignError(f"time_limit is {time_limit!r}: expected a number of seconds, 0 or more, or None for no limit")
     return float(time_limit)
 
 
 def worker_count(jobs: object) -> int:
-    """Return a number of threads; None stands for all cores."""
+    """Return a number of threads; None means all cores."""
     if jobs is None:
         return os.cpu_count() or 1
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise DesignError(f"jobs is {jobs!r}: a whole number from 1, or None for all cores, is due")
+        raise DesignError(f"jobs is {jobs!r}: expected a whole number, 1 or more, or None for all cores")
     return jobs

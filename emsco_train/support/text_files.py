@@ -1,4 +1,4 @@
-"""Text files for people and other programs: complete, or not at all."""
+"""Text files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,17 +9,8 @@ __all__ = ["write_text"]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: who reads meanwhile has the old one or the new one.
-
-    Parameters
-    ----------
-    path
-        The file. A link stays a link; a pipe or a device is written to.
-    text
-        Its content.
-    """
+    """Write a file in one step: a reader sees the old content or the new one. A pipe or a device is written to."""
     if path.exists() and not path.is_file():
-        # A pipe or a device cannot be replaced, and must not be.
         path.write_text(text, encoding="utf-8")
         return
     # A link stays a link: what it points to is replaced.

@@ -1,16 +1,25 @@
-"""The first fault that pydantic found in a document, in the words that our messages use."""
+"""What is wrong with options and documents, in the form that our messages use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
-__all__ = ["FirstError", "first_error"]
+from emsco_train.errors import DesignError
+
+__all__ = ["FirstError", "first_error", "raise_faults"]
+
+
+def raise_faults(where: str, faults: Sequence[str]) -> None:
+    """Raise one `DesignError` that lists every fault, if there are any."""
+    if faults:
+        raise DesignError(f"{where}: " + "; ".join(faults))
 
 
 class FirstError(NamedTuple):
-    """Where a document is wrong, what pydantic says of it, and the value that it got."""
+    """Where a document is wrong, pydantic's message, and the value that it got."""
 
     path: str
     message: str
@@ -18,7 +27,7 @@ class FirstError(NamedTuple):
 
 
 def first_error(error: ValidationError, whole: str = "the text") -> FirstError:
-    """Return the first fault of a document; one that has no place concerns the `whole`.
+    """Return the first error of a document; the path of one that concerns all of it is `whole`.
 
     Examples
     --------

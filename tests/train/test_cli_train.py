@@ -305,9 +305,9 @@ def test_a_wrong_table(name: str, tmp_path: Path) -> None:
 
 
 WRONG_COSTS = {
-    "unknown column": (COSTS.replace("size = 1", "size = 1\nweight = 2"), "a cost for 'weight', which is no feature of the data"),
+    "unknown column": (COSTS.replace("size = 1", "size = 1\nweight = 2"), "a cost for 'weight', which is not a feature"),
     "missing": (COSTS.replace("size = 1\n", ""), "no cost for feature 'size': add it"),
-    "negative": (COSTS.replace("size = 1", "size = -1"), "the cost of feature 'size' is -1: a finite number, 0 or more, is due"),
+    "negative": (COSTS.replace("size = 1", "size = -1"), "the cost of feature 'size' is -1: expected a finite number, 0 or more"),
     "all zero": ("[features]\nsize=0\nrate=0\nflag=0\ncolour=0\ncount=0\n", "all costs are 0"),
     "broken": ("[features\n", "is not TOML"),
 }

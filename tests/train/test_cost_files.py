@@ -1,4 +1,4 @@
-"""Costs files: three forms, one meaning; what is wrong is told with the file and the place."""
+"""Costs files: three forms, one meaning; errors name the file and the place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def error_message(folder: Path, name: str, text: str, names: list[str] | None = 
 
 @pytest.mark.parametrize("name", ["costs.toml", "costs.TOML", "costs", "costs.txt"])
 def test_toml_by_ending_or_content(tmp_path: Path, name: str) -> None:
-    """TOML is known by its ending, and without one by its content."""
+    """TOML is recognised by its suffix, and without one by its content."""
     assert CostModel.from_file(write_file(tmp_path, name, TOML)) == MEANT
 
 
@@ -96,13 +96,13 @@ def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, mo
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    """A missing file, a folder and bytes that are no text are told apart."""
+    """A missing file, a folder and bytes that are not text have different messages."""
     with pytest.raises(DesignError, match=r"costs file .*none\.toml: there is no such file"):
         CostModel.from_file(tmp_path / "none.toml")
     with pytest.raises(DesignError, match="cannot be read: Is a directory"):
         CostModel.from_file(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'unit = "\xa3"')
-    with pytest.raises(DesignError, match="byte 8: no UTF-8 text"):
+    with pytest.raises(DesignError, match="byte 8: not UTF-8 text"):
         CostModel.from_file(tmp_path / "latin.toml")
 
 
@@ -112,25 +112,25 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("c.toml", "[features]\na = = 1", "is not TOML: Invalid value (at line 2, column 5)"),
         ("c.toml", "[features]\na = 1\na = 2", "is not TOML: Cannot overwrite a value (at "),
         ("c.json", '{"features": {"a" 1}}', "is not JSON: Expecting ':' delimiter: line 1 column 19"),
-        ("c.json", '{"features": {"a": 1, "a": 2}}', "'a' stands twice in one object"),
-        ("c.json", "[1, 2]", "holds [1, 2]: an object with unit, features and groups is due"),
+        ("c.json", '{"features": {"a": 1, "a": 2}}', "'a' occurs twice in one object"),
+        ("c.json", "[1, 2]", "holds [1, 2]: expected an object with unit, features and groups"),
         ("c.json", "[" * 100_000, "is nested too deeply"),
         ("c.toml", "a = 1", "a is unknown here: known are unit, features, groups; there are no [features]"),
-        ("c.toml", "unit = 3\n[features]\na = 1", "unit is 3: text is due"),
+        ("c.toml", "unit = 3\n[features]\na = 1", "unit is 3: expected text"),
         ("c.toml", 'unit = ""\n[features]\na = 1', "unit is empty"),
-        ("c.toml", "features = 3", "features is 3: a table is due"),
-        ("c.toml", "groups = []\n[features]\na = 1", "groups is []: a table is due"),
-        ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: a number is due. A name with a dot stands in quotes"),
-        ("c.toml", '[features]\na = "1"', "the cost of feature 'a' is '1': a finite number"),
+        ("c.toml", "features = 3", "features is 3: expected a table"),
+        ("c.toml", "groups = []\n[features]\na = 1", "groups is []: expected a table"),
+        ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: expected a number. A name with a dot needs quotes"),
+        ("c.toml", '[features]\na = "1"', "the cost of feature 'a' is '1': expected a finite number"),
         ("c.toml", "[features]\na = true", "the cost of feature 'a' is True"),
         ("c.toml", "[features]\na = -1\nb = nan\nc = inf", "'a' is -1"),
         ("c.json", '{"features": {"a": NaN}}', "the cost of feature 'a' is nan"),
         ("c.json", '{"features": {"a": 1' + "0" * 400 + "}}", "the cost of feature 'a' is inf"),
         ("c.toml", "[features]\na = 0", "all costs are 0"),
         ("c.toml", "[features]\n", "all costs are 0"),
-        ("c.toml", "[features]\na = 1\n[groups]\ng = 3", "groups.g is 3: a table with cost and features is due"),
+        ("c.toml", "[features]\na = 1\n[groups]\ng = 3", "groups.g is 3: expected a table with cost and features"),
         ("c.toml", '[features]\na = 1\n[groups.g]\nfeatures = ["a"]', "groups.g has no cost: add it"),
-        ("c.toml", "[features]\na = 1\n[groups.g]\ncost = 1", "groups.g.features is None: a list of feature names is due"),
+        ("c.toml", "[features]\na = 1\n[groups.g]\ncost = 1", "groups.g.features is None: expected a list of feature names"),
         ("c.toml", "[features]\na = 1\n[groups.g]\ncost = 1\nfeatures = [1]", "groups.g.features is [1]"),
         ("c.toml", '[features]\na = 1\n[groups.g]\ncost = 1\nfeatures = ["a", "a"]', "groups.g.features names 'a' twice"),
         (
@@ -141,7 +141,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         (
             "c.toml",
             '[features]\na = 1\n[groups.g]\ncost = 1\nfeatures = ["b"]',
-            "'b', which has no cost of its own: add one (0 will",
+            "'b', which has no cost of its own: add one (it may be 0",
         ),
         (
             "c.toml",
@@ -151,15 +151,15 @@ def test_unreadable_files(tmp_path: Path) -> None:
     ],
 )
 def test_faults_of_documents(tmp_path: Path, name: str, text: str, message: str) -> None:
-    """Every fault is told with the file, the place inside it, and the value that was found."""
+    """The error names the file, the place inside it, and the value that was found."""
     assert message in error_message(tmp_path, name, text)
 
 
 def test_every_fault_of_the_shape_at_once(tmp_path: Path) -> None:
-    """One reading lists all that is to be mended."""
-    told = error_message(tmp_path, "c.toml", "unit = 1\nx = 2\n[features]\na.b = 1\n[groups.g]\nz = 1")
+    """One error lists every fault."""
+    message = error_message(tmp_path, "c.toml", "unit = 1\nx = 2\n[features]\na.b = 1\n[groups.g]\nz = 1")
     for part in ("x is unknown", "unit is 1", "features.a is a table", "groups.g.z is unknown", "groups.g has no cost"):
-        assert part in told
+        assert part in message
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_every_fault_of_the_shape_at_once(tmp_path: Path) -> None:
     [
         ("1,2", None, "give the column names they belong to, from_file(path, names=[...])"),
         ("1,2,3", ["a", "b"], "has 3 numbers for 2 columns"),
-        ("1,2,", ["a", "b", "c"], "number 3 (c) is '': a number is due"),
+        ("1,2,", ["a", "b", "c"], "number 3 (c) is '': expected a number"),
         ("1;2\n", ["a"], "number 1 (a) is '1;2'"),
         ("1,2\n3,4", ["a", "b"], "has 2 lines that are not empty"),
         ("", ["a"], "has 0 lines that are not empty"),
         ("1,-2", ["a", "b"], "the cost of feature 'b' is -2.0"),
         ("1,nan", ["a", "b"], "the cost of feature 'b' is nan"),
         ("0,0", ["a", "b"], "all costs are 0"),
-        ("x" * 200, ["a"], "is '" + "x" * 79 + "...: a number is due"),
+        ("x" * 200, ["a"], "is '" + "x" * 79 + "...: expected a number"),
     ],
 )
 def test_faults_of_one_line(tmp_path: Path, text: str, names: list[str] | None, message: str) -> None:

@@ -70,7 +70,7 @@ def test_equal_costs_are_equal_whatever_the_order() -> None:
 
 @pytest.mark.parametrize("price", [math.pi, 1 / 3, 2.5])
 def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 67 million rows, of which none is accepted, the summed cost of a design is right, and is no overflow."""
+    """At 67 million rows, of which none is accepted, the summed cost of a design is right and does not overflow."""
     words = MAX_ROWS // 64
     bits = SimpleNamespace(
         items=MAX_ROWS,

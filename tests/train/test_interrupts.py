@@ -15,7 +15,7 @@ from emsco_train.support.interrupts import defer_interrupts
 
 pytestmark = pytest.mark.uncounted
 
-# Interrupts a work in threads at random moments. If one does not come out, it ends after a while and tells where each thread is.
+# Interrupts a work in threads at random moments. If one is lost, the process ends after a while and prints where each thread is.
 COUNT = """
 import faulthandler, signal, threading
 import numpy as np
@@ -61,7 +61,7 @@ def handler() -> Iterator[None]:
 
 @pytest.mark.parametrize(("work", "seconds"), [(FITS, 3e-3), (FRONT, 1e-2)], ids=["fits", "exact front"])
 def test_every_interrupt_comes_out(work: str, seconds: float) -> None:
-    """Four hundred at random moments: without the hold, one of the first two hundred is lost, or waits for a lock for ever."""
+    """Four hundred at random moments: without deferring, one of the first two hundred is lost, or waits for a lock forever."""
     script = COUNT.format(work=work, times=400, seconds=seconds)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=False)
     assert (ended.returncode, ended.stdout) == (0, "all came out\n"), ended.stderr
@@ -70,7 +70,7 @@ def test_every_interrupt_comes_out(work: str, seconds: float) -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_many_are_one() -> None:
-    """Who presses Ctrl-C again and again interrupts once, when the block has ended."""
+    """Pressing Ctrl-C again and again interrupts once, when the block has ended."""
     stop, done = np.zeros(1, dtype=np.int64), []
 
     def block() -> None:
@@ -88,7 +88,7 @@ def test_many_are_one() -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_an_error_goes_first() -> None:
-    """The block's own error comes out, and the next Ctrl-C works as ever."""
+    """The block's own error is raised, and the next Ctrl-C works as before."""
 
     def block() -> None:
         with defer_interrupts(np.zeros(1, dtype=np.int64)):

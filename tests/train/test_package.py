@@ -32,13 +32,13 @@ def test_annotations_of_public_names_can_be_resolved() -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    """A typing mistake is answered with the names there are."""
+    """A misspelt name raises an error that lists the names there are."""
     with pytest.raises(AttributeError, match=r"no attribute 'export_desing'; it has: .*export_design"):
         emsco_train.export_desing  # noqa: B018
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The import fails with one line that holds the pip command."""
+    """The import fails with one line that contains the pip command."""
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("onnx", "skl2onnx") else real(name))
     with pytest.raises(ImportError, match=r"^emsco_train needs onnx, skl2onnx, .*pip install 'emsco\[train\]'$"):
@@ -78,8 +78,8 @@ def test_training_loads_only_what_a_search_needs() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "status", "said"), [("3", 2, "threshold 3.0"), ("0.9", 1, "no-such.csv does not exist")])
-def test_faults_are_told_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
-    """Wrong use, and a table that is not there, are told without numba, which alone takes as long to load as the answer may."""
+def test_faults_are_reported_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
+    """Wrong use and a missing table are reported without loading numba, which takes as long as the whole answer may."""
     code = (
         "import atexit, sys; from emsco_train.cli.train import main;"
         "atexit.register(lambda: print('numba' in sys.modules)); sys.exit(main(sys.argv[1:]))"

@@ -417,7 +417,7 @@ def test_one_check_of_seeds() -> None:
     rows, y = rng.normal(size=(60, 2)), np.arange(60) % 2
     problem = Problem.of(rows, y)
     for seed in ("x", -1, 1.5, True, None):
-        said = rf"^seed is {seed!r}: a whole number, 0 or more, is due$"
+        said = rf"^seed is {seed!r}: expected a whole number, 0 or more$"
         with pytest.raises(DesignError, match=said):
             Problem.of(rows, y, seed=seed)  # type: ignore[arg-type]
         for method in ("auto", "evolve"):

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.models.logistic.column_set import ColumnSet, tabulate_kinds
 from emsco_train.models.logistic.elementary import exp_negative, sigmoid, softplus
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from emsco_train.models.logistic.row_runs import RowRuns
 from emsco_train.support.compiled import jit_inner
 
@@ -204,7 +203,7 @@ def block_probabilities(
     _probabilities(logits, probabilities, top, total)
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def evaluate_loss(
     rows: TrainingRows,
     column_set: ColumnSet,
@@ -250,7 +249,7 @@ def _block_slope_along(
     return total
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def slope_along(
     rows: TrainingRows, parameters: Floats, direction: Floats, before: Floats, after: Floats, share: float
 ) -> float:  # pragma: no cover - compiled
@@ -295,7 +294,7 @@ def _block_losses(logits: Floats, targets: Floats, weights: Floats) -> float:  #
     return loss
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def loss_change(
     rows: TrainingRows, old: Floats, new: Floats, before: Floats, after: Floats
 ) -> tuple[float, float]:  # pragma: no cover - compiled

@@ -20,7 +20,6 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.models.logistic.column_set import ColumnSet
 from emsco_train.models.logistic.hessian import accumulate_hessian, buffer_sizes
 from emsco_train.models.logistic.linear_algebra import assemble_hessian, cholesky, dot, lbfgs_direction, push_pair, solve
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from emsco_train.models.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
 from emsco_train.models.logistic.stiff_rows import correct_step
 from emsco_train.support.compiled import jit_inner
@@ -194,7 +193,7 @@ def _line_minimum(rows: TrainingRows, state: FitState, descent: float, end: floa
     return share
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def take_step(
     rows: TrainingRows,
     column_set: ColumnSet,
@@ -236,7 +235,7 @@ def take_step(
     return 0.0, np.inf, passes, was_corrected
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def accept_step(state: FitState, count: int) -> int:  # pragma: no cover - compiled
     """Make the trial the place where the fit is; return how many pairs are remembered."""
     for i in range(len(state.x)):
@@ -253,7 +252,7 @@ def accept_step(state: FitState, count: int) -> int:  # pragma: no cover - compi
     return count
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def build_hessian(
     rows: TrainingRows, column_set: ColumnSet, state: FitState, precision: int
 ) -> int:  # pragma: no cover - compiled
@@ -274,7 +273,7 @@ def build_hessian(
     return 0
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def newton_direction(state: FitState, count: int) -> float:  # pragma: no cover - compiled
     """Point the move along the corrected Newton step; return minus the slope along it."""
     lbfgs_direction(state.factor, state.slope, state.steps, state.slope_changes, count, state.direction)

@@ -14,7 +14,6 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.models.logistic.column_set import ColumnSet, make_column_set, tabulate_kinds
 from emsco_train.models.logistic.hessian import accumulate_hessian, buffer_sizes
 from emsco_train.models.logistic.linear_algebra import assemble_hessian
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from emsco_train.models.logistic.loss import TrainingRows, block_probabilities, evaluate_loss
 from emsco_train.models.logistic.newton import Anchor, FitState, run_newton, start_fit
 from emsco_train.models.logistic.row_runs import RowRuns
@@ -23,7 +22,7 @@ from emsco_train.support.compiled import jit_entry, jit_inner
 __all__ = ["begin_set", "expand_loss", "finish_set", "fit_sets", "score_sets"]
 
 
-@jit_entry(KEY)
+@jit_entry()
 def expand_loss(rows: TrainingRows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
     """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
     blocks, labels, block = rows.targets.shape
@@ -74,7 +73,7 @@ def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - comp
             parameters[label * width + j] -= total / labels
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def begin_set(
     rows: TrainingRows,
     anchor: Anchor,
@@ -91,14 +90,14 @@ def begin_set(
     return columns, column_set, state, descent
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def finish_set(state: FitState, columns: Ints, table: Floats) -> None:  # pragma: no cover - compiled
     """Write the parameters of a fitted set into its table [logits, 1 + columns]."""
     _centre(state.x, len(table))
     _scatter(state.x, columns, table)
 
 
-@jit_entry(KEY)
+@jit_entry()
 def fit_sets(
     rows: TrainingRows,
     anchor: Anchor,
@@ -131,7 +130,7 @@ def _top_label(probabilities: Floats, place: int) -> tuple[int, float]:  # pragm
     return best, probabilities[best, place]
 
 
-@jit_entry(KEY)
+@jit_entry()
 def score_sets(
     blocks: Floats, runs: RowRuns, order: Ints, table: Floats, sets: Mask, label: Ints, confidence: Floats
 ) -> None:  # pragma: no cover - compiled

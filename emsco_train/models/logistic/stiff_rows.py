@@ -17,7 +17,6 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.models.logistic.column_set import ColumnSet
 from emsco_train.models.logistic.elementary import sigmoid, softplus
 from emsco_train.models.logistic.linear_algebra import dot, solve, solve_general, solve_lower
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from emsco_train.models.logistic.loss import TrainingRows
 from emsco_train.support.compiled import jit_inner
 
@@ -179,7 +178,7 @@ def _solve_amounts(
     return amounts
 
 
-@jit_inner(key=KEY)
+@jit_inner(cached=True)
 def correct_step(
     rows: TrainingRows, column_set: ColumnSet, factor: Floats, slope: Floats, before: Floats, after: Floats, direction: Floats
 ) -> float:  # pragma: no cover - compiled

@@ -20,7 +20,6 @@ import numpy as np
 
 from emsco_train.search.exact.bit_counting import count_pairs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
-from emsco_train.search.exact.exact_key import KEY
 from emsco_train.search.exact.set_bits import SetLayout, Units
 from emsco_train.support.compiled import jit_entry, jit_inner
 
@@ -248,7 +247,7 @@ def _visit_prefix(
     return True
 
 
-@jit_entry(KEY, refcounted=False)
+@jit_entry(refcounted=False)
 def walk_designs(
     layout: SetLayout,
     limits: CostLimits,

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from emsco_train.search.exact.enumeration_state import CostLimits
-from emsco_train.search.exact.exact_key import KEY
 from emsco_train.search.exact.set_bits import SetLayout, Units
 from emsco_train.support.compiled import jit_entry
 
@@ -129,7 +128,7 @@ def _precedes(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return stages[0] < stages[1]
 
 
-@jit_entry(KEY)
+@jit_entry()
 def undominated_mask(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
     """Tell for each vector that none of the others dominates it; an equal one does not."""
     keep = np.ones(vectors.shape[0], dtype=np.bool_)
@@ -145,7 +144,7 @@ def undominated_mask(vectors: Units, others: Units) -> Any:  # pragma: no cover 
     return keep
 
 
-@jit_entry(KEY)
+@jit_entry()
 def lower_limits(max_cost: Units, vectors: Units, min_accepted: int, stride: int) -> None:  # pragma: no cover - compiled
     """Lower the limits to what the vectors (cheapest first) allow; each cell is written once."""
     height = max_cost.shape[0] // stride

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.support.compiled import jit_entry, jit_inner, source_key
+from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["count_exits"]
-
-_KEY = source_key("emsco_train.search.scoring")
 
 
 @jit_inner(refcounted=False)
@@ -20,7 +18,7 @@ def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@jit_entry(_KEY)
+@jit_entry()
 def count_exits(
     chains: NDArray[np.int64],
     confident: NDArray[np.uint64],
