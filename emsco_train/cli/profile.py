@@ -16,7 +16,7 @@ from emsco_train.cli.option_names import OptionNames
 if TYPE_CHECKING:
     from emsco_runtime.acquirers import Acquirers
     from emsco_train.costs.profiling import Profile, TimeUnit
-    from emsco_train.costs.profiling.spread import Spread
+    from emsco_train.costs.profiling.timings import Spread
 
 __all__ = ["main"]
 

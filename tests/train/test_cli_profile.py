@@ -120,7 +120,7 @@ def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[
     assert "measured  2 of 2 items, 5 repeats; prices in us of CPU time" in shown.out
     assert "total     all features: " in shown.out
     assert "next      emsco-train --data TABLE --label COL --costs costs.toml" in shown.out
-    # What the user's code warns of is told once, in one line; on a slow machine, there are lines about progress beside it.
+    # A warning of the user's code is printed once, in one line; on a slow machine, there are lines about progress beside it.
     assert [line for line in shown.err.splitlines() if "% of" not in line] == ["emsco-profile: warning: odd letters"]
 
 
@@ -144,7 +144,7 @@ def test_no_more_items_than_asked_for(folder: Path, capsys: pytest.CaptureFixtur
 
 
 def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lines that are no mail make every acquirer fail on them: counted in the table, told in a caution."""
+    """Lines that are not mail make every acquirer fail on them: the table counts them, and a caution reports them."""
     (folder / "some.jsonl").write_text(json.dumps("ab") + "\n[]\n", encoding="utf-8")
     lines = (
         "from emsco_runtime import Acquirers",
@@ -208,7 +208,7 @@ def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], w
 
 
 def test_a_costs_file_is_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody loses prices written by hand; and a folder that is not there is told before the work, not after."""
+    """Prices written by hand are not overwritten; and a missing folder is reported before the work, not after."""
     (folder / "costs.toml").write_text("mine", encoding="utf-8")
     words = ("post:acquirers", "--items", "post:mails", "--out")
     assert "costs.toml is there already: choose another name, or say --force" in error_line(1, capsys, *words, "costs.toml")

@@ -1,4 +1,4 @@
-"""`profile`: prices of acquirers, in a time of the tests' own, where every call takes what it is told to take."""
+"""`profile`: prices of acquirers, with a clock of the tests' own, under which every call takes a given time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from emsco_runtime import Acquirers
 from emsco_train import CostModel, DataError, DesignError
 from emsco_train.costs.profiling import Profile, profile, profiler as measuring
-from emsco_train.costs.profiling.call_groups import CallGroups
+from emsco_train.costs.profiling.call_groups import CallGroups, plan_steps
 from emsco_train.costs.profiling.clock import CLOCKS, Clock, calibrate_clock
 from emsco_train.costs.profiling.cost_profile import CallFigures, GroupFigures
-from emsco_train.costs.profiling.schedule import plan_steps
-from emsco_train.costs.profiling.spread import Spread
+from emsco_train.costs.profiling.timings import Spread
 
 RESOLUTION_S = 1e-8
 
 
 class FakeClock:
-    """A clock that goes on only when it is told to."""
+    """A clock that advances only on request."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -42,7 +41,7 @@ class FakeClock:
         return self.now * 1e-9
 
     def advance(self, micros: float) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.now += round(micros * 1000)
 
 
@@ -85,13 +84,13 @@ def make_acquirer(fake_clock: FakeClock, own: float, shared: Mapping[str, float]
 
 
 def test_separate_acquirers_cost_what_they_take(fake_clock: FakeClock) -> None:
-    """The median over the items; the quartiles tell how items differ; the unit scales all of it."""
+    """The median over the items; the quartiles show how items differ; the unit scales all of it."""
     acquirers = Acquirers()
     acquirers.feature("cheap")(make_acquirer(fake_clock, 2.0))
-    acquirers.feature("dear")(make_acquirer(fake_clock, 300.0))
+    acquirers.feature("expensive")(make_acquirer(fake_clock, 300.0))
     found = measure(acquirers, [Message(weight) for weight in (1, 2, 3, 4, 5)], repeats=2)
-    assert found.cost_model().features == {"cheap": 6.0, "dear": 900.0}
-    assert found.cost_model("ms").features == {"cheap": 0.006, "dear": 0.9}
+    assert found.cost_model().features == {"cheap": 6.0, "expensive": 900.0}
+    assert found.cost_model("ms").features == {"cheap": 0.006, "expensive": 0.9}
     assert found.cost_model("s").unit == "s of CPU time"
     assert (found.calls[1].own.low, found.calls[1].own.high) == pytest.approx((600e-6, 1200e-6))
     assert found.together is not None
@@ -100,7 +99,7 @@ def test_separate_acquirers_cost_what_they_take(fake_clock: FakeClock) -> None:
 
 
 def test_the_mean_follows_a_heavy_tail(fake_clock: FakeClock) -> None:
-    """One huge item among many moves the mean and leaves the median alone."""
+    """One huge item among many changes the mean and not the median."""
     acquirers = Acquirers()
     acquirers.feature("parse")(make_acquirer(fake_clock, 1.0))
     samples = [Message(weight) for weight in (1, 1, 1, 1, 96)]
@@ -119,9 +118,9 @@ def test_the_mean_follows_a_heavy_tail(fake_clock: FakeClock) -> None:
 def test_group_and_own_prices_are_recovered(
     fake_clock: FakeClock, own: list[int], shared: int, apart: int, noise: int, seed: int
 ) -> None:
-    """Whatever is shared and whatever each member adds: both come out as they went in, and the bill is that of real calls.
+    """Whatever is shared and whatever each member adds: both are recovered exactly, and costs are those of real calls.
 
-    In every third call something disturbs the machine, at the price of others; the least of the repeats does not see it.
+    Every third call is disturbed; the minimum over the repeats is not affected.
     """
     acquirers = Acquirers()
     count = iter(range(10**9))
@@ -213,7 +212,7 @@ def test_waiting_takes_the_middle_one_of_the_repeats(fake_clock: FakeClock) -> N
     waits = iter([5, 5] + [1, 9, 5] * 20)
     acquirers.feature("lookup")(lambda message: fake_clock.advance(next(waits)))
     found = measure(acquirers, ["x"], clock="wall", repeats=9)
-    # Every pass calls it twice, once by itself and once in company.
+    # Every pass calls it twice, once by itself and once among others.
     assert found.cost_model().features == {"lookup": 5.0}
     assert found.cost_model().unit == "us of wall time"
 
@@ -233,11 +232,11 @@ def test_every_measurement_has_a_fresh_item(fake_clock: FakeClock) -> None:
     acquirers.feature("a")(make_acquirer(fake_clock, 3, {"parse": 50}))
     found = measure(acquirers, ["raw"], make=make, repeats=3)
     assert found.cost_model().features == {"a": 53.0}
-    # One step by itself and one in company, in each repeat and in the pass that warms up.
+    # One step by itself and one among others, in each repeat and in the warm-up.
     assert len(made) == 2 * (3 + 1)
 
 
-def test_samples_are_copied_unless_told_otherwise(fake_clock: FakeClock) -> None:
+def test_samples_are_copied_by_default(fake_clock: FakeClock) -> None:
     """What an acquirer keeps on an item is not there the next time, nor on the sample."""
     acquirers, sample = Acquirers(), Message()
     acquirers.feature("a")(make_acquirer(fake_clock, 3, {"parse": 50}))
@@ -245,7 +244,7 @@ def test_samples_are_copied_unless_told_otherwise(fake_clock: FakeClock) -> None
     assert sample.done == set()
 
 
-def test_an_item_that_cannot_be_made_is_told(fake_clock: FakeClock) -> None:
+def test_an_item_that_cannot_be_made_is_an_error(fake_clock: FakeClock) -> None:
     """The error names the sample and the remedy."""
     acquirers = Acquirers()
     acquirers.feature("a")(len)
@@ -271,7 +270,7 @@ def test_same_seed_same_order() -> None:
 
 
 def test_failures_are_counted_and_left_out(fake_clock: FakeClock) -> None:
-    """The price comes from the items on which an acquirer succeeds; a caution tells of the others."""
+    """The price comes from the items on which an acquirer succeeds; a caution reports the others."""
     acquirers = Acquirers()
 
     @acquirers.feature("rate")
@@ -283,8 +282,8 @@ def test_failures_are_counted_and_left_out(fake_clock: FakeClock) -> None:
     assert found.cost_model().features == {"rate": 4.0}
     assert (found.calls[0].calls, found.calls[0].failures) == (16, 4)
     assert found.calls[0].error == "ZeroDivisionError: division by zero"
-    told = "rate failed in 4 of 16 calls, which are left out; the first: ZeroDivisionError: division by zero"
-    assert found.cautions == (told,)
+    message = "rate failed in 4 of 16 calls, which are left out; the first: ZeroDivisionError: division by zero"
+    assert found.cautions == (message,)
 
 
 def _generator(message: Message) -> Iterator[int]:
@@ -304,7 +303,7 @@ def _raise_error(message: Message) -> int:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (_raise_error, "OSError"),
         (_generator, "returned a generator"),
@@ -312,28 +311,28 @@ def _raise_error(message: Message) -> int:
         (lambda: 1, "takes 0 positional arguments"),
     ],
 )
-def test_an_acquirer_that_always_fails_is_an_error(function: Callable[..., Any], told: str) -> None:
-    """Whatever is wrong with it is told in one line, with its feature."""
+def test_an_acquirer_that_always_fails_is_an_error(function: Callable[..., Any], message: str) -> None:
+    """The error says in one line what is wrong with it, and names its feature."""
     acquirers = Acquirers()
     acquirers.feature("x")(function)
-    with pytest.raises(DataError, match=rf"\(x\) failed on every item; the first time: .*{told}"):
+    with pytest.raises(DataError, match=rf"\(x\) failed on every item; the first time: .*{message}"):
         measure(acquirers, [Message()])
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "message"),
     [({"a": 1}, "b: .*lacks it"), ((1, 2, 3), "a: .*must return 2 values"), (5, "a: .*mapping, or a sequence")],
 )
-def test_a_promised_feature_must_be_there(outcome: object, told: str) -> None:
-    """A call that keeps back one of its features is a failed call."""
+def test_every_registered_feature_must_be_returned(outcome: object, message: str) -> None:
+    """A call that does not return one of its features is a failed call."""
     acquirers = Acquirers()
     acquirers.features("a", "b")(lambda message: outcome)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         measure(acquirers, [1])
 
 
 def test_a_call_beyond_its_time_out_is_a_failure() -> None:
-    """Async ones are cut off, plain ones are told afterwards; real time, of which there is always more than the limit."""
+    """Async ones are cancelled, plain ones fail afterwards; real time, of which there is always more than the limit."""
     acquirers = Acquirers()
 
     @acquirers.feature("hangs", timeout_s=0.001)
@@ -350,7 +349,7 @@ def test_a_call_beyond_its_time_out_is_a_failure() -> None:
 
 
 def test_members_that_never_succeed_together(fake_clock: FakeClock) -> None:
-    """Without one item on which both work there is nothing to tell what they share."""
+    """Without one item on which both work nothing shows what they share."""
     acquirers = Acquirers()
     acquirers.feature("even")(lambda number: 1 / (number % 2 - 1))
     acquirers.feature("odd")(lambda number: 1 / (number % 2))
@@ -358,7 +357,7 @@ def test_members_that_never_succeed_together(fake_clock: FakeClock) -> None:
         measure(acquirers, [0, 1], groups={"parity": ["even", "odd"]})
 
 
-def test_only_in_company_is_not_enough(fake_clock: FakeClock) -> None:
+def test_working_only_after_others_is_not_enough(fake_clock: FakeClock) -> None:
     """An acquirer that works only after another has no price of its own."""
     acquirers = Acquirers()
     acquirers.feature("sets")(lambda message: message.done.add("x"))
@@ -384,33 +383,33 @@ def test_unnamed_sharing_is_noticed(fake_clock: FakeClock) -> None:
     for name in ("links", "forms"):
         acquirers.feature(name)(make_acquirer(fake_clock, 1, {"parse": 500}))
     acquirers.feature("size")(make_acquirer(fake_clock, 20))
-    (told,) = measure(acquirers, [Message()], repeats=20).cautions
-    assert told.startswith("all features are priced at 1.02 ms, but take 522 us together on one item; cheaper after others:")
-    assert told.endswith("Name what shares work as a group")
+    (message,) = measure(acquirers, [Message()], repeats=20).cautions
+    assert message.startswith("all features are priced at 1.02 ms, but take 522 us together on one item; cheaper after others:")
+    assert message.endswith("Name what shares work as a group")
     assert measure(acquirers, [Message()], groups={"html": ["links", "forms"]}, repeats=20).cautions == ()
 
 
-def test_shared_work_without_a_culprit(fake_clock: FakeClock) -> None:
-    """Acquirers that share a third of their work with one another: the sum is told, and nobody is named."""
+def test_shared_work_of_no_single_acquirer(fake_clock: FakeClock) -> None:
+    """Acquirers that share a third of their work with one another: the caution names the sum and no acquirer."""
     acquirers = Acquirers()
     for name in ("a", "b", "c"):
         acquirers.feature(name)(make_acquirer(fake_clock, 60, {"head": 40}))
-    (told,) = measure(acquirers, [Message()], repeats=20).cautions
-    assert told == "all features are priced at 300 us, but take 220 us together on one item"
+    (message,) = measure(acquirers, [Message()], repeats=20).cautions
+    assert message == "all features are priced at 300 us, but take 220 us together on one item"
 
 
 def test_a_group_that_shares_nothing(fake_clock: FakeClock) -> None:
-    """Its price is 0, and the user is told."""
+    """Its price is 0, and a caution says so."""
     acquirers = Acquirers()
     for name in ("a", "b"):
         acquirers.feature(name)(make_acquirer(fake_clock, 5))
     found = measure(acquirers, [Message()], groups={"g": ["a", "b"]})
     assert found.cost_model().groups[0].cost == 0.0
-    assert found.cautions == ("group g: no shared work was found; its features might as well stand alone",)
+    assert found.cautions == ("group g: no shared work was found; its features need no group",)
 
 
 def test_a_group_of_unlike_members(fake_clock: FakeClock) -> None:
-    """One member needs the text only, the other two parse it too: flat groups cannot be exact here, and it is said."""
+    """One member needs the text only, the other two parse it too: flat groups cannot be exact here, and a caution says so."""
     acquirers = Acquirers()
     acquirers.feature("words")(make_acquirer(fake_clock, 1, {"text": 10}))
     for name in ("links", "forms"):
@@ -421,7 +420,7 @@ def test_a_group_of_unlike_members(fake_clock: FakeClock) -> None:
 
 
 def test_calls_too_short_for_the_clock(fake_clock: FakeClock) -> None:
-    """No call is free: what the clock cannot tell is priced at the least it can, so that not all costs are 0."""
+    """No call is free: one too short for the clock is priced at its resolution, so that not all costs are 0."""
     acquirers = Acquirers()
     acquirers.feature("a")(len)
     acquirers.features("b", "c")(lambda message: (1, 2))
@@ -430,11 +429,11 @@ def test_calls_too_short_for_the_clock(fake_clock: FakeClock) -> None:
     assert costs.features == {"a": 0.01, "b": 0.0, "c": 0.0}
     assert costs.groups[0].cost == 0.01
     assert found.cautions[0].startswith("a, b, c: too short")
-    assert found.cautions[0].endswith("too short for the clock, and priced at the least it can tell, 0.01 us")
+    assert found.cautions[0].endswith("too short for the clock, and priced at its resolution, 0.01 us")
 
 
-def test_waiting_is_told_where_cpu_time_is_counted() -> None:
-    """A source that sleeps takes hardly any CPU time; wall time, asked for, has no such caution."""
+def test_waiting_is_reported_where_cpu_time_is_counted() -> None:
+    """A source that sleeps takes hardly any CPU time; with wall time there is no such caution."""
     acquirers = Acquirers()
 
     @acquirers.feature("lookup")
@@ -443,8 +442,8 @@ def test_waiting_is_told_where_cpu_time_is_counted() -> None:
         return 1.0
 
     # On a busy machine there may be cautions of other kinds.
-    told = measure(acquirers, ["x"], repeats=2).cautions
-    assert any("mostly waits, which CPU time does not count; wall time would" in text for text in told)
+    cautions = measure(acquirers, ["x"], repeats=2).cautions
+    assert any("mostly waits, which CPU time does not count; wall time would" in text for text in cautions)
     assert not [text for text in measure(acquirers, ["x"], repeats=2, clock="wall").cautions if "waits" in text]
 
 
@@ -452,38 +451,38 @@ def test_waiting_is_told_where_cpu_time_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "message"),
     [
-        ({"g": ["a"]}, r"'g' is \['a'\]: two features or more are due"),
-        ({"g": "ab"}, "'g' is 'ab': two features or more are due"),
+        ({"g": ["a"]}, r"'g' is \['a'\]: expected two features or more"),
+        ({"g": "ab"}, "'g' is 'ab': expected two features or more"),
         ({"": ["a", "b"]}, "a group has no name"),
-        ({"g": ["a", "zz"]}, "'g' holds 'zz', which no acquirer obtains"),
+        ({"g": ["a", "zz"]}, "'g' holds 'zz', which no acquirer returns"),
         ({"g": ["a", "b"], "h": ["b", "e"]}, "'b' is in 'g' and in 'h'"),
         ({"g": ["a", "c"]}, "'g' holds c and d of one call, .*, which are a group of their own"),
     ],
 )
-def test_groups_that_cannot_be(groups: Any, told: str) -> None:
-    """Each fault is told before anything is called."""
+def test_groups_that_cannot_be(groups: Any, message: str) -> None:
+    """Each fault is an error before anything is called."""
     acquirers = Acquirers()
     for name in ("a", "b", "e"):
         acquirers.feature(name)(_raise_error)
     acquirers.features("c", "d")(_raise_error)
-    with pytest.raises(DesignError, match=told):
+    with pytest.raises(DesignError, match=message):
         measure(acquirers, [1], groups=groups)
 
 
 def test_options_that_cannot_be() -> None:
-    """All faults stand in one error; no samples is one of the data."""
+    """All faults are in one error; no samples is an error of the data."""
     acquirers = Acquirers()
     acquirers.feature("a")(len)
-    with pytest.raises(DesignError, match=r"repeats is 0: .*; clock is 'sun': one of cpu, wall is due; statistic is 'mode'"):
+    with pytest.raises(DesignError, match=r"repeats is 0: .*; clock is 'sun': expected one of cpu, wall; statistic is 'mode'"):
         measure(acquirers, ["x"], repeats=0, clock="sun", statistic="mode")
     with pytest.raises(DataError, match="there is no sample item"):
         measure(acquirers, [])
 
 
 def test_registries_that_cannot_be() -> None:
-    """Nothing registered, a feature twice, names that are no text, something that is no function."""
+    """Nothing registered, a feature twice, names that are not text, something that is not a function."""
     with pytest.raises(DesignError, match="none is registered"):
         measure(Acquirers(), [1])
     acquirers = Acquirers()
@@ -493,10 +492,10 @@ def test_registries_that_cannot_be() -> None:
     acquirers.feature("c")(None)  # type: ignore[type-var]  # on purpose
     with pytest.raises(DesignError) as refused:
         measure(acquirers, [1])
-    told = str(refused.value)
-    assert "max is registered for (5, 'b'): feature names are due" in told
-    assert "what is registered for c is no function: None" in told
-    assert "feature 'a' has 2 acquirers (len, sum): keep one" in told
+    message = str(refused.value)
+    assert "max is registered for (5, 'b'): expected feature names" in message
+    assert "what is registered for c is not a function: None" in message
+    assert "feature 'a' has 2 acquirers (len, sum): keep one" in message
 
 
 def test_inside_a_running_loop_plain_acquirers_only(fake_clock: FakeClock) -> None:
@@ -513,12 +512,12 @@ def test_inside_a_running_loop_plain_acquirers_only(fake_clock: FakeClock) -> No
         asyncio.run(inside(waiting))
 
 
-def test_progress_is_told_to_its_end(fake_clock: FakeClock) -> None:
+def test_progress_is_reported_to_its_end(fake_clock: FakeClock) -> None:
     """Counts rise by one up to their total, over all repeats."""
-    acquirers, told = Acquirers(), []
+    acquirers, reported = Acquirers(), []
     acquirers.feature("a")(lambda message: 1)
-    measure(acquirers, ["x", "y"], repeats=3, on_progress=lambda done, total: told.append((done, total)))
-    assert told == [(count, 12) for count in range(1, 13)]
+    measure(acquirers, ["x", "y"], repeats=3, on_progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(count, 12) for count in range(1, 13)]
 
 
 # Clocks
@@ -526,7 +525,7 @@ def test_progress_is_told_to_its_end(fake_clock: FakeClock) -> None:
 
 @pytest.mark.parametrize("name", CLOCKS)
 def test_real_clocks_are_calibrated(name: Any) -> None:
-    """Reading takes some time, and no clock tells nothing from nothing exactly."""
+    """Reading takes some time, and no clock has an infinite resolution."""
     clock = calibrate_clock(name)
     assert clock.overhead_s >= 0
     assert clock.resolution_s >= 1e-9
@@ -535,7 +534,7 @@ def test_real_clocks_are_calibrated(name: Any) -> None:
     assert clock.seconds(begun, clock.read()) > 0
 
 
-def test_a_coarse_clock_tells_its_step() -> None:
+def test_the_resolution_of_a_coarse_clock_is_its_step() -> None:
     """A clock that stands still between steps has the step as its resolution, and costs nothing to read."""
     readings = iter(range(10**9))
     clock = calibrate_clock("cpu", lambda: next(readings) // 50_000 * 10_000_000)
@@ -567,7 +566,7 @@ def make_profile() -> Profile:
 
 
 def test_the_costs_file_is_read_back(tmp_path: Path) -> None:
-    """Names, prices and unit survive; date, spread and counts stand beside them as comments."""
+    """Names, prices and unit survive; date, spread and counts are comments."""
     found, path = make_profile(), tmp_path / "costs.toml"
     found.write(path, "ms")
     assert CostModel.from_file(path) == found.cost_model("ms")
@@ -583,7 +582,7 @@ def test_the_costs_file_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old file stays whole, and no draft stays behind."""
+    """The old file stays complete, and no temporary file remains."""
     path = tmp_path / "costs.toml"
     path.write_text("old", encoding="utf-8")
 

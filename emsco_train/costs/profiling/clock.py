@@ -1,4 +1,4 @@
-"""The clocks that calls are timed with: what reading one takes, and the least that it can tell."""
+"""The clocks that calls are timed with: what reading one takes, and its resolution."""
 
 from __future__ import annotations
 
@@ -22,31 +22,19 @@ _NS = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A clock that was looked at closely.
-
-    Parameters
-    ----------
-    name
-        "cpu" or "wall".
-    read
-        Tells nanoseconds.
-    overhead_s
-        Seconds between two readings with nothing in between; taken off every timing.
-    resolution_s
-        The least that a timing can tell from nothing, in seconds: how much two readings in a row differ from one time to the
-        next, and the clock's own step.
-    wall
-        Tells seconds on the wall, whatever is measured: to notice waiting, and calls that exceed their time-out.
-    """
+    """A calibrated clock: `read` gives nanoseconds."""
 
     name: ClockName
     read: Callable[[], int]
+    # Between two readings with nothing in between; subtracted from every timing.
     overhead_s: float
+    # The shortest time that differs from nothing: the variation of the overhead, or the clock's own step.
     resolution_s: float
+    # Seconds of wall time, whatever is measured: to notice waiting, and calls that exceed their time-out.
     wall: Callable[[], float] = time.perf_counter
 
     def seconds(self, start: int, end: int) -> float:
-        """Return the seconds between two readings, without what reading takes; a little below 0 when there was nothing.
+        """Return the seconds between two readings, without the overhead; slightly below 0 when there was nothing.
 
         Examples
         --------
@@ -57,28 +45,20 @@ class Clock:
 
 
 def calibrate_clock(name: ClockName, read: Callable[[], int] | None = None) -> Clock:
-    """Return a clock after reading it many times in a row.
-
-    Parameters
-    ----------
-    name
-        Which time.
-    read
-        The clock itself, in nanoseconds; that of the name unless given.
-    """
+    """Return a clock after reading it many times in a row; `read` replaces the clock of this name."""
     read = CLOCKS[name] if read is None else read
     intervals = np.empty(_N_READINGS)
     for place in range(_N_READINGS):
         start = read()
         intervals[place] = read() - start
     low, middle, high = np.quantile(intervals, [0.25, 0.5, 0.75])
-    # A coarse clock stands still between its steps, and nothing shorter than one of them can be told.
+    # A coarse clock stands still between its steps, and cannot measure anything shorter than one of them.
     shortest = float(high - low) if middle > 0 else _measure_step(read)
     return Clock(name, read, float(middle) * _NS, max(shortest, 1.0) * _NS)
 
 
 def _measure_step(read: Callable[[], int]) -> float:
-    """Return the step of a clock that stands still between readings."""
+    """Return the step of a clock that stands still between readings, in nanoseconds."""
     start = read()
     while (now := read()) == start:
         pass

@@ -1,4 +1,4 @@
-"""From timings to prices: the figures of every call and group, and what there is to say about them."""
+"""From timings to prices: the figures of every call and group, and the warnings about them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from emsco_train.costs.profiling.call_groups import CallGroups
 from emsco_train.costs.profiling.clock import Clock
 from emsco_train.costs.profiling.cost_profile import CallFigures, GroupFigures, Profile
 from emsco_train.costs.profiling.profile_warnings import call_warnings, group_warnings, total_warnings
-from emsco_train.costs.profiling.spread import Spread, Statistic, compute_spread, reduce_repeats
 from emsco_train.costs.profiling.timed_calls import ProfiledCall
-from emsco_train.costs.profiling.timings import Timings
+from emsco_train.costs.profiling.timings import Spread, Statistic, Timings, compute_spread, reduce_repeats
 from emsco_train.errors import DataError
 
 __all__ = ["CostEstimator"]
@@ -23,17 +22,7 @@ __all__ = ["CostEstimator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostEstimator:
-    """Turns timings into prices.
-
-    Parameters
-    ----------
-    calls, sharing
-        What was called, and what is paid for together.
-    timings
-        What the calls took.
-    clock, statistic
-        What they were measured with, and which figure over the items is the price.
-    """
+    """Turns the timings of calls into prices: the statistic over the items."""
 
     calls: tuple[ProfiledCall, ...]
     call_groups: CallGroups
@@ -41,16 +30,22 @@ class CostEstimator:
     clock: Clock
     statistic: Statistic
 
-    def profile(self, items: int, repeats: int) -> Profile:
+    def profile(self) -> Profile:
         """Return the figures of all calls and groups."""
         self._check_failures()
         first, after = (reduce_repeats(table, self.clock.name) for table in (self.timings.first, self.timings.after))
         calls = tuple(self._call_figures(position, first, after) for position in range(len(self.calls)))
         extra = {name: first[list(positions)] - after[list(positions)] for name, positions in self.call_groups.named.items()}
-        groups = tuple(self._group_figures(name, positions, extra[name]) for name, positions in self.call_groups.named.items())
-        groups += tuple(self._single_call_group(name, position, calls) for name, position in self.call_groups.single.items())
+        groups = (
+            *(self._group_figures(name, rows) for name, rows in extra.items()),
+            *(
+                # No call is free, even if the clock cannot measure what it takes.
+                GroupFigures(name, calls[position].features, calls[position].first.at_least(self.clock.resolution_s))
+                for name, position in self.call_groups.single.items()
+            ),
+        )
         together = self._total_spread()
-        cautions = (
+        warnings = (
             *call_warnings(calls, self.timings.call_counts, self.clock),
             *group_warnings(groups, self._extra_by_member(extra), self.clock),
             *self._total_warnings(calls, groups, together),
@@ -58,14 +53,14 @@ class CostEstimator:
         return Profile(
             calls=calls,
             groups=groups,
-            items=items,
-            repeats=repeats,
+            items=first.shape[1],
+            repeats=self.timings.first.shape[2],
             clock=self.clock.name,
             statistic=self.statistic,
             resolution_s=self.clock.resolution_s,
             together=together,
             measured=datetime.now(UTC),
-            cautions=cautions,
+            cautions=warnings,
         )
 
     def _check_failures(self) -> None:
@@ -75,7 +70,7 @@ class CostEstimator:
             if counts.failures == counts.calls
         ]
         if faults:
-            raise DataError("; ".join(faults) + ". Mend it, or give items that suit it")
+            raise DataError("; ".join(faults) + ". Fix it, or give items that suit it")
 
     def _call_figures(self, position: int, first: Floats, after: Floats) -> CallFigures:
         call, counts, group = self.calls[position], self.timings.call_counts[position], self.call_groups.group_of(position)
@@ -83,23 +78,19 @@ class CostEstimator:
         if group in self.call_groups.single:
             own = Spread(0.0, 0.0, 0.0)
         elif group is None:
-            own = self._floor_at_resolution(alone)
+            own = alone.at_least(self.clock.resolution_s)
         else:
-            message = f"group {group}: {call.entry} and another of its acquirers succeed together on no item"
-            own = self._floor_at_resolution(self._spread_or_raise(after[position], message))
+            fault = f"group {group}: {call.entry} and another of its acquirers succeed together on no item"
+            own = self._spread_or_raise(after[position], fault).at_least(self.clock.resolution_s)
         return CallFigures(str(call.entry), call.features, group, own, alone, counts.calls, counts.failures, counts.error)
 
-    def _group_figures(self, name: str, positions: Sequence[int], extra: Floats) -> GroupFigures:
+    def _group_figures(self, name: str, extra: Floats) -> GroupFigures:
         """Return what being the first takes in addition: on each item the mean over the members, then the figure over items."""
         known = ~np.isnan(extra).all(axis=0)
-        shared = self._spread_or_raise(
-            np.nanmean(extra[:, known], axis=0), f"group {name}: no item tells what its features share"
-        )
-        features = tuple(feature for position in positions for feature in self.calls[position].features)
-        return GroupFigures(name, features, Spread(*(max(0.0, seconds) for seconds in (shared.value, shared.low, shared.high))))
-
-    def _single_call_group(self, name: str, position: int, calls: Sequence[CallFigures]) -> GroupFigures:
-        return GroupFigures(name, self.calls[position].features, self._floor_at_resolution(calls[position].first))
+        fault = f"group {name}: no item shows what its features share"
+        shared = self._spread_or_raise(np.nanmean(extra[:, known], axis=0), fault)
+        features = tuple(feature for position in self.call_groups.named[name] for feature in self.calls[position].features)
+        return GroupFigures(name, features, shared.at_least(0.0))
 
     def _extra_by_member(self, extra: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
         return {
@@ -111,13 +102,12 @@ class CostEstimator:
         }
 
     def _total_spread(self) -> Spread | None:
-        sums = self.timings.mixed.sum(axis=0)
-        found = reduce_repeats(sums, self.clock.name)
+        found = reduce_repeats(self.timings.mixed.sum(axis=0), self.clock.name)
         return None if np.isnan(found).all() else compute_spread(found, self.statistic)
 
     def _total_warnings(self, calls: Sequence[CallFigures], groups: Sequence[GroupFigures], together: Spread | None) -> list[str]:
         priced = sum(call.own.value * len(call.features) for call in calls) + sum(group.shared.value for group in groups)
-        # The least of the repeats for waiting, too: which of the others went before is a matter of chance.
+        # The minimum of the repeats for waiting, too: which of the others went before is a matter of chance.
         mixed = reduce_repeats(self.timings.mixed, "cpu")
         known = [position for position in range(len(calls)) if not np.isnan(mixed[position]).all()]
         named = [position for positions in self.call_groups.named.values() for position in positions]
@@ -129,7 +119,3 @@ class CostEstimator:
         if np.isnan(times).all():
             raise DataError(f"{fault}: give items that suit it")
         return compute_spread(times, self.statistic)
-
-    def _floor_at_resolution(self, spread: Spread) -> Spread:
-        """Return a price that is never 0: no call is free, even if the clock cannot tell what it takes."""
-        return Spread(*(max(self.clock.resolution_s, seconds) for seconds in (spread.value, spread.low, spread.high)))

@@ -14,7 +14,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.costs.files import CostComments
 from emsco_train.costs.profiling.clock import ClockName
-from emsco_train.costs.profiling.spread import Spread, Statistic
+from emsco_train.costs.profiling.timings import Spread, Statistic
 from emsco_train.support.text_files import write_text
 
 __all__ = ["CallFigures", "GroupFigures", "Profile", "TimeUnit", "convert_seconds"]
@@ -23,29 +23,30 @@ TimeUnit: TypeAlias = Literal["us", "ms", "s"]
 
 _PER_SECOND: dict[TimeUnit, float] = {"us": 1e6, "ms": 1e3, "s": 1.0}
 _CLOCK_LABEL: dict[ClockName, str] = {"cpu": "CPU time", "wall": "wall time"}
+_COMMENT_LEGEND = "Behind it: the quartiles over the items."
 _REPEAT_LABEL: dict[ClockName, str] = {"cpu": "the least of the repeats", "wall": "the middle one of the repeats"}
 
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """What one acquirer takes, in seconds.
+    """The time that one acquirer takes, in seconds.
 
     Parameters
     ----------
     acquirer
         Name of the callable.
     features
-        The features that it obtains.
+        The features that it returns.
     group
-        The group they are paid with, or None.
+        Their group, or None.
     own
-        Price of each feature besides its group; 0 where one call yields several features, since their group pays for it.
+        Price of each feature besides its group; 0 where one call returns several features, since the group has its price.
     first
         What the call takes on a fresh item.
     calls, failures
-        How many were made, warming up left out, and how many failed.
+        How many were made, without the warm-up, and how many failed.
     error
-        Why the first failure failed.
+        Error of the first failure.
     """
 
     acquirer: str
@@ -59,13 +60,13 @@ class CallFigures:
 
     @property
     def label(self) -> str:
-        """Return its features as one text; functions that a function made all have one name."""
+        """Its features as one text; acquirers are not named by their functions, since closures share one name."""
         return ", ".join(self.features)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """What the shared work of a group takes, in seconds.
+    """The time that the shared work of a group takes, in seconds.
 
     Parameters
     ----------
@@ -91,17 +92,17 @@ class Profile:
     groups
         Figures of each group.
     items, repeats
-        On how many sample items it was measured, and how often on each.
+        Number of sample items, and of repeats on each.
     clock, statistic
         How it was measured.
     resolution_s
-        The least that the clock can tell; no call is priced lower.
+        The shortest time that the clock can measure; no call is priced lower.
     together
         What all calls on one item take; None if no item had all of them succeed.
     measured
         When.
     cautions
-        What to know before believing the prices, a sentence each.
+        What to know before trusting the prices, one sentence each.
     """
 
     calls: tuple[CallFigures, ...]
@@ -122,7 +123,7 @@ class Profile:
                 yield name, call
 
     def cost_model(self, unit: TimeUnit = "us") -> CostModel:
-        """Return the prices as a cost model; four digits are more than such figures are good for.
+        """Return the prices as a cost model, with four digits: measured times are not more exact.
 
         Parameters
         ----------
@@ -144,22 +145,19 @@ class Profile:
         when = f"Measured by emsco-profile {emsco_runtime.__version__} on {self.measured:%Y-%m-%d %H:%M %Z}"
         head = (
             f"{when}: {_CLOCK_LABEL[self.clock]}, {pluralize(self.items, 'item')}, {pluralize(self.repeats, 'repeat')}.",
-            (
-                f"A price is the {self.statistic} over the items of {_REPEAT_LABEL[self.clock]}. "
-                "Behind it: the quartiles over the items."
-            ),
+            f"A price is the {self.statistic} over the items of {_REPEAT_LABEL[self.clock]}. {_COMMENT_LEGEND}",
         )
-        features = {name: _price_comment(call.own, call, unit) for name, call in self.prices()}
+        features = {name: _price_comment(call, unit) for name, call in self.prices()}
         groups = {group.name: _format_quartiles(group.shared, unit) for group in self.groups}
         return self.cost_model(unit).to_toml(CostComments(head, features, groups))
 
     def write(self, path: str | os.PathLike[str], unit: TimeUnit = "us") -> None:
-        """Write the costs file, in one step: who reads meanwhile has the old one or the new one.
+        """Write the costs file in one step: a reader sees the old one or the new one.
 
         Parameters
         ----------
         path
-            The file; its name should end in .toml. One that is there is replaced.
+            The file; its name should end in .toml. An existing one is replaced.
         unit
             As in `cost_model`.
         """
@@ -181,7 +179,7 @@ def _format_quartiles(spread: Spread, unit: TimeUnit) -> str:
     return f"{convert_seconds(spread.low, unit):g} to {convert_seconds(spread.high, unit):g}"
 
 
-def _price_comment(own: Spread, call: CallFigures, unit: TimeUnit) -> str:
+def _price_comment(call: CallFigures, unit: TimeUnit) -> str:
     failed = f", {call.failures} failed" if call.failures else ""
-    spread_text = "paid by its group" if len(call.features) > 1 else _format_quartiles(own, unit)
+    spread_text = "paid by its group" if len(call.features) > 1 else _format_quartiles(call.own, unit)
     return f"{spread_text}; {pluralize(call.calls, 'call')}{failed}"

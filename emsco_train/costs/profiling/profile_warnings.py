@@ -1,4 +1,4 @@
-"""What the user should know before believing the prices."""
+"""What the user should know before trusting the prices."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections.abc import Mapping, Sequence
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.costs.profiling.clock import Clock
 from emsco_train.costs.profiling.cost_profile import CallFigures, GroupFigures
-from emsco_train.costs.profiling.spread import Spread
-from emsco_train.costs.profiling.timings import CallCounts
+from emsco_train.costs.profiling.timings import CallCounts, Spread
 
 __all__ = ["call_warnings", "group_warnings", "total_warnings"]
 
-# On a busy machine a call may well take some times its CPU time on the wall; ten times, and a millisecond, is waiting.
+# On a busy machine wall time may be a few times CPU time; ten times, and more than a millisecond, is waiting.
 _WAIT_RATIO, _MIN_WAIT_S = 10.0, 1e-3
-# Prices that exceed what all calls take together by so much hide shared work.
+# Prices that exceed the time of all calls together by this much hide shared work.
 _EXCESS_RATIO = 1.25
-# A call that becomes so much cheaper when others went before shares their work.
+# A call that becomes this much cheaper after others shares their work.
 _CHEAPER_RATIO = 0.5
-# Members of a group whose shared work differs so much do not share the same work.
+# Members of a group whose shared work differs this much do not share the same work.
 _UNEQUAL_RATIO = 2.0
 
 
 def call_warnings(calls: Sequence[CallFigures], call_counts: Sequence[CallCounts], clock: Clock) -> list[str]:
-    """Tell of failures, of calls too short for the clock, and of waiting that CPU time does not see."""
+    """Warn of failures, of calls too short for the clock, and of waiting that CPU time does not count."""
     warnings = [
         f"{call.label} failed in {call.failures} of {pluralize(call.calls, 'call')}, which are left out; the first: {call.error}"
         for call in calls
@@ -31,10 +30,8 @@ def call_warnings(calls: Sequence[CallFigures], call_counts: Sequence[CallCounts
     ]
     short = [call.label for call in calls if call.first.value <= clock.resolution_s]
     if short:
-        warnings.append(
-            f"{', '.join(short)}: too short for the clock, and priced at the least it can tell, "
-            f"{_format_seconds(clock.resolution_s)}"
-        )
+        resolution = _format_seconds(clock.resolution_s)
+        warnings.append(f"{', '.join(short)}: too short for the clock, and priced at its resolution, {resolution}")
     waiting = [
         f"{call.label} ({_format_seconds(counts.wall_s)} at least, of which {_format_seconds(max(counts.seconds, 0.0))} CPU)"
         for call, counts in zip(calls, call_counts, strict=True)
@@ -46,16 +43,9 @@ def call_warnings(calls: Sequence[CallFigures], call_counts: Sequence[CallCounts
 
 
 def group_warnings(groups: Sequence[GroupFigures], members: Mapping[str, Mapping[str, float]], clock: Clock) -> list[str]:
-    """Tell of named groups that share nothing, and of those whose members share different work.
+    """Warn of named groups that share nothing, and of those whose members share different work.
 
-    Parameters
-    ----------
-    groups
-        Figures of all groups.
-    members
-        Named group -> feature -> seconds that it takes longer as the first of its group.
-    clock
-        What they were measured with.
+    `members`: named group -> feature -> seconds that it takes longer as the first of its group.
     """
     warnings: list[str] = []
     for group in groups:
@@ -64,27 +54,20 @@ def group_warnings(groups: Sequence[GroupFigures], members: Mapping[str, Mapping
             continue
         most, least = max(extra, key=lambda name: extra[name]), min(extra, key=lambda name: extra[name])
         if group.shared.value <= clock.resolution_s:
-            warnings.append(f"group {group.name}: no shared work was found; its features might as well stand alone")
+            warnings.append(f"group {group.name}: no shared work was found; its features need no group")
         elif extra[most] > _UNEQUAL_RATIO * max(extra[least], 0.0):
             longest, shortest = _format_seconds(extra[most]), _format_seconds(max(extra[least], 0.0))
-            first = f"{most} takes {longest} longer as the first of them, {least} {shortest}"
             warnings.append(
-                f"group {group.name}: its features do not share the same work ({first}); smaller groups are more exact"
+                f"group {group.name}: its features do not share the same work ({most} takes {longest} longer as the first of "
+                f"them, {least} {shortest}); smaller groups are more exact"
             )
     return warnings
 
 
 def total_warnings(priced_s: float, together: Spread | None, alone: Mapping[str, float], mixed: Mapping[str, float]) -> list[str]:
-    """Tell of shared work that no group names: together, the calls take less than the sum of their prices.
+    """Warn of shared work that no group names: together, the calls take less than the sum of their prices.
 
-    Parameters
-    ----------
-    priced_s
-        The price of all features.
-    together
-        What all calls on one item take.
-    alone, mixed
-        Features of a call outside of any named group -> its seconds as the first, and at best among the others, on an item.
+    `alone` and `mixed`: features of a call outside of any named group -> its seconds as the first, and among others, on an item.
     """
     if together is None or priced_s <= _EXCESS_RATIO * together.value:
         return []
@@ -95,7 +78,7 @@ def total_warnings(priced_s: float, together: Spread | None, alone: Mapping[str,
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return seconds as people write them.
+    """Return seconds in the unit that suits them.
 
     Examples
     --------

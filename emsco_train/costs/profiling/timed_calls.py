@@ -1,6 +1,6 @@
-"""Acquirers as they are called for one item, and one call of them under the clock.
+"""Acquirers as they are called for one item, and the timing of one call.
 
-Caches and breakers are left out: a price is what the source itself takes.
+Caches and breakers are bypassed: a price is the time of the source itself.
 """
 
 from __future__ import annotations
@@ -9,34 +9,21 @@ import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from emsco_runtime.acquirers import Acquirer, string_names
 from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.engine.outcomes import BatchOfOne, values_by_name
 from emsco_runtime.engine.plan import is_async
 from emsco_train.costs.profiling.clock import Clock
-from emsco_train.errors import DesignError
+from emsco_train.support.validation_errors import raise_faults
 
 __all__ = ["CallTimer", "ProfiledCall", "Timing", "resolve_calls"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProfiledCall:
-    """One acquirer as `decide` would call it.
-
-    Parameters
-    ----------
-    entry
-        What was registered.
-    features
-        The features that are taken from it; not all of its names where another acquirer serves some of them.
-    function
-        Takes one item; a batch acquirer gets a list of one.
-    is_async
-        Whether the call is to be awaited.
-    """
+    """One acquirer as `decide` would call it, with one item; `features` are those that no other acquirer serves."""
 
     entry: Acquirer
     features: tuple[str, ...]
@@ -44,9 +31,9 @@ class ProfiledCall:
     is_async: bool
 
     def outcome_fault(self, outcome: Any) -> str | None:
-        """Return what is wrong with an outcome, as far as one can tell without a bundle; None when nothing is."""
+        """Return what is wrong with an outcome, as far as that is known without a bundle; None when nothing is."""
         if inspect.isgenerator(outcome) or inspect.isasyncgen(outcome):
-            return "returned a generator: it uses yield, where return is due"
+            return "returned a generator: use return instead of yield"
         if inspect.iscoroutine(outcome):
             outcome.close()
             return "returned a coroutine: write it as `async def`"
@@ -58,7 +45,7 @@ class ProfiledCall:
 
 
 class Timing(NamedTuple):
-    """One call: seconds of the clock, seconds on the wall, and why it failed (None: it did not)."""
+    """One call: seconds of the clock, seconds of wall time, and why it failed (None: it did not)."""
 
     seconds: float
     wall_s: float
@@ -70,9 +57,7 @@ def resolve_calls(entries: Sequence[Acquirer]) -> tuple[ProfiledCall, ...]:
 
     Where a feature has an acquirer for single items and one for many, the first serves it, as in `decide`.
     """
-    faults = _registry_faults(entries)
-    if faults:
-        raise DesignError("acquirers: " + "; ".join(faults))
+    raise_faults("acquirers", _registry_faults(entries))
     # Stable sort: acquirers for single items come last, and the last one wins.
     chosen = {name: entry for entry in sorted(entries, key=lambda entry: entry.shape != "batch") for name in entry.names}
     served = [(entry, tuple(name for name in entry.names if chosen[name] is entry)) for entry in entries]
@@ -91,45 +76,31 @@ def _registry_faults(entries: Sequence[Acquirer]) -> list[str]:
     faults: list[str] = []
     for entry in entries:
         if not entry.names or len(string_names(entry.names)) < len(entry.names):
-            faults.append(f"{entry} is registered for {entry.names!r}: feature names are due, as text")
+            faults.append(f"{entry} is registered for {entry.names!r}: expected feature names, as text")
             continue
         if not callable(entry.function):
-            faults.append(f"what is registered for {', '.join(entry.names)} is no function: {entry.function!r}")
+            faults.append(f"what is registered for {', '.join(entry.names)} is not a function: {entry.function!r}")
         for name in entry.names:
             owners.setdefault((name, entry.shape == "batch"), []).append(str(entry))
     duplicates = [(name, found) for (name, _), found in owners.items() if len(found) > 1]
     return faults + [f"feature {name!r} has {len(found)} acquirers ({', '.join(found)}): keep one" for name, found in duplicates]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CallTimer:
-    """Makes calls under a clock; async ones in one event loop, in which their connections may stay open.
+    """Times calls; async ones run in one event loop, in which their connections may stay open."""
 
-    Parameters
-    ----------
-    clock
-        Times the calls.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._runner = asyncio.Runner()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the event loop, if there was one."""
-        self._runner.close()
+    clock: Clock
+    runner: asyncio.Runner
 
     def time_call(self, call: ProfiledCall, item: Any) -> Timing:
-        """Call an acquirer once with an item; whatever it raises is a failure, and told in one line."""
-        start = self._clock.wall()
+        """Call an acquirer once with an item; whatever it raises is a failure, described in one line."""
+        start = self.clock.wall()
         try:
-            outcome, seconds = self._runner.run(self._run_async(call, item)) if call.is_async else self._run_sync(call, item)
+            outcome, seconds = self.runner.run(self._run_async(call, item)) if call.is_async else self._run_sync(call, item)
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed call
-            return Timing(0.0, self._clock.wall() - start, _describe_error(error))
-        wall_s = self._clock.wall() - start
+            return Timing(0.0, self.clock.wall() - start, _describe_error(error))
+        wall_s = self.clock.wall() - start
         fault = call.outcome_fault(outcome)
         limit = call.entry.timeout_s
         if fault is None and limit is not None and wall_s > limit:
@@ -137,19 +108,19 @@ class CallTimer:
         return Timing(seconds, wall_s, fault)
 
     def _run_sync(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
-        function, read = call.function, self._clock.read
+        function, read = call.function, self.clock.read
         start = read()
         outcome = function(item)
         end = read()
-        return outcome, self._clock.seconds(start, end)
+        return outcome, self.clock.seconds(start, end)
 
     async def _run_async(self, call: ProfiledCall, item: Any) -> tuple[Any, float]:
-        function, read = call.function, self._clock.read
+        function, read = call.function, self.clock.read
         async with asyncio.timeout(call.entry.timeout_s):
             start = read()
             outcome = await function(item)
             end = read()
-        return outcome, self._clock.seconds(start, end)
+        return outcome, self.clock.seconds(start, end)
 
 
 def _describe_error(error: Exception) -> str:
