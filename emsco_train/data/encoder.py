@@ -1,8 +1,8 @@
-"""`BlockEncoder`: from the numbers that enter a stage to the columns that its model sees.
+"""`BlockEncoder`: from the numbers that enter a stage to the columns of its model.
 
 Each feature is a block of columns. Numbers and booleans: gaps filled, then standardised to mean 0 and (population) deviation 1.
-Categories: gaps filled with the commonest, then one 0/1 column per category; an unknown one gives zeros.
-The statistics of a block come from its own training column alone, so one encoder serves every set of features.
+Categories: gaps filled with the most common, then one 0/1 column per category; an unknown one gives zeros.
+The statistics of a block depend on its own training column alone, so one encoder serves every set of features.
 """
 
 from __future__ import annotations
@@ -23,28 +23,14 @@ __all__ = ["Block", "BlockEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How one feature becomes columns.
-
-    Parameters
-    ----------
-    name
-        The feature.
-    categories
-        Number of categories; 0 for numbers and booleans.
-    impute
-        Whether gaps (NaN) are let through and filled.
-    fill
-        What fills a gap, as a code: median, or commonest value.
-    mean, scale
-        Of the filled training column; 0 and 1 for categories.
-    """
+    """How one feature becomes columns."""
 
     name: str
-    categories: int
-    impute: bool
-    fill: float
-    mean: float
-    scale: float
+    categories: int  # their number; 0 for numbers and booleans
+    impute: bool  # whether gaps (NaN) are allowed and filled
+    fill: float  # code that fills a gap: the median, or the most common value
+    mean: float  # of the filled training column; 0 for categories
+    scale: float  # likewise; 1 for categories
 
     @property
     def width(self) -> int:
@@ -55,11 +41,6 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class BlockEncoder:
     """The blocks of some features, in order.
-
-    Parameters
-    ----------
-    blocks
-        One per feature.
 
     Examples
     --------
@@ -122,7 +103,7 @@ def _fit_block(feature: Feature, codes: Floats) -> Block:
         mean, scale = float(filled.mean()), float(filled.std())
     if not np.isfinite(scale):
         raise DataError(_overflow_message(feature.name, filled))
-    # Rounding leaves a constant column a deviation of about this much; dividing by it would blow up noise.
+    # Rounding leaves a constant column a deviation of about this much; dividing by it would amplify noise.
     if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0
     return Block(feature.name, 0, impute, fill, mean, scale)
@@ -133,9 +114,10 @@ def _overflow_message(name: str, values: Floats) -> str:
     size = np.abs(values)
     large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
     row = int(np.argmax(size))
-    detail = f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it by"
-    advice = "correct them, make them gaps (None or NaN), or leave the column out"
-    return f"{detail} (the largest, in row {row}, is {values[row]:g}): {advice}"
+    return (
+        f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it (the largest, in row {row}, "
+        f"is {values[row]:g}): correct them, make them gaps (None or NaN), or leave the column out"
+    )
 
 
 def _encode_block(block: Block, codes: Floats) -> Floats:

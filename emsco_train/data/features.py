@@ -1,6 +1,6 @@
-"""Features: what the training columns say about each input, as the manifest's `Feature`.
+"""Features: kind, categories and defaults of each input, learned from the training columns, as the manifest's `Feature`.
 
-Encoding goes through the runtime's own functions, so that training and production cannot read a value differently.
+Encoding uses the runtime's own functions, so that training and production cannot read a value differently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal["numeric", "boolean", "categorical"]
 
 
 class Auto(enum.Enum):
-    """The wish to have a value worked out from the training data."""
+    """The value is to be inferred from the training data."""
 
     AUTO = "auto"
 
@@ -38,20 +38,20 @@ AUTO = Auto.AUTO
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """What the user knows better than the training columns do.
+    """Overrides of what the training columns say about a feature.
 
     Parameters
     ----------
     kind
         "numeric", "boolean" or "categorical"; None: by the type of the column.
     missing
-        "impute" lets gaps through, to be filled inside the model; "forbid" makes them failures. None: "impute" where the
+        "impute" allows gaps, which are filled inside the model; "forbid" makes them failures. None: "impute" where the
         training column has gaps.
     unknown
-        What a category means that training never saw: "fail" (None means this) or "ignore".
+        What to do with a category that training never saw: "fail" (None means this) or "ignore".
     fallback
-        Stands in for a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. Unless given, the
-        training median (numeric) or the commonest value.
+        Replaces a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. By default, the training
+        median (numeric) or the most common value.
     """
 
     kind: Kind | None = None
@@ -63,18 +63,7 @@ class FeatureOptions:
 def infer_features(
     table: Table, names: Sequence[str], costs: CostModel, options: Mapping[str, FeatureOptions] | None = None
 ) -> tuple[Feature, ...]:
-    """Describe the named columns of a training table as manifest features.
-
-    Parameters
-    ----------
-    table
-        Training rows.
-    names
-        The columns wanted, in order.
-    costs
-        Prices and groups.
-    options
-        Overrides by feature name.
+    """Describe the named columns of a training table as manifest features, in this order.
 
     Examples
     --------
@@ -86,7 +75,7 @@ def infer_features(
     overrides = {} if options is None else options
     unknown_names = [name for name in overrides if name not in table.columns]
     if unknown_names:
-        raise DesignError(f"options for {unknown_names}, which are no columns; the table has: {', '.join(table.names)}")
+        raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(table.names)}")
     selected = table.select(names)
     return tuple(
         _infer_feature(name, selected.columns[name], name in table.categorical, overrides.get(name, FeatureOptions()), costs)
@@ -95,17 +84,7 @@ def infer_features(
 
 
 def encode_table(features: Sequence[Feature], table: Table, where: str) -> Floats:
-    """Encode the columns of these features: a matrix [rows, features] of what enters the stage models.
-
-    Parameters
-    ----------
-    features
-        Which columns, in order, and how to read them.
-    table
-        Raw values.
-    where
-        What an error message calls the rows, such as "held-out".
-    """
+    """Encode the columns of these features: codes [rows, features]; errors call the rows `where`, such as "held-out"."""
     columns = table.select([feature.name for feature in features]).columns
     codes = np.empty((table.rows, len(features)))
     for position, feature in enumerate(features):
@@ -114,7 +93,7 @@ def encode_table(features: Sequence[Feature], table: Table, where: str) -> Float
 
 
 def most_common(codes: Floats) -> float:
-    """Return the commonest number; the smallest of several."""
+    """Return the most common number; the smallest of several."""
     values, counts = np.unique(codes, return_counts=True)
     return float(values[np.argmax(counts)])
 
@@ -130,15 +109,21 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
     if options.unknown == "ignore" and kind != "categorical":
         raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
     categories = _find_categories(name, values, missing_mask) if kind == "categorical" else ()
-    feature = _make_feature(
-        name=name,
-        kind=kind,
-        categories=categories,
-        cost=float(costs.features[name]),
-        group=costs.group_of(name),
-        missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
-        unknown=options.unknown or "fail",
-    )
+    try:
+        feature = Feature(
+            name=name,
+            kind=kind,
+            categories=categories,
+            cost=float(costs.features[name]),
+            group=costs.group_of(name),
+            missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
+            unknown=options.unknown or "fail",
+        )
+    except ValidationError as error:
+        # Names and categories are the user's words, and the bundle format cannot hold all of them.
+        fault = first_error(error)
+        detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+        raise DataError(f"column {name!r}: {detail}") from None
     codes = _encode_column(feature, values, "training")
     fallback = (
         _default_fallback(feature, codes[~missing_mask])
@@ -146,26 +131,6 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
         else _check_fallback(feature, options.fallback)
     )
     return feature.model_copy(update={"fallback": fallback})
-
-
-def _make_feature(
-    *,
-    name: str,
-    kind: Kind,
-    categories: tuple[str, ...],
-    cost: float,
-    group: str | None,
-    missing: Literal["forbid", "impute"],
-    unknown: Literal["fail", "ignore"],
-) -> Feature:
-    try:
-        return Feature(name=name, kind=kind, categories=categories, cost=cost, group=group, missing=missing, unknown=unknown)
-    except ValidationError as error:
-        # Names and categories are the user's words; what the format cannot hold is told in one line.
-        fault = first_error(error)
-        raise DataError(
-            f"column {name!r}: {fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
-        ) from None
 
 
 def _missing_mask(values: Array) -> Mask:
@@ -186,7 +151,7 @@ def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
         if kind not in (None, first):
             raise DataError(
                 f"column {name!r} mixes kinds: row {row} is {values[row]!r} ({kind}), earlier ones are {first}; "
-                f"make them alike, or use `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
+                f"use one kind, or `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
             )
     return first
 
@@ -213,7 +178,7 @@ def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
     if faulty is not None:
         row = int(np.argmax(faulty))
         try:
-            # The mask says that a value is refused; only the one-value encoder says why.
+            # The mask shows that a value is refused; only the encoder of one value says why.
             make_encoder(feature)(values[row : row + 1].tolist()[0])
         except ValueFault as fault:
             raise DataError(f"column {feature.name!r}, {where} row {row}: {fault.message}") from None
@@ -235,6 +200,6 @@ def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:
     except ValueFault as fault:
         raise DesignError(f"the fallback of {feature.name!r}: {fault.message}") from None
     if feature.kind == "categorical":
-        # An unknown one that is ignored stays the text it is.
+        # An unknown category that is ignored stays the text that it is.
         return feature.categories[int(code)] if code >= 0 else str(fallback)
     return bool(code) if feature.kind == "boolean" else code

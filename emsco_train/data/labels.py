@@ -1,10 +1,11 @@
-"""Labels: what the user calls the classes, and their positions.
+"""Labels: the user's names of the classes, and their positions.
 
 Inside training a class is its position in the sorted labels; the manifest and every decision carry the label itself.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -24,16 +25,9 @@ _MAX_INTEGER_LABEL = 2**53  # beyond this, JSON readers that use floats would ch
 
 
 def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
-    """Return labels as plain strings and integers; booleans become 0 and 1, whole floats integers.
+    """Return labels, one per row, as plain strings and integers; booleans become 0 and 1, whole floats integers.
 
-    Parameters
-    ----------
-    values
-        One label per row: a list, an array, or a column of a frame or of an Arrow table.
-    rows
-        How many are due.
-    where
-        What the error message calls them, such as "y".
+    They may be a list, an array, or a column of a frame or of an Arrow table; errors call them `where`, such as "y".
 
     Examples
     --------
@@ -55,9 +49,8 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
     ('ham', 'spam')
     """
     found = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
-    texts = [str(label) for label in found]
-    if len(set(texts)) < len(texts):
-        clash = sorted({text for text in texts if texts.count(text) > 1})
+    clash = sorted(text for text, count in Counter(map(str, found)).items() if count > 1)
+    if clash:
         raise DataError(f"{where}: labels must be unique as text, but {clash} occur both as numbers and as text: use one form")
     if len(found) < 2:
         raise DataError(f"{where} has only the label {found[0]!r}: at least two different ones are needed to train")
@@ -79,7 +72,7 @@ def _as_column(values: Any, where: str) -> Array:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"{where} has shape {array.shape}: one label per row is due")
+        raise DataError(f"{where} has shape {array.shape}: expected one label per row")
     return array
 
 
@@ -88,14 +81,9 @@ def _convert_label(value: object, row: int, where: str) -> Label:
         raise DataError(f"{where}, row {row}: the label is missing ({value!r}); drop the row or give it a label")
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, Integral | np.bool_):
-        return _check_label_size(int(value), row, where)
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return _check_label_size(int(value), row, where)
-    raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is no label; labels are text or whole numbers")
-
-
-def _check_label_size(number: int, row: int, where: str) -> int:
-    if abs(number) > _MAX_INTEGER_LABEL:
-        raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
-    return number
+    if isinstance(value, Integral | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):
+        number = int(value)
+        if abs(number) > _MAX_INTEGER_LABEL:
+            raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
+        return number
+    raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is not a label: expected text or a whole number")

@@ -1,4 +1,4 @@
-"""Row keys: the groups and the times that splits respect, as whole numbers."""
+"""The groups and the times that splits respect, as whole numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ _SORTED_BY_NUMPY = "biufUMm"  # boolean, whole, unsigned, real, text, date, dura
 
 
 def group_codes(groups: Any, *, rows: int) -> Ints:
-    """Return a number 0, 1, 2, ... per row, equal where the group is; it depends on the values, not on their order.
+    """Return a number 0, 1, 2, ... per row, equal for rows of a group, and independent of the order of the rows.
 
-    Parameters
-    ----------
-    groups
-        One value per row: numbers, text, dates, or a mixture.
-    rows
-        How many are due.
+    Groups are numbers, text, dates, or a mixture.
 
     Examples
     --------
@@ -40,14 +35,9 @@ def group_codes(groups: Any, *, rows: int) -> Ints:
 
 
 def time_codes(time: Any, *, rows: int) -> Ints:
-    """Return a number 0, 1, 2, ... per row, ascending with time and equal where the time is.
+    """Return a number 0, 1, 2, ... per row, ascending with time and equal for equal times.
 
-    Parameters
-    ----------
-    time
-        One value per row: numbers, dates, or ISO 8601 text. Other text is refused, since it would sort by its letters.
-    rows
-        How many are due.
+    Times are numbers, dates, or ISO 8601 text. Other text is refused, since it would sort by its letters.
 
     Examples
     --------
@@ -58,18 +48,18 @@ def time_codes(time: Any, *, rows: int) -> Ints:
     if values.dtype.kind == "U":
         values = values.astype(object)
     if values.dtype.kind == "O":
-        values = _object_array([_parse_time(value, row) for row, value in enumerate(values)])
+        values = np.array([_parse_time(value, row) for row, value in enumerate(values)], dtype=object)
     if values.dtype.kind not in "iufMmO":
         raise DataError(f"time holds {values.dtype}: give numbers, dates or ISO 8601 text")
     try:
         return _dense_ranks(values)
     except TypeError as error:
-        raise DataError(f"time mixes kinds that have no common order: {error}. Make them alike") from None
+        raise DataError(f"time mixes kinds that have no common order: {error}. Use one kind") from None
 
 
 def _check_column(given: Any, what: str, rows: int) -> Array:
     # As objects, so that numpy does not turn ["a", None] or ["a", nan] into text.
-    values: Array = np.asarray(given) if hasattr(given, "dtype") else _object_array(list(given))
+    values: Array = np.asarray(given) if hasattr(given, "dtype") else np.array(list(given), dtype=object)
     if values.shape != (rows,):
         raise DataError(f"{what} has shape {values.shape} for {pluralize(rows, 'row')}: give one value per row")
     gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.array([is_missing(value) for value in values.tolist()])
@@ -78,19 +68,15 @@ def _check_column(given: Any, what: str, rows: int) -> Array:
     return values
 
 
-def _object_array(values: list[Any]) -> Array:
-    array: Array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def _parse_time(value: object, row: int) -> object:
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            advice = "write times as ISO 8601, such as 2024-03-01 or 2024-03-01T12:00, or give numbers or dates"
-            raise DataError(f"time, row {row}: {value!r} is no time: {advice}") from None
+            raise DataError(
+                f"time, row {row}: {value!r} is not a time: "
+                "write times as ISO 8601, such as 2024-03-01 or 2024-03-01T12:00, or give numbers or dates"
+            ) from None
     # Every datetime is a date, and the two do not compare.
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)  # noqa: DTZ001 - compared only with others of its kind

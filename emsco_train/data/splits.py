@@ -1,7 +1,7 @@
-"""Splits: which rows train the stage models, judge designs, report, and certify.
+"""Splits: which rows train the stage models, measure designs, report, and certify.
 
-`make_splits` has three ways. Plain: stratified by label. With `groups`: rows of a group stay together, stratified as well as
-whole groups allow. With `time`: the earliest rows train, the latest certify, as in production; labels fall as they may.
+`make_splits` divides rows in three ways. Plain: stratified by label. With `groups`: rows of a group stay together, stratified as
+well as whole groups allow. With `time`: the earliest rows train, the latest certify, as in production; labels are not balanced.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
+from emsco_train.support.validation_errors import raise_faults
 
 __all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
 
@@ -38,7 +39,7 @@ class Shares:
     test
         Reports; may be 0.
     certify
-        Untouched until a certificate is made; may be 0.
+        Not used until a certificate is made; may be 0.
     """
 
     train: float = 0.4
@@ -47,10 +48,10 @@ class Shares:
     certify: float = 0.2
 
     def __post_init__(self) -> None:
-        """Refuse what is no division of the whole."""
+        """Check that the shares are numbers from 0 to 1 that add up to 1."""
         shares = dict(zip(SPLITS, self.values(), strict=True))
         faults = [
-            f"{name} is {share!r}: a number from 0 to 1 is due"
+            f"{name} is {share!r}: expected a number from 0 to 1"
             for name, share in shares.items()
             if not is_number(share) or not 0 <= share <= 1
         ]
@@ -59,8 +60,7 @@ class Shares:
             total = math.fsum(self.values())
             if not math.isclose(total, 1, abs_tol=1e-9):
                 faults.append(f"{' + '.join(str(share) for share in self.values())} is {total:g}: together they must be 1")
-        if faults:
-            raise DesignError("shares: " + "; ".join(faults))
+        raise_faults("shares", faults)
 
     def values(self) -> tuple[float, ...]:
         """Return the shares in the order of `SPLITS`."""
@@ -112,7 +112,7 @@ class Splits:
         given = np.asarray(names, dtype=object)
         unknown_rows = [row for row, name in enumerate(given) if name not in SPLITS]
         if unknown_rows:
-            raise DesignError(f"splits, row {unknown_rows[0]}: {given[unknown_rows[0]]!r} is none of {', '.join(SPLITS)}")
+            raise DesignError(f"splits, row {unknown_rows[0]}: {given[unknown_rows[0]]!r} is not one of {', '.join(SPLITS)}")
         return _splits_from_codes(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
 
     @property
@@ -141,20 +141,20 @@ def make_splits(
     rng: np.random.Generator,
     labels: Sequence[Label] | None = None,
 ) -> Splits:
-    """Divide rows among the splits; every label must come out in every split whose share is above 0.
+    """Divide rows among the splits; every label must be in every split whose share is above 0.
 
     Parameters
     ----------
     target
         Position of each row's label.
     shares
-        How much goes where. Plain: each label is divided to within one row, and every split gets at least one row of it.
+        Share of each split. Plain: each label is divided to within one row, and every split gets at least one row of it.
     groups
-        One value per row: rows with equal values stay together. Groups are dealt out largest first (equal sizes in random order),
-        each to the split that is furthest behind in the group's labels; one that is about to be left without a label comes first.
+        One value per row: rows with equal values stay together. Groups are assigned largest first (equal sizes in random order),
+        each to the split that lacks most of the group's labels; a split that would otherwise miss a label comes first.
     time
         One number, date or ISO 8601 text per row: the earliest rows train, the latest certify. Equal times stay together, so
-        shares are met as nearly as they allow. Nothing is random, and labels are not balanced.
+        shares are met as closely as they allow. Nothing is random, and labels are not balanced.
     rng
         Source of randomness. The same generator gives the same splits; with `groups` or `time`, each value goes to the same split
         whatever the order of the rows.
@@ -186,9 +186,9 @@ def make_splits(
 def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     """Return how many rows of each label go to each split [labels, splits].
 
-    Every number is its exact share rounded down or up; what is left of a label goes to the splits that are furthest behind so
-    far, so that whole splits come near their shares too. Only where a split would get none of a label, it takes one from the
-    split with most. Needs as many rows of a label as there are shares above 0.
+    Every number is its exact share rounded down or up; the rest of a label goes to the splits with the largest deficit so far, so
+    that whole splits are close to their shares too. A split that would get none of a label takes one from the split with most.
+    Needs as many rows of a label as there are shares above 0.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
     """Return the split of each group."""
     groups = int(codes.max()) + 1
     group_counts = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
-    # In shares of a label, so that a rare one counts as much as a common one.
+    # In shares of a label, so that a rare label counts as much as a common one.
     wanted = group_counts / np.maximum(group_counts.sum(axis=0), 1)
     deficit = np.repeat(shares[:, None], labels, axis=1)
     lacks_label = np.repeat(shares[:, None] > 0, labels, axis=1)
@@ -254,11 +254,11 @@ def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
 
 
 def _split_by_time(sizes: Ints, shares: Floats) -> Ints:
-    """Return the split of each moment: cut where the rows so far come nearest to the shares so far."""
+    """Return the split of each moment: cut where the rows so far are closest to the shares so far."""
     used = np.flatnonzero(shares > 0)
     if len(sizes) < len(used):
-        detail = f"time has {pluralize(len(sizes), 'different value')} for {pluralize(len(used), 'split')}"
-        raise DataError(f"{detail}: give finer times, or use fewer splits")
+        counts = f"{pluralize(len(sizes), 'different value')} for {pluralize(len(used), 'split')}"
+        raise DataError(f"time has {counts}: give finer times, or use fewer splits")
     so_far = np.cumsum(sizes)
     wanted = np.cumsum(shares[used]) * so_far[-1]
     split = np.full(len(sizes), used[-1], dtype=np.intp)
@@ -284,7 +284,9 @@ def _check_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares
 def _check_positions(rows: Any, name: str) -> Ints:
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-        raise DesignError(f"splits: {name} is {given.dtype} of shape {given.shape}: row positions, whole numbers, are due")
+        raise DesignError(
+            f"splits: {name} is {given.dtype} of shape {given.shape}: expected row positions, which are whole numbers"
+        )
     positions: Ints = np.sort(given.astype(np.intp))
     if len(positions) and positions[0] < 0:
         raise DesignError(f"splits: {name} holds row {positions[0]}: rows are counted from 0")

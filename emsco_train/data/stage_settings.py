@@ -1,4 +1,4 @@
-"""What to fit at every stage: the model, its penalty and seed, and what each row weighs."""
+"""What to fit at every stage: the model, its penalty and seed, and the weight of each row."""
 
 from __future__ import annotations
 
@@ -21,16 +21,9 @@ ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """What to fit at every stage.
+    """What to fit at every stage: a clone of the scikit-learn classifier, or logistic regression with the penalty 1 / C.
 
-    Parameters
-    ----------
-    classifier
-        A scikit-learn classifier, cloned per stage; None: logistic regression.
-    C
-        Inverse strength of the logistic regression's penalty.
-    seed
-        Given to a classifier whose `random_state` is open, so that a run can be repeated.
+    A classifier whose `random_state` is None gets the seed, so that a run can be repeated.
     """
 
     classifier: Any = None
@@ -38,12 +31,12 @@ class StageSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a penalty or a classifier that cannot work."""
+        """Check the penalty and the classifier."""
         if not _is_positive(self.C):
-            raise DesignError(f"C is {self.C!r}: a finite number above 0 is due")
+            raise DesignError(f"C is {self.C!r}: expected a finite number above 0")
         if self.classifier is None:
             return
-        # scikit-learn's own question raises for anything that is no estimator at all.
+        # scikit-learn's `is_classifier` raises for anything that is not an estimator.
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
         if not estimator or not import_sklearn().base.is_classifier(self.classifier):
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
@@ -62,16 +55,7 @@ def row_weights(
 ) -> Floats | None:
     """Combine class and sample weights into one weight per row; None when there are neither.
 
-    Parameters
-    ----------
-    target
-        Position of each row's label.
-    labels
-        The labels in order.
-    class_weight
-        Label -> weight (1 where left out), or "balanced": rows / (labels * rows of that label), by sample weight.
-    sample_weight
-        One number per row, or None.
+    A label without a class weight has 1; "balanced" is rows / (labels * rows of that label), where rows count by sample weight.
 
     Examples
     --------
@@ -99,7 +83,7 @@ def _check_sample_weight(sample_weight: Any, target: Ints, labels: tuple[Label, 
         raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(len(target), 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
-        raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is no weight; a finite number, 0 or more, is due")
+        raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
     empty = [label for position, label in enumerate(labels) if not rows[target == position].any()]
     if empty:
         raise DataError(f"sample_weight is 0 for every row of label {empty[0]!r}: give some of them weight, or drop the label")
@@ -110,9 +94,9 @@ def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
     if not isinstance(class_weight, Mapping):
         raise DesignError(f'class_weight is {class_weight!r}: give a mapping label -> weight, "balanced" or None')
     given = {str(label): weight for label, weight in class_weight.items()}
-    faults = [f"{name!r} is no label" for name in given if name not in map(str, labels)]
+    faults = [f"{name!r} is not a label" for name in given if name not in map(str, labels)]
     faults += [
-        f"{weight!r} for label {name!r} is no number above 0" for name, weight in given.items() if not _is_positive(weight)
+        f"{weight!r} for label {name!r} is not a number above 0" for name, weight in given.items() if not _is_positive(weight)
     ]
     if faults:
         raise DesignError("class_weight: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")

@@ -1,7 +1,7 @@
-"""Columns of text, as a CSV file gives them, made into numbers, truth values or categories.
+"""Columns of text, as in a CSV file, as numbers, booleans or categories.
 
 A value is read here as `emsco-run` reads it, so that training and production cannot differ: an empty field is a gap, numbers are
-what Python's `float` takes, and truth values are words.
+what Python's `float` accepts, and booleans are words.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
+from emsco_train.support.numbers import is_numeric_text
 
 __all__ = ["infer_kind", "parse_column", "parse_labels"]
 
-# A column with at least this share of numbers is meant to hold numbers: one word in it is a mistake, not a category.
+# A column with at least this share of numbers is numeric: a word in it is a mistake, not a category.
 _NUMERIC_SHARE = 0.9
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
 def infer_kind(values: Sequence[str]) -> Kind:
-    """Return what a column of text holds: numbers, truth values, or categories.
+    """Return the kind of a column of text.
 
     Examples
     --------
@@ -34,25 +35,14 @@ def infer_kind(values: Sequence[str]) -> Kind:
     ('numeric', 'boolean', 'categorical')
     """
     present = [value for value in values if value.strip()]
-    if not present or sum(map(_is_number, present)) >= _NUMERIC_SHARE * len(present):
+    if not present or sum(map(is_numeric_text, present)) >= _NUMERIC_SHARE * len(present):
         return "numeric"
     words = {value.strip().lower() for value in present}
     return "boolean" if words <= TRUE_WORDS | FALSE_WORDS else "categorical"
 
 
 def parse_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[str]) -> Array:
-    """Return a column as the values that acquirers would give.
-
-    Parameters
-    ----------
-    name
-        The column, for messages.
-    values
-        Text, one per row; empty for a gap.
-    kind
-        What the text means.
-    lines
-        Where each row stands, such as "mail.csv line 7", for messages.
+    """Return a column as the values that acquirers would return; errors name the column and its line, "mail.csv line 7".
 
     Examples
     --------
@@ -73,7 +63,7 @@ def parse_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[s
 
 
 def parse_labels(name: str, values: Sequence[str], lines: Sequence[str]) -> list[Label]:
-    """Return labels: whole numbers if all of them are, else text as it stands.
+    """Return labels: whole numbers if all of them are, otherwise the text as it is.
 
     Examples
     --------
@@ -93,11 +83,11 @@ def _parse_number(name: str, value: str, line: str) -> float:
     try:
         number = float(value)
     except ValueError:
-        detail = f"column {name!r} holds {value!r}, where a number is due"
-        raise DataError(f"{line}: {detail}. Correct it, or use `kinds={{{name!r}: 'categorical'}}`") from None
+        advice = f"Correct it, or use `kinds={{{name!r}: 'categorical'}}`"
+        raise DataError(f"{line}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
-        detail = f"column {name!r} holds {value!r}, where a finite number is due"
-        raise DataError(f"{line}: {detail}. Cap it, or leave the field empty")
+        advice = "Cap it, or leave the field empty"
+        raise DataError(f"{line}: column {name!r} holds {value!r}, expected a finite number. {advice}")
     return number
 
 
@@ -107,18 +97,10 @@ def _parse_boolean(name: str, value: str, line: str) -> bool | None:
         return None
     if word in TRUE_WORDS or word in FALSE_WORDS:
         return word in TRUE_WORDS
-    detail = f"column {name!r} holds {value!r}, which is neither yes nor no"
-    raise DataError(f"{line}: {detail}. Correct it, or give the column another kind with `kinds`")
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+    advice = "Correct it, or give the column another kind with `kinds`"
+    raise DataError(f"{line}: column {name!r} holds {value!r}, which is neither yes nor no. {advice}")
 
 
 def _is_whole(value: str) -> bool:
-    # A longer number stays text: readers of JSON that use floats would change it.
+    # A longer number stays text: JSON readers that use floats would change it.
     return _WHOLE_NUMBER.fullmatch(value) is not None

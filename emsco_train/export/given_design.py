@@ -12,10 +12,11 @@ from emsco_runtime.decision import Label
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.problem_warnings import warn_low_thresholds
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.data.table import Table
-from emsco_train.data.thresholds import Threshold, resolve_thresholds, warn_low_thresholds
+from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DesignError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
@@ -103,7 +104,7 @@ def export_design(
     truth = plain_labels(y, rows=table.rows, where="y")
     labels = unique_labels(truth, "y")
     thresholds = resolve_thresholds(threshold, labels)
-    warn_low_thresholds(thresholds, labels, stacklevel=2)
+    warn_low_thresholds(thresholds, labels)
     described = infer_features(table, names, cost_model, features)
     train = _encode_rows("training", table, truth, described, labels)
     held_out_rows = _read_held_out(held_out, split, described, labels)

@@ -197,7 +197,7 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
         (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: no JSON"),
         (("post:acquirers", "--items", "post:texts", "--make", "post:number"), "no item can be made from sample 0"),
         (("post:broken", "--items", "post:mails"), "(never) failed on every item; the first time: AttributeError"),
-        (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer obtains"),
+        (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer returns"),
     ],
 )
 def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:

@@ -270,11 +270,11 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "text among numbers": (
         csv_text(rows=with_changed_rows(6, "rate", "oops")),
-        "t.csv line 8: column 'rate' holds 'oops', where a number is due. Correct it, or use --kind rate=categorical",
+        "t.csv line 8: column 'rate' holds 'oops', expected a number. Correct it, or use --kind rate=categorical",
     ),
     "infinity": (
         csv_text(rows=with_changed_rows(6, "rate", "inf")),
-        "t.csv line 8: column 'rate' holds 'inf', where a finite number is due",
+        "t.csv line 8: column 'rate' holds 'inf', expected a finite number",
     ),
     "missing label": (
         csv_text(rows=with_changed_rows(3, "verdict", " ")),
@@ -372,7 +372,7 @@ def test_what_must_be_given(tmp_path: Path) -> None:
 
 
 WISHES = {
-    "unknown label": (["--threshold", "ham=0.9,spam=0.9,eggs=0.9"], "'eggs' is no label (labels: ham, spam)"),
+    "unknown label": (["--threshold", "ham=0.9,spam=0.9,eggs=0.9"], "'eggs' is not a label (labels: ham, spam)"),
     "label left out": (["--threshold", "ham=0.9"], "no threshold for label 'spam': add it"),
     "threshold twice": (["--threshold", "ham=0.8,spam=0.8"], "is given twice: once is enough"),
     "pin": (["--pin", "weight"], "--pin holds 'weight', which is no feature (features: size"),
@@ -384,9 +384,9 @@ WISHES = {
     "unknown of nothing": (["--unknown", "weight=ignore"], "--unknown names 'weight', which is no feature"),
     "unknown of a number": (["--unknown", "rate=ignore"], "is for categories, but 'rate' is numeric"),
     "wrong kind": (["--kind", "rate=boolean"], "line 2: column 'rate' holds"),
-    "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is no label"),
-    "penalty": (["--C", "-1"], "C is -1.0: a finite number above 0 is due"),
-    "sample": (["--max-search-rows", "1"], "sample of 1: a whole number of rows is due"),
+    "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is not a label"),
+    "penalty": (["--C", "-1"], "C is -1.0: expected a finite number above 0"),
+    "sample": (["--max-search-rows", "1"], "sample of 1: expected a whole number of rows"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
     "two divisions": (["--group-column", "count", "--time-column", "rate"], "groups and time were both given"),
 }

@@ -79,8 +79,8 @@ def test_values_too_large_to_standardise_by_are_refused() -> None:
     codes = np.arange(100.0)[:, None]
     codes[[3, 7], 0] = 1e200, -2e200
     codes[9, 0] = np.nan
-    told = r"column 'size' holds 2 values too large to standardise it by \(the largest, in row 7, is -2e\+200\): correct them"
-    with pytest.raises(DataError, match=told):
+    message = r"column 'size' holds 2 values too large to standardise it \(the largest, in row 7, is -2e\+200\): correct them"
+    with pytest.raises(DataError, match=message):
         BlockEncoder.fit([size], codes)
 
 

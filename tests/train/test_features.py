@@ -61,7 +61,7 @@ def test_options_override() -> None:
 
 
 def test_costs_and_groups_are_carried() -> None:
-    """Price and group of a feature stand in its description."""
+    """The description of a feature has its price and group."""
     costs = CostModel.from_mapping({"x": 2}, groups=[CostGroup("g", 1, ("x",))])
     feature = infer_features(Table.of({"x": [1, 2]}), ["x"], costs)[0]
     assert (feature.cost, feature.group) == (2.0, "g")
@@ -83,18 +83,18 @@ def test_costs_and_groups_are_carried() -> None:
     ],
 )
 def test_bad_columns(values: Any, options: FeatureOptions | None, message: str) -> None:
-    """Each unusable column is named with the row and the value at fault."""
+    """The error names the column, the row and the value."""
     with pytest.raises(DataError, match=message):
         infer(values, options)
 
 
 def test_bad_options() -> None:
-    """Options that contradict the feature, or belong to none, are refused."""
+    """Options that contradict the feature, or have no feature, are refused."""
     with pytest.raises(DesignError, match="the fallback of 'x': a number is due, got 'a'"):
         infer([1, 2], FeatureOptions(fallback="a"))
     with pytest.raises(DesignError, match="unknown=\"ignore\" is for categories, but 'x' is numeric"):
         infer([1, 2], FeatureOptions(unknown="ignore"))
-    with pytest.raises(DesignError, match=r"options for \['y'\], which are no columns; the table has: x"):
+    with pytest.raises(DesignError, match=r"options for \['y'\], which are not columns; the table has: x"):
         infer_features(Table.of({"x": [1, 2]}), ["x"], CostModel.of(None, ["x"]), {"y": FeatureOptions()})
 
 

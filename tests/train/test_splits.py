@@ -194,7 +194,7 @@ def test_kinds_of_time(time: Any) -> None:
         ({"groups": [1] * 8}, "label 'ham' has no row in the validation split"),
         ({"time": [1, 2]}, r"time has shape \(2,\) for 8 rows"),
         ({"time": np.array(["NaT"] * 8, dtype="datetime64[D]")}, "time, row 0: the value is missing"),
-        ({"time": ["31/12/2024"] * 8}, "time, row 0: '31/12/2024' is no time: write times as ISO 8601"),
+        ({"time": ["31/12/2024"] * 8}, "time, row 0: '31/12/2024' is not a time: write times as ISO 8601"),
         ({"time": [1, 2, 3, 4, 5, 6, 7, date(2024, 1, 1)]}, "time mixes kinds that have no common order"),
         ({"time": np.array([True, False] * 4)}, "time holds bool"),
         ({"time": [1, 1, 1, 1, 2, 2, 3, 3]}, "time has 3 different values for 4 splits"),
@@ -224,7 +224,7 @@ def test_a_label_with_too_few_rows() -> None:
     ("values", "message"),
     [
         ((0.5, 0.2, 0.2, 0.2), "is 1.1: together they must be 1"),
-        ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: a number from 0 to 1"),
+        ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: expected a number from 0 to 1"),
         ((float("nan"), 0.2, 0.2, 0.2), "train is nan"),
         (("0.4", 0.2, 0.2, 0.2), "train is '0.4'"),
         ((1.0, 0.0, 0.0, 0.0), "validation is 0: the search needs such rows"),
@@ -256,12 +256,12 @@ def test_splits_made_by_hand() -> None:
     ],
 )
 def test_bad_splits(parts: Any, message: str) -> None:
-    """A row in two splits or in none, an empty split that the search needs, and what is no position are refused."""
+    """A row in two splits or in none, an empty split that the search needs, and anything but positions are refused."""
     with pytest.raises(DesignError, match=message):
         Splits(*parts)
 
 
 def test_bad_split_names() -> None:
-    """A word that names no split is told with its row."""
-    with pytest.raises(DesignError, match="splits, row 1: 'dev' is none of train, validation"):
+    """A word that names no split is an error that names its row."""
+    with pytest.raises(DesignError, match="splits, row 1: 'dev' is not one of train, validation"):
         Splits.from_names(["train", "dev"])

@@ -48,10 +48,10 @@ def test_no_weights() -> None:
     ("class_weight", "sample_weight", "kind", "message"),
     [
         ("balanecd", None, DesignError, "class_weight is 'balanecd'"),
-        ({"maybe": 1.0, "yes": -1}, None, DesignError, r"'maybe' is no label; -1 for label 'yes'.*\(labels: no, yes\)"),
+        ({"maybe": 1.0, "yes": -1}, None, DesignError, r"'maybe' is not a label; -1 for label 'yes'.*\(labels: no, yes\)"),
         (None, W[:-1], DataError, r"shape \(119,\) for 120 rows"),
         (None, ["a"] * 120, DataError, "one number per row"),
-        (None, np.where(np.arange(120) == 7, np.nan, 1.0), DataError, "row 7: nan is no weight"),
+        (None, np.where(np.arange(120) == 7, np.nan, 1.0), DataError, "row 7: nan is not a weight"),
         (None, (Y == 1).astype(float), DataError, "0 for every row of label 'no'"),
     ],
 )

@@ -63,7 +63,7 @@ def test_the_kind_that_is_found_can_be_read(texts: list[str]) -> None:
     with (
         contextlib.nullcontext()
         if clean
-        else pytest.raises(DataError, match=r"`kinds=.'x': 'categorical'.`|a finite number is due")
+        else pytest.raises(DataError, match=r"`kinds=.'x': 'categorical'.`|expected a finite number")
     ):
         assert len(parse_column("x", texts, kind, lines(len(texts)))) == len(texts)
 
@@ -100,7 +100,7 @@ def test_labels_are_whole_numbers_or_text_as_it_stands(texts: list[str]) -> None
     assert [truth.read_label(CsvRow(0, 2, [text])) for text in texts] == [str(label) for label in labels]
 
 
-def test_a_missing_label_is_told_with_its_line() -> None:
+def test_a_missing_label_is_an_error_that_names_its_line() -> None:
     """The message names file, line and column, and the remedy."""
     with pytest.raises(DataError, match=r"t\.csv line 3: the label 'y' is missing; drop the row"):
         parse_labels("y", ["a", " "], lines(2))
