@@ -2,17 +2,17 @@
 
 The rooms, in the order of the data::
 
-    costs       what features cost, and measuring it
+    costs       what features cost, and how to measure it
     data        a table, its features, labels and splits: a `Problem`
     models      what is fitted: the model of a stage, its ONNX graph, and what a cascade of them does with rows
     designs     chromosomes, `Design`, and the `Front` to choose from
     search      feature sets -> packed bits -> objectives; the genetic algorithm, and every design
     guarantee   bounds on errors, certificates, the choice under a largest error
     export      golden items, verification through the runtime, and the bundle
-    estimator   the scikit-learn face of all of it
-    runs        the command-line face: table files -> a run folder -> a bundle;  report: its page
+    estimator   all of it as a scikit-learn estimator
+    runs        all of it on files: tables -> a run folder -> a bundle;  report: its page
 
-Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick; a name is loaded when it is first used.
+Needs the extra: ``pip install 'emsco[train]'``. Importing this package is fast: a name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(
 if _missing:
     _message = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
     if Path(sys.argv[0]).name.startswith("emsco-"):
-        # One of our commands is importing itself: its user wants the line, not a traceback.
+        # One of our commands is starting: its user needs the line, not a traceback.
         sys.stderr.write(f"{Path(sys.argv[0]).name}: {_message}\n")
         sys.exit(2)
     raise ImportError(_message)

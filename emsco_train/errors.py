@@ -118,7 +118,7 @@ class VerificationError(ExportError):
 
 
 class ConfidenceWarning(UserWarning):
-    """Class weights shift the probabilities: a confidence is no longer the chance of being right."""
+    """Class weights shift the probabilities: a confidence is no longer the probability of being right."""
 
 
 class OutlierWarning(UserWarning):

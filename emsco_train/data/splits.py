@@ -28,7 +28,7 @@ SPLITS = ("train", "validation", "test", "certify")
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which share of the rows goes where; together 1.
+    """Share of the rows of each split; they add up to 1.
 
     Parameters
     ----------

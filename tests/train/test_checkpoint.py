@@ -333,7 +333,7 @@ def test_other_versions_of_the_libraries_are_told_on_resume(tmp_path: Path) -> N
     assert {"emsco", "numpy", "moocore", "scikit-learn"} <= set(read_checkpoint(path).versions)
     whole = comparable(evolve_population(landscape, SETTINGS, seed=3))
     document = json.loads(path.read_text())
-    expected = rf"checkpoint\.json: this run was begun .*\(numba 0\.1, now {metadata.version('numba')}\)"
+    expected = rf"checkpoint\.json: this run was started .*\(numba 0\.1, now {metadata.version('numba')}\)"
     for changes, wanted in (({}, None), ({"python": "3.0"}, None), ({"numba": "0.1"}, expected)):
         versions = document["versions"] | changes
         path.write_text(json.dumps(document | {"versions": versions}))

@@ -333,7 +333,7 @@ WRONG_USE = {
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: one table, or ready splits"),
     "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': COLUMN=WORD is due, with one of the words numeric, boolean"),
     "unknown": (["--unknown", "what"], "--unknown 'what'"),
-    "jobs": (["--jobs", "0"], "--jobs is 0: a whole number from 1"),
+    "jobs": (["--jobs", "0"], "--jobs is 0: expected a whole number, 1 or more"),
     "stages": (["--max-stages", "99"], "--max-stages is 99: an integer in [1, 60] is due"),
     "seed": (["--seed", "-1"], "--seed is -1"),
     "time": (["--time-limit", "-1"], "--time-limit is -1.0"),

@@ -67,7 +67,7 @@ def test_every_kept_function_is_compiled_for_one_signature(search: str) -> None:
 
 
 def test_where_no_process_can_be_started_all_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second process is a help, not a need: without it, the first one compiles its part and goes on."""
+    """The second process is optional: without it, the first one compiles its part too."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")

@@ -1,4 +1,4 @@
-"""The block encoder: equal to scikit-learn's, and the same whatever set of features is asked for."""
+"""The block encoder: equal to scikit-learn's, and the same for every set of features."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_values_too_large_to_standardise_by_are_refused() -> None:
 
 
 def test_the_largest_values_that_can_be_standardised() -> None:
-    """Large values alone are no fault: their deviation is finite, and each row keeps its place."""
+    """Large values alone are not an error: their deviation is finite, and the rows keep their order."""
     size = Feature(name="size", kind="numeric", cost=1.0)
     codes = np.linspace(-1e152, 1e152, 50)[:, None]
     encoded = BlockEncoder.fit([size], codes).transform(codes)

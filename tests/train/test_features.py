@@ -36,7 +36,7 @@ def infer(values: Any, options: FeatureOptions | None = None) -> Feature:
     ],
 )
 def test_inference(values: Any, kind: str, missing: str, fallback: Any) -> None:
-    """Kind follows the column's type, gaps make "impute", the fallback is the median or the commonest value (first of ties)."""
+    """Kind follows the column's type, gaps make "impute", the fallback is the median or the most common value (first of ties)."""
     feature = infer(values)
     assert (feature.kind, feature.missing, feature.unknown, feature.fallback) == (kind, missing, "fail", fallback)
     assert type(feature.fallback) is type(fallback)

@@ -1,4 +1,4 @@
-"""Ctrl-C while threads work: it is never lost, nothing hangs, and no thread goes on."""
+"""Ctrl-C while threads work: it is never lost, nothing hangs, and no thread continues."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def test_an_error_goes_first() -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_a_program_with_its_own_handler() -> None:
-    """A service that does something else on Ctrl-C does so at once, and the work goes on: nothing is cut short in silence."""
-    heard: list[int] = []
-    own = signal.signal(signal.SIGINT, lambda signum, _: heard.append(signum))
+    """A service that does something else on Ctrl-C does so at once, and the work continues: nothing is cut short silently."""
+    received: list[int] = []
+    own = signal.signal(signal.SIGINT, lambda signum, _: received.append(signum))
     stop = np.zeros(1, dtype=np.int64)
     with defer_interrupts(stop):
         signal.raise_signal(signal.SIGINT)
-        assert heard == [signal.SIGINT]
+        assert received == [signal.SIGINT]
     assert stop[0] == 0
     signal.signal(signal.SIGINT, own)
 

@@ -87,7 +87,7 @@ def test_threshold_names_must_fit() -> None:
 
 
 def test_low_threshold_warns_at_the_callers_line() -> None:
-    """The warning points at the file of whoever asked, and is silent above 1 / labels."""
+    """The warning points at the caller's file; above 1 / labels there is none."""
     with pytest.warns(ThresholdWarning, match=r"\['b'\] is at or below 1 / 2") as caught:
         warn_low_thresholds([0.6, 0.5], ["a", "b"])
     assert caught[0].filename == __file__

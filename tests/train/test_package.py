@@ -1,4 +1,4 @@
-"""The face of the package: names, laziness, and what happens without the extra."""
+"""The package: its names, lazy loading, and what happens without the extra."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_faults_are_reported_before_compiled_code_is_loaded(threshold: str, stat
 
 
 def test_every_error_has_the_common_root() -> None:
-    """One `except EmscoError` catches whatever training raises on purpose."""
+    """One `except EmscoError` catches everything that training raises on purpose."""
     raised = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
     assert all(issubclass(kind, EmscoError) and issubclass(kind, errors.TrainError) for kind in raised)
     assert issubclass(errors.DataError, ValueError)

@@ -1,4 +1,4 @@
-"""Problems: data in, checked once; everything learnt comes from the train rows."""
+"""Problems: data are checked once; everything learned comes from the train rows."""
 
 from __future__ import annotations
 

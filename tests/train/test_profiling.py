@@ -529,9 +529,9 @@ def test_real_clocks_are_calibrated(name: Any) -> None:
     clock = calibrate_clock(name)
     assert clock.overhead_s >= 0
     assert clock.resolution_s >= 1e-9
-    begun = clock.read()
+    start = clock.read()
     sum(range(100_000))
-    assert clock.seconds(begun, clock.read()) > 0
+    assert clock.seconds(start, clock.read()) > 0
 
 
 def test_the_resolution_of_a_coarse_clock_is_its_step() -> None:

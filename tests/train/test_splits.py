@@ -81,7 +81,7 @@ def test_the_papers_shares() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 2)), min_size=80, max_size=200), st.integers(0, 9), st.randoms())
 def test_groups_are_never_cut(pairs: list[tuple[int, int]], seed: int, random: Any) -> None:
-    """Rows of a group share a split, whatever the order of the rows; or a label cannot be had everywhere, and is named."""
+    """Rows of a group share a split, whatever the order of the rows; or some split cannot get a label, which the error names."""
     groups, target = (np.array(column) for column in zip(*pairs, strict=True))
     try:
         names = make_splits(target, Shares(), groups=groups, rng=rng(seed)).names()
@@ -124,7 +124,7 @@ def test_the_last_groups_of_a_label_go_where_it_is_lacking() -> None:
     ],
 )
 def test_kinds_of_groups(groups: Any) -> None:
-    """Numbers, text, dates, categories and mixtures all tell rows apart."""
+    """Numbers, text, dates, categories and mixtures all distinguish groups."""
     names = make_splits(np.array([0] * 4 + [1] * 4), QUARTERS, groups=groups, rng=rng()).names()
     assert sorted(names[:4]) == sorted(SPLITS)
     assert names[:4].tolist() == names[4:].tolist()

@@ -57,7 +57,7 @@ def test_a_field_is_read_as_in_production(texts: list[str], kind: Literal["numer
 
 @given(st.lists(TEXTS, max_size=30))
 def test_the_kind_that_is_found_can_be_read(texts: list[str]) -> None:
-    """A column is taken for what all of its values are; only where nearly all are numbers, one that is none is an error."""
+    """The kind of a column is that of all its values; only if nearly all are numbers, any other value is an error."""
     kind = infer_kind(texts)
     clean = kind != "numeric" or all(_is_finite(text) for text in texts if text.strip())
     with (
