@@ -190,7 +190,7 @@ def test_nothing_satisfies() -> None:
     assert "accuracy 0.97 (0.02 short), coverage 0.9, cost 10. Within reach alone: accuracy 0.97, coverage 0.9." in text
     with pytest.raises(SelectionError, match=rf"{CHEAP.id}: .*cost 2 \(0.5 over\)\. Within reach alone: cost 2\."):
         FRONT.select(max_cost=1.5)
-    with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the wishes can be met alone, but not together"):
+    with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the requirements can be met alone, but not together"):
         FRONT.select(min_accuracy=0.96, max_cost=5)
     with pytest.raises(SelectionError, match=r"coverage 0.8 \(0.1 short\)"):
         FRONT.select(min_coverage=0.9, max_cost=5)
@@ -216,12 +216,12 @@ def test_empty_front() -> None:
 @pytest.mark.parametrize(
     ("requirements", "message"),
     [
-        ({"min_accuracy": 1.1}, "min_accuracy is 1.1: a number from 0 to 1"),
+        ({"min_accuracy": 1.1}, "min_accuracy is 1.1: expected a number from 0 to 1"),
         ({"min_coverage": -0.1}, "min_coverage is -0.1"),
         ({"min_accuracy": math.nan, "max_cost": -1}, "min_accuracy is nan.*; max_cost is -1"),
         ({"min_accuracy": 97, "min_coverage": "90"}, "min_accuracy is 97.*; min_coverage is '90'"),
         ({"max_cost": math.inf}, "max_cost is inf"),
-        ({"by": "price"}, "by is 'price': one of cost, accuracy, coverage, fitness"),
+        ({"by": "price"}, "by is 'price': expected one of cost, accuracy, coverage, fitness"),
     ],
 )
 def test_impossible_wishes(requirements: dict[str, Any], message: str) -> None:
