@@ -155,7 +155,10 @@ def test_without_certify_rows(tmp_path: Path) -> None:
     assert manifest.certificate is None
     assert "certificate  none" in shown
     message = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in message
+    assert (
+        "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+        in message
+    )
 
 
 # The data

@@ -12,11 +12,10 @@ from hypothesis import given, strategies as st
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
-from emsco_train.guarantee.bounds import binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
+from emsco_train.guarantee.bounds import ErrorTarget, binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.decision_counts import DecisionCounts
-from emsco_train.guarantee.error_target import ErrorTarget
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
 from emsco_train.models.evaluation import REJECTED
 
@@ -32,7 +31,7 @@ def make_counts(accepted: int, wrong: int, rows: int = ROWS) -> DecisionCounts:
 def design(name: str, accepted: int, wrong: int, cost: float = 1.0, rows: int = ROWS) -> Design:
     """Return a design with these validation figures."""
     accuracy = (accepted - wrong) / accepted if accepted else 0.0
-    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9))
+    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9), rows)
 
 
 @dataclass
@@ -51,7 +50,7 @@ class CandidateSet:
             self.evaluated.append(name)
             return make_counts(*certified)
 
-        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), rows, decide))
+        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), decide))
         return self
 
     def choose(
@@ -202,7 +201,7 @@ def test_wish_decides_by_validation(requirements: Requirements, line: list[str])
 def test_outlook_is_a_chance() -> None:
     """It equals a simulation of its own story: an error that the validation rows leave open, then wrong certify rows."""
     rng = np.random.default_rng(5)
-    candidate = Candidate(design("x", 500, 7), ROWS, lambda: make_counts(0, 0))
+    candidate = Candidate(design("x", 500, 7), lambda: make_counts(0, 0))
     errors = rng.beta(8, 494, size=200_000)
     passed = rng.binomial(350, errors) <= max_wrong_allowed(350, 0.03, 0.95)
     assert pass_probability(candidate, 700, ErrorTarget(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
@@ -212,15 +211,15 @@ def test_outlook_is_a_chance() -> None:
 def test_outlook_falls_with_errors(accepted: int, wrong: int) -> None:
     """With one more wrong validation row a design is never thought safer."""
     promise = ErrorTarget(0.05, 0.95)
-    better, worse = (Candidate(design("x", accepted, count), ROWS, lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
+    better, worse = (Candidate(design("x", accepted, count), lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
     assert 0 <= pass_probability(worse, ROWS, promise) <= pass_probability(better, ROWS, promise) <= 1
 
 
 def test_figures_of_other_rows_are_refused() -> None:
     """A coverage that cannot come from so many validation rows is a mix-up of the caller's."""
     for rows in (999, 0):
-        with pytest.raises(DesignError, match=f"of {rows} validation rows is no whole number"):
-            Candidate(design("x", 501, 7), rows, lambda: make_counts(0, 0))
+        with pytest.raises(DesignError, match=f"of {rows} validation rows is not a whole number"):
+            Candidate(design("x", 501, 7).with_rows(rows), lambda: make_counts(0, 0))
 
 
 # The walk

@@ -134,12 +134,12 @@ def test_numbers_of_rows_mean_what_they_say(max_error: float, confidence: float)
 @pytest.mark.parametrize("value", [0, 0.49, 1, 1.5, -0.1, True, "0.95", None, math.nan], ids=repr)
 def test_confidences_that_are_none(value: object) -> None:
     """A confidence is a number from 0.5 to below 1; anything else is refused with the value and a remedy."""
-    with pytest.raises(DesignError, match=r"confidence is .*: a number from 0.5 to below 1 is due"):
+    with pytest.raises(DesignError, match=r"confidence is .*: expected a number of at least 0.5 and below 1"):
         check_confidence(value)
 
 
 @pytest.mark.parametrize("value", [0, 1, 1.5, -0.1, True, "0.03", None, math.inf], ids=repr)
 def test_errors_that_cannot_be_wished(value: object) -> None:
     """A largest error is a number above 0 and below 1; anything else is refused with the value and a remedy."""
-    with pytest.raises(DesignError, match=r"max_error is .*: a number above 0 and below 1 is due"):
+    with pytest.raises(DesignError, match=r"max_error is .*: expected a number above 0 and below 1"):
         check_max_error(value)

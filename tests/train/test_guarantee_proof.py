@@ -127,11 +127,9 @@ def continue_past_failures(validation: Counts, certify: Counts) -> Statement | N
 
 def _candidate(index: int, validation: Counts, certify: Counts) -> Candidate:
     accepted, wrong = validation.accepted[index], validation.wrong[index]
-    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9))
+    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9), ROWS)
     found, false = certify.accepted[index], certify.wrong[index]
-    return Candidate(
-        made, ROWS, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false))
-    )
+    return Candidate(made, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false)))
 
 
 def _line(validation: Counts, certify: Counts) -> list[int]:
