@@ -112,14 +112,9 @@ class Requirements(Constraints):
         return "fitness" if self.max_cost is None else "accuracy"
 
     def choose(self, designs: Sequence[Design], full_cost: float) -> Design:
-        """Return the best design that meets the requirements, or raise `SelectionError` with the nearest.
+        """Return the best design that meets the requirements, the first of equals, or raise `SelectionError` with the nearest.
 
-        Parameters
-        ----------
-        designs
-            Fittest first; the first of equals is chosen.
-        full_cost
-            Cost of acquiring every feature, which makes distances in cost comparable with those in accuracy and coverage.
+        Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
         satisfying = [design for design in designs if self.meets(design)]
         if satisfying:

@@ -100,12 +100,7 @@ def upper_bound(hits: int, rows: int, confidence: float) -> float:
 
 
 def lower_bound(hits: int, rows: int, confidence: float) -> float:
-    """Return the exact (Clopper-Pearson) lower bound on a share; 0 without rows.
-
-    Parameters
-    ----------
-    hits, rows, confidence
-        As in `upper_bound`.
+    """Return the exact (Clopper-Pearson) lower bound on a share, as in `upper_bound`; 0 without rows.
 
     Examples
     --------
@@ -184,15 +179,24 @@ def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:
     return bisect_left(tried, True, key=lambda wrong: binomial_cdf(wrong, rows, max_error) > 1.0 - confidence) - 1  # noqa: FBT003
 
 
-def min_rows(max_error: float, confidence: float) -> int:
-    """Return the least number of accepted rows with which the test can pass at all: when none of them is wrong.
+def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
+    """Return the least number of accepted rows with which the test can pass if so many of them are wrong.
 
     Examples
     --------
-    >>> min_rows(0.05, 0.95), min_rows(0.015, 0.95)
-    (59, 199)
+    >>> min_rows(0.05, 0.95), min_rows(0.015, 0.95), min_rows(0.05, 0.95, wrong=1)
+    (59, 199, 93)
     """
-    return _min_rows_for(0, max_error, confidence)
+
+    def passes(rows: int) -> bool:
+        return binomial_cdf(wrong, rows, max_error) <= 1.0 - confidence
+
+    # The probability falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
+    failing = max(wrong, math.floor(wrong / max_error) - 1)
+    passing = 2 * failing + 2
+    while not passes(passing):
+        failing, passing = passing, 2 * passing
+    return failing + 1 + bisect_left(range(failing + 1, passing), True, key=passes)  # noqa: FBT003
 
 
 def rows_needed(max_error: float, confidence: float) -> int:
@@ -207,27 +211,13 @@ def rows_needed(max_error: float, confidence: float) -> int:
     [1293, 645, 386]
     """
     wrong = 0
-    start = _min_rows_for(wrong, max_error, confidence)
+    start = min_rows(max_error, confidence)
     while True:
-        after = _min_rows_for(wrong + 1, max_error, confidence)
+        after = min_rows(max_error, confidence, wrong=wrong + 1)
         # The last number that allows just so many wrong rows is the one with the lowest probability.
         if binomial_cdf(wrong, after - 1, max_error / 2) >= _ADVISED_POWER:
             return start
         wrong, start = wrong + 1, after
-
-
-def _min_rows_for(wrong: int, max_error: float, confidence: float) -> int:
-    """Return the least number of rows for which the test passes with so many wrong ones."""
-
-    def passes(rows: int) -> bool:
-        return binomial_cdf(wrong, rows, max_error) <= 1.0 - confidence
-
-    # The probability falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
-    failing = max(wrong, math.floor(wrong / max_error) - 1)
-    passing = 2 * failing + 2
-    while not passes(passing):
-        failing, passing = passing, 2 * passing
-    return failing + 1 + bisect_left(range(failing + 1, passing), True, key=passes)  # noqa: FBT003
 
 
 def _check_counts(hits: int, rows: int) -> None:

@@ -56,14 +56,8 @@ class DecisionCounts:
                     f"{len(labels)} labels"
                 )
         wrong = (label >= 0) & (label != target)
-        return cls(
-            rows=len(target),
-            labels=tuple(labels),
-            accepted=_count(label, len(labels)),
-            accepted_wrong=_count(label[wrong], len(labels)),
-            true=_count(target, len(labels)),
-            true_wrong=_count(target[wrong], len(labels)),
-        )
+        counts = [_count(positions, len(labels)) for positions in (label, label[wrong], target, target[wrong])]
+        return cls(len(target), tuple(labels), *counts)
 
     @property
     def all_accepted(self) -> int:

@@ -50,21 +50,10 @@ def choose_certified(
     full_cost: float,
     requirements: Requirements | None = None,
 ) -> CertifiedDesign:
-    """Choose the preferred design of those that are shown to have an error of at most `max_error`.
+    """Choose the preferred design of those that are shown, on so many certify rows, to have an error of at most `max_error`.
 
-    Parameters
-    ----------
-    candidates
-        Designs with their validation figures, fittest first.
-    rows
-        How many certify rows there are.
-    max_error, confidence
-        As in `ErrorTarget`.
-    full_cost
-        Cost of acquiring every feature, as for `Requirements.choose`.
-    requirements
-        Floors and caps on validation figures, and what decides among the designs that pass. Unless it says by what, the one
-        with most coverage on validation; where it has a floor on coverage, the cheapest.
+    Candidates are given fittest first. Of those that meet the requirements and pass, the one with most coverage on validation is
+    chosen; where there is a floor on coverage, the cheapest; or as `requirements.by` says.
 
     Raises
     ------
