@@ -164,9 +164,9 @@ def vectors(front: Front, rows: int) -> set[tuple[int, int, float]]:
     """Return the objective vectors of a front: accepted, right, mean cost."""
     found = set()
     for design in front:
-        accepted = round(design.coverage * rows)
+        counts = design.with_rows(rows).counts
         # The cost is one correctly rounded quotient of exact numbers, so equal vectors have equal floats.
-        found.add((accepted, round(design.accuracy * accepted), design.cost))
+        found.add((counts.accepted, counts.right, counts.cost))
     return found
 
 

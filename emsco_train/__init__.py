@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from emsco_train.data.table import Table as Table
     from emsco_train.designs.design import Design as Design
     from emsco_train.designs.front import Front as Front
+    from emsco_train.designs.selection import Constraints as Constraints
     from emsco_train.errors import (
         CertificationError as CertificationError,
         ConfidenceWarning as ConfidenceWarning,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         run_evolve as run_evolve,
         run_search as run_search,
     )
-    from emsco_train.search.settings import Constraints as Constraints, Settings as Settings
+    from emsco_train.search.settings import Settings as Settings
     from emsco_train.search.sweep import sweep_settings as sweep_settings, sweep_thresholds as sweep_thresholds
     from emsco_train.search.workbench import Workbench as Workbench
 
@@ -86,6 +87,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.data.table": "Table",
         "emsco_train.designs.design": "Design",
         "emsco_train.designs.front": "Front",
+        "emsco_train.designs.selection": "Constraints",
         "emsco_train.errors": "CertificationError ConfidenceWarning ConversionError DataError DesignError ExportError FitError"
         " OutlierWarning SelectionError ThresholdWarning TrainError VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
@@ -98,7 +100,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.search.genetic.checkpoint": "CheckpointError Checkpoints",
         "emsco_train.search.progress": "Progress",
         "emsco_train.search.searches": "Outcome evolve exhaustive run_evolve run_search",
-        "emsco_train.search.settings": "Constraints Settings",
+        "emsco_train.search.settings": "Settings",
         "emsco_train.search.sweep": "sweep_settings sweep_thresholds",
         "emsco_train.search.workbench": "Workbench",
     },

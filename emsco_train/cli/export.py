@@ -88,7 +88,9 @@ def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> S
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
 
     try:
-        requirements = Requirements(options.min_accuracy, options.min_coverage, options.max_cost)
+        requirements = Requirements(
+            min_accuracy=options.min_accuracy, min_coverage=options.min_coverage, max_cost=options.max_cost
+        )
         return SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
     except DesignError as error:
         # No run could satisfy these: wrong use.
@@ -100,12 +102,11 @@ def _format_export(exported: RunExport, out: str) -> list[str]:
     from emsco_runtime.cli.console import number  # noqa: PLC0415 - after the arguments
     from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415
     from emsco_train.cli.training_output import calibration_warnings, format_counts  # noqa: PLC0415
+    from emsco_train.designs.counts import Counts  # noqa: PLC0415
     from emsco_train.designs.design import format_stages  # noqa: PLC0415
-    from emsco_train.runs.front_measurement import Counts  # noqa: PLC0415
 
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full = problem.costs.unit, problem.full_cost
-    own = Counts.of_design(design, len(problem.validation))
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
     rejected = percent(expected.rows - expected.accepted, expected.rows)
     cost, splits = expected.cost, ", ".join(split.name for split in exported.export.verified)
@@ -115,7 +116,7 @@ def _format_export(exported: RunExport, out: str) -> list[str]:
         f"stages       {format_stages(design.stages)}",
         f"threshold    {design.threshold_text}",
     ]
-    for name, figures in (("validation", own), (expected.split, Counts.of_expected(expected))):
+    for name, figures in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
         coverage, accuracy, mean = format_counts(figures)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
     lines += [

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.cli.console import number, table
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
-from emsco_train.runs.front_measurement import Counts, MeasuredDesign
+from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.run_file import ThresholdEntry
+from emsco_train.runs.run_file import CountsEntry, ThresholdEntry
 from emsco_train.runs.run_record import describe_columns
 from emsco_train.runs.training import TrainedRun
 
@@ -69,11 +70,9 @@ def format_front(trained: TrainedRun) -> list[str]:
     """Return the designs worth a look: the fittest of each threshold, the cheapest at several floors; and what to type next."""
     front, path = trained.front, shlex.quote(str(trained.folder.path))
     measured = {one.design.id: one for one in trained.measured}
-    rows, has_test_rows = trained.run.rows, "test" in trained.run.rows
+    has_test_rows = "test" in trained.run.rows
     notable = _notable_designs(trained)
-    lines = [
-        [name, *_design_cells(measured[design.id], rows["validation"], has_test_rows=has_test_rows)] for name, design in notable
-    ]
+    lines = [[name, *_design_cells(measured[design.id], has_test_rows=has_test_rows)] for name, design in notable]
     lines += _single_stage_rows(trained, has_test_rows=has_test_rows)
     figures = ["coverage", "accuracy", "mean cost"]
     header = ["", "id", *figures, *([f"test {name}" for name in figures] if has_test_rows else []), "stages"]
@@ -98,7 +97,7 @@ def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list
     names = ["everything at once"] if len(entries) == 1 else [f"everything at {_threshold_text(entry)}" for entry in entries]
     lines = []
     for name, entry in zip(names, entries, strict=True):
-        texts = [text for figures in entry.everything for text in format_counts(Counts.of_entry(figures))]
+        texts = [text for figures in entry.everything for text in format_counts(figures)]
         lines.append([name, "-", *(texts if has_test_rows else texts[:3]), "(one stage)"])
     return lines
 
@@ -112,7 +111,7 @@ def calibration_warnings(measured: MeasuredDesign) -> list[str]:
     return [stage.warning for stage in measured.calibration if stage.warning is not None]
 
 
-def format_counts(figures: Counts) -> list[str]:
+def format_counts(figures: Counts | CountsEntry) -> list[str]:
     """Return coverage, accuracy and mean cost as every command prints them."""
     shares = [percent(figures.accepted, figures.rows), percent(figures.right, figures.accepted)]
     return [*shares, number(figures.cost)]
@@ -153,8 +152,8 @@ def accuracy_floors(designs: Sequence[Design]) -> list[float]:
     return list(dict.fromkeys(steps))
 
 
-def _design_cells(measured: MeasuredDesign, rows: int, *, has_test_rows: bool) -> list[str]:
-    own = format_counts(Counts.of_design(measured.design, rows))
+def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]:
+    own = format_counts(measured.design.counts)
     stages = format_stages(measured.design.stages)
     shown = stages if len(stages) <= _MAX_STAGE_CHARACTERS else f"{stages[: _MAX_STAGE_CHARACTERS - 3]}..."
     return [measured.design.id, *own, *(format_counts(measured.figures) if has_test_rows else []), shown]

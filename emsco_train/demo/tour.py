@@ -92,7 +92,7 @@ def _train(clinic: Clinic, folder: Path) -> TrainedRun:
 
 def _design_examples(front: Front) -> str:
     """Return a table of the cheapest designs that decide so many of the validation patients, accurately enough."""
-    constraints = [Requirements(_MIN_ACCURACY, coverage) for coverage in _COVERAGES]
+    constraints = [Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=coverage) for coverage in _COVERAGES]
     reachable = [requirements for requirements in constraints if any(requirements.meets(design) for design in front)]
     designs = dict.fromkeys(requirements.choose(front, front.full_cost) for requirements in reachable)
     return table(
@@ -114,7 +114,7 @@ def _export(trained: TrainedRun, folder: Path) -> RunExport:
     requirements = f"--min-accuracy {_MIN_ACCURACY:g} --min-coverage {_MIN_COVERAGE:g}"
     print(f"   $ emsco-export {trained.folder.path} --out {bundle} {requirements}\n", flush=True)
     opened = open_run(trained.folder.path)
-    criteria = SelectionCriteria(Requirements(_MIN_ACCURACY, _MIN_COVERAGE))
+    criteria = SelectionCriteria(Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=_MIN_COVERAGE))
     exported = export_open_run(opened, bundle, criteria, name="clinic", version="1", force=True)
     write_report(trained.folder.path, folder / "report.html")
     print(_indented(_stage_table(exported)))

@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.designs.counts import Counts
 from emsco_train.errors import DesignError
 
 __all__ = ["Design", "design_id", "format_names", "format_stages"]
@@ -42,6 +43,8 @@ class Design:
         Stage of each feature in column order, counted from 0; -1: left out.
     thresholds
         Confidence that each label needs, in label order.
+    rows
+        How many rows the figures were counted on; 0 where that is unknown. Not part of equality, nor of a front's file.
 
     Examples
     --------
@@ -60,13 +63,16 @@ class Design:
     ties: int
     chromosome: tuple[int, ...]
     thresholds: tuple[float, ...]
+    rows: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse figures that no rows can have."""
+        """Raise for figures that no rows can have."""
         shares = (self.coverage, self.accuracy)
         if not all(0 <= share <= 1 for share in shares) or not 0 <= self.cost < math.inf or self.ties < 1:
-            detail = f"coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}"
-            raise DesignError(f"design {self.id}: {detail}; shares from 0 to 1, a finite cost from 0 and ties from 1 are due")
+            raise DesignError(
+                f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
+                "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
+            )
 
     @classmethod
     def of(
@@ -107,6 +113,23 @@ class Design:
             thresholds=limits,
         )
 
+    @classmethod
+    def from_counts(
+        cls, chromosome: Sequence[int], names: Sequence[str], thresholds: Sequence[float], counts: Counts, *, ties: int = 1
+    ) -> Design:
+        """Make a design from a chromosome and what it did with some rows."""
+        shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
+        return cls.of(chromosome, names, thresholds, **shares, ties=ties).with_rows(counts.rows)
+
+    def with_rows(self, rows: int) -> Design:
+        """Return the design with the number of rows that its figures were counted on, which a front's file does not hold."""
+        return replace(self, rows=rows)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts behind the figures."""
+        return Counts.from_shares(self.rows, self.coverage, self.accuracy, self.cost)
+
     @property
     def threshold_text(self) -> str:
         """The threshold as people write it: one number where all labels share it, else all of them."""
@@ -136,17 +159,17 @@ def _quote(name: str) -> str:
 
 def _stage_names(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     if len(genes) != len(names):
-        detail = f"chromosome {tuple(genes)} has {pluralize(len(genes), 'gene')} for {pluralize(len(names), 'feature')}"
-        raise DesignError(f"{detail}: one per feature is due")
+        count = f"{pluralize(len(genes), 'gene')} for {pluralize(len(names), 'feature')}"
+        raise DesignError(f"chromosome {tuple(genes)} has {count}: expected one per feature")
     last = max(genes, default=-1)
     if min(genes, default=-1) < -1 or set(genes) - {-1} != set(range(last + 1)) or last < 0:
-        raise DesignError(f"chromosome {tuple(genes)} is not compressed: stages 0, 1, 2, ... without a gap, or -1, are due")
+        raise DesignError(f"chromosome {tuple(genes)} is not compressed: expected stages 0, 1, 2, ... without a gap, or -1")
     return tuple(tuple(name for name, gene in zip(names, genes, strict=True) if gene == stage) for stage in range(last + 1))
 
 
 def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float]) -> str:
     """Return the id of a design: a hash of its stages, whatever the order of names within one, and of its thresholds."""
-    # Sorted, since the order of columns in a table is no part of a design.
+    # Sorted, since the order of columns in a table is not part of a design.
     content = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]

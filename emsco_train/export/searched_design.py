@@ -17,6 +17,7 @@ from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.stage_settings import row_weights
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
@@ -75,14 +76,12 @@ def check_counts(problem: Problem, design: Design, model: CascadeModel) -> None:
         The fitted design.
     """
     rows = select_split_rows(problem, model, problem.validation)
-    found = evaluate(model, rows.codes).expected(rows.target, rows.name)
-    coverage = found.accepted / found.rows
-    accuracy = found.right / found.accepted if found.accepted else 0.0
-    same_cost = math.isclose(found.cost.mean, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
-    if (coverage, accuracy) == (design.coverage, design.accuracy) and same_cost:
+    found = Counts.of_expected(evaluate(model, rows.codes).expected(rows.target, rows.name))
+    same_cost = math.isclose(found.cost, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
+    if (found.coverage, found.accuracy) == (design.coverage, design.accuracy) and same_cost:
         return
     searched = f"coverage {design.coverage:.6g}, accuracy {design.accuracy:.6g}, cost {design.cost:.6g}"
-    fitted = f"coverage {coverage:.6g}, accuracy {accuracy:.6g}, cost {found.cost.mean:.6g}"
+    fitted = f"coverage {found.coverage:.6g}, accuracy {found.accuracy:.6g}, cost {found.cost:.6g}"
     raise VerificationError(
         f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, "
         f"{fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"

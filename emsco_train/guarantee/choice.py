@@ -1,9 +1,9 @@
-"""The choice of a design of a front: by id, by floors and caps, by a promise about its errors, or the fittest."""
+"""The choice of a design of a front: by id, by floors and caps, under a largest error, or the fittest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.summary import pluralize
@@ -33,10 +33,10 @@ class SelectionCriteria:
     requirements
         Floors and caps on validation figures.
     design
-        An id, or its beginning; in place of any other wish.
+        An id, or its beginning; instead of all other criteria.
     max_error
-        Largest share of wrong labels among accepted items that is to be promised; None: the design is chosen by validation alone,
-        and gets the bound that the certify rows show.
+        Largest share of wrong labels among accepted items that is to be guaranteed; None: the design is chosen by validation
+        alone, and gets the bound that the certify rows show.
     confidence
         Of the certificate.
     """
@@ -47,7 +47,7 @@ class SelectionCriteria:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse an id together with other wishes, and a promise that no rows could ever show."""
+        """Raise for an id together with other criteria, and for a guarantee that no rows could ever show."""
         if self.design is not None and (self.requirements != Requirements() or self.max_error is not None):
             raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
         check_confidence(self.confidence)
@@ -57,19 +57,7 @@ class SelectionCriteria:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The design, why it, and what is promised.
-
-    Parameters
-    ----------
-    design
-        With its validation figures.
-    reason
-        In words.
-    certificate
-        None where there are no certify rows.
-    is_default
-        Whether nothing was wished, and the fittest taken.
-    """
+    """The design, the reason in words, and its certificate: None without certify rows. By default it is the fittest."""
 
     design: Design
     reason: str
@@ -78,23 +66,14 @@ class Choice:
 
 
 def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
-    """Choose a design, and certify it where there are certify rows.
-
-    Parameters
-    ----------
-    problem
-        Whose certify rows, if there are any, nothing has seen before.
-    front
-        Designs of the problem, at any thresholds.
-    criteria
-        What is wanted.
+    """Choose a design of a problem, and certify it where there are certify rows, which nothing must have seen before.
 
     Raises
     ------
     SelectionError
-        If no design satisfies the wish.
+        If no design meets the requirements.
     CertificationError
-        If none can be promised to err as little as wished.
+        If none can be guaranteed to err as little as asked for.
     """
     if criteria.max_error is not None:
         return _choose_certified(problem, front, criteria, criteria.max_error)
@@ -109,29 +88,23 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -
 
 
 def certify_design(problem: Problem, design: Design, confidence: float) -> Certificate | None:
-    """Certify a design that was chosen without the certify rows; None where there are none.
-
-    Parameters
-    ----------
-    problem, design
-        The problem and one of its designs.
-    confidence
-        Of the certificate.
-    """
+    """Certify a design that was chosen without the certify rows; None where there are none."""
     if problem.certify is None:
         return None
-    return certify(_count_decisions(problem, design, problem.certify, CascadeFitter.of(problem)), confidence)
+    return certify(_count_decisions(problem, CascadeFitter.of(problem), problem.certify, design), confidence)
 
 
 def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, max_error: float) -> Choice:
     rows = problem.certify
     if rows is None:
-        detail = "there are no certify rows, which a promise needs"
-        raise DesignError(f"{detail}: train with a share of certify rows, or with ready ones")
-    fitter = CascadeFitter.of(problem)
-    candidates = [Candidate(design, len(problem.validation), _deferred_counts(problem, design, rows, fitter)) for design in front]
+        raise DesignError(
+            "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+        )
+    count = partial(_count_decisions, problem, CascadeFitter.of(problem), rows)
+    # A front that was read from a file does not know its rows.
+    designs = [design.with_rows(len(problem.validation)) for design in front]
     certified = choose_certified(
-        candidates,
+        [Candidate(design, partial(count, design)) for design in designs],
         rows=len(rows),
         max_error=max_error,
         confidence=criteria.confidence,
@@ -141,15 +114,10 @@ def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteri
     choice = certified.certificate.choice
     tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
     aim = "cheapest" if criteria.requirements.min_coverage is not None else "most covering"
-    reason = f"{tested}this is the {aim} of them by validation"
-    return Choice(certified.design, reason, certified.certificate)
+    return Choice(certified.design, f"{tested}this is the {aim} of them by validation", certified.certificate)
 
 
-def _deferred_counts(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> Callable[[], DecisionCounts]:
-    return lambda: _count_decisions(problem, design, rows, fitter)
-
-
-def _count_decisions(problem: Problem, design: Design, rows: Split, fitter: CascadeFitter) -> DecisionCounts:
+def _count_decisions(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> DecisionCounts:
     """Count the decisions of a design on rows that nothing has seen before."""
     model = fitter.fit(design.stages, design.thresholds)
     return DecisionCounts.of(evaluate_split(problem, model, rows).label, rows.target, problem.labels)

@@ -22,16 +22,8 @@ LabelCounts: TypeAlias = tuple[int, ...]
 class DecisionCounts:
     """Counts of decisions by label; all that a certificate needs to know of the rows.
 
-    Parameters
-    ----------
-    rows
-        How many rows there are.
-    labels
-        The labels in order; the four counts below have one entry for each.
-    accepted, accepted_wrong
-        Rows accepted as this label, and those of them that have another one.
-    true, true_wrong
-        Rows that have this label, and those of them that were accepted as another one.
+    For each label: rows accepted as it, and those of them that have another one; rows that have it, and those of them that were
+    accepted as another one.
 
     Examples
     --------
@@ -51,31 +43,21 @@ class DecisionCounts:
     def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> DecisionCounts:
         """Count the decisions on some rows.
 
-        Parameters
-        ----------
-        label
-            Position of each row's accepted label; -1 where there is none, as in `Evaluation.label`.
-        target
-            Position of each row's true label; -1 for one that training never saw, so that any label is wrong.
-        labels
-            The labels in order.
+        `label` holds the position of each row's accepted label, -1 where there is none, as in `Evaluation.label`; `target` that
+        of the true label, -1 for one that training never saw, so that any label is wrong.
         """
         if len(label) != len(target) or not len(target):
-            detail = f"got {pluralize(len(label), 'decision')} for {pluralize(len(target), 'row')}"
-            raise DataError(f"{detail}: one for each of at least 1 row is due")
+            decisions = f"{pluralize(len(label), 'decision')} for {pluralize(len(target), 'row')}"
+            raise DataError(f"got {decisions}: expected one for each of at least 1 row")
         for name, positions in (("label", label), ("target", target)):
             if not -1 <= int(positions.min()) <= int(positions.max()) < len(labels):
-                got = f"{positions.min()} to {positions.max()}"
-                raise DataError(f"{name} holds positions from {got}: -1 to {len(labels) - 1} are due for {len(labels)} labels")
+                raise DataError(
+                    f"{name} holds positions from {positions.min()} to {positions.max()}: expected -1 to {len(labels) - 1} for "
+                    f"{len(labels)} labels"
+                )
         wrong = (label >= 0) & (label != target)
-        return cls(
-            rows=len(target),
-            labels=tuple(labels),
-            accepted=_count(label, len(labels)),
-            accepted_wrong=_count(label[wrong], len(labels)),
-            true=_count(target, len(labels)),
-            true_wrong=_count(target[wrong], len(labels)),
-        )
+        counts = [_count(positions, len(labels)) for positions in (label, label[wrong], target, target[wrong])]
+        return cls(len(target), tuple(labels), *counts)
 
     @property
     def all_accepted(self) -> int:

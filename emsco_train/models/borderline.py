@@ -1,8 +1,8 @@
 """Rows so near a threshold or a tie that the last bits of a probability decide: the one place where training settles them.
 
 Training's own arithmetic (compiled, or numpy) and onnxruntime's differ in the last bits, and where features have few values,
-whole groups of rows lie at exactly one probability. The reference is the graph's score of a single row, as in production: search,
-figures, verification and export all take it for the rows that are near, so they all accept the same rows.
+whole groups of rows have exactly the same probability. The reference is the graph's score of a single row, as in production:
+search, figures, verification and export all use it for the rows that are near, so they all accept the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emsco_train.models.logistic.regression import TopLabels
 
 __all__ = ["TOLERANCE", "ScoredSet", "ThresholdLevels", "settle_rows", "settle_top_labels"]
 
-# Float64 scores of one logistic model differ by some 1e-15, whoever computes them.
+# Float64 scores of one logistic model differ by some 1e-15 between implementations.
 TOLERANCE = 1e-9
 
 
@@ -39,11 +39,6 @@ class ScoredSet(Protocol):
 class ThresholdLevels:
     """The confidence that each label needs, as it is compared with many top labels.
 
-    Parameters
-    ----------
-    thresholds
-        One per label.
-
     Examples
     --------
     >>> label = np.array([0, 1])
@@ -63,16 +58,9 @@ class ThresholdLevels:
 
 
 def settle_rows(matrix: Floats, thresholds: Sequence[float], reference: Callable[[Ints], Floats]) -> tuple[Ints, Mask]:
-    """Return the top label of each row, and whether it is accepted.
+    """Return the top label of each row of probabilities [rows, labels], and whether it is accepted.
 
-    Parameters
-    ----------
-    matrix
-        Probabilities [rows, labels], by training's arithmetic.
-    thresholds
-        Confidence that each label needs.
-    reference
-        Returns the single-row scores of some of the rows, given by position.
+    `reference` returns the single-row scores of some of the rows, given by position.
     """
     label, _, confident, near = accept_rows(matrix, thresholds, within=TOLERANCE)
     rows = np.flatnonzero(near)
@@ -85,20 +73,10 @@ def settle_rows(matrix: Floats, thresholds: Sequence[float], reference: Callable
 def settle_top_labels(
     top: TopLabels, levels: Sequence[ThresholdLevels], codes: Floats, fitted: Callable[[int], ScoredSet]
 ) -> None:
-    """Put the reference score in the place of every score that is near one of several thresholds, or near a tie.
+    """Replace every score that is near one of several thresholds, or near a tie, by the reference score.
 
-    Comparing what is there afterwards with any of the thresholds gives the answer of the reference.
-
-    Parameters
-    ----------
-    top
-        What the models of several feature sets say about rows; changed in place.
-    levels
-        The thresholds of a sweep.
-    codes
-        The rows [rows, features], all features in column order.
-    fitted
-        Returns the fitted model of one of the sets, given by position.
+    Afterwards comparing a score with any of the thresholds gives the result of the reference. `top` is changed in place; `codes`
+    are the rows [rows, features]; `fitted` returns the fitted model of one of the sets, given by position.
     """
     near, tied = _near_thresholds(top, levels), _maybe_tied(top, levels)
     borderline_masks = [mask for mask in (near, tied) if mask is not None]
@@ -124,7 +102,7 @@ def _near_thresholds(top: TopLabels, levels: Sequence[ThresholdLevels]) -> Mask 
     for level in levels:
         distance = top.confidence - level.required_confidence(top.label)
         np.abs(distance, out=distance)
-        # On most tables no score ever is, and the least distance is found in no time.
+        # On most tables no score ever is, and the least distance is found quickly.
         if distance.min() <= TOLERANCE:
             near = distance <= TOLERANCE if near is None else near | (distance <= TOLERANCE)
     return near

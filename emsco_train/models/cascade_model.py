@@ -1,7 +1,4 @@
-"""`CascadeModel`: a fitted design, as training sees it.
-
-Holds everything that the bundle will hold, and the fitted models beside their graphs.
-"""
+"""`CascadeModel`: a fitted design, with everything that its bundle will hold."""
 
 from __future__ import annotations
 
@@ -25,15 +22,7 @@ __all__ = ["CascadeFitter", "CascadeModel", "TrainedStage", "check_stages"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedStage:
-    """One fitted stage.
-
-    Parameters
-    ----------
-    acquire
-        Features newly acquired.
-    fitted
-        The model of the features of all stages so far.
-    """
+    """One fitted stage: the features newly acquired, and the model of the features of all stages so far."""
 
     acquire: tuple[str, ...]
     fitted: FittedSet
@@ -82,7 +71,7 @@ class CascadeModel:
     meter: Meter
 
     def stage_costs(self) -> tuple[float, ...]:
-        """Return the bill of an item that leaves at each stage."""
+        """Return the cost of an item that leaves at each stage."""
         return tuple(self.meter.cost(stage.inputs) for stage in self.stages)
 
     def input_positions(self) -> tuple[list[int], ...]:
@@ -91,22 +80,16 @@ class CascadeModel:
 
     def scorer(self) -> Scorer:
         """Return a scorer of the stage graphs."""
-        models = [
-            ScorerModel(stage.graph, INPUT, OUTPUT, len(stage.inputs), len(self.labels), f"(stage {number})")
-            for number, stage in enumerate(self.stages, start=1)
-        ]
-        return Scorer(models)
+        return Scorer(
+            [
+                ScorerModel(stage.graph, INPUT, OUTPUT, len(stage.inputs), len(self.labels), f"(stage {number})")
+                for number, stage in enumerate(self.stages, start=1)
+            ]
+        )
 
 
 def check_stages(stages: Sequence[Sequence[str]], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the stages as tuples; one error lists every name that is unknown, repeated or missing.
-
-    Parameters
-    ----------
-    stages
-        Features newly acquired, stage by stage.
-    names
-        The columns there are.
+    """Return the stages as tuples; one error lists every name that is unknown or repeated, and every empty stage.
 
     Examples
     --------
@@ -122,7 +105,7 @@ def check_stages(stages: Sequence[Sequence[str]], names: Sequence[str]) -> tuple
             faults.append(f"stage {number} acquires nothing: give it a feature, or leave it out")
         for name in stage:
             if name not in names:
-                faults.append(f"stage {number} names {name!r}, which is no column (columns: {', '.join(names)})")
+                faults.append(f"stage {number} names {name!r}, which is not a column (columns: {', '.join(names)})")
             if name in seen:
                 faults.append(f"stage {number} acquires {name!r}, which stage {seen[name]} already has")
             seen[name] = number
@@ -134,16 +117,7 @@ def check_stages(stages: Sequence[Sequence[str]], names: Sequence[str]) -> tuple
 class CascadeFitter:
     """Fits cascades on one table: what all designs share is made once.
 
-    Parameters
-    ----------
-    features
-        All features there are, those of no stage included, in column order: a search of designs had the same.
-    sets
-        Fits sets of these features.
-    labels
-        The labels in order.
-    meter
-        The cost function.
+    `features` are all features in column order, those of no stage included, and `sets` fits sets of them.
     """
 
     def __init__(self, features: tuple[Feature, ...], sets: SetFitter, *, labels: tuple[Label, ...], meter: Meter) -> None:
@@ -154,19 +128,11 @@ class CascadeFitter:
 
     @classmethod
     def of(cls, problem: Problem) -> CascadeFitter:
-        """Return what fits the designs of a problem; where several are fitted, one serves them all."""
+        """Return the fitter of all designs of a problem."""
         return cls(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
-        """Fit the model of every stage.
-
-        Parameters
-        ----------
-        stages
-            As `check_stages` returns them.
-        thresholds
-            Confidence that each label needs.
-        """
+        """Fit the model of every stage; `stages` as `check_stages` returns them."""
         names = [name for stage in stages for name in stage]
         ends = itertools.accumulate(len(stage) for stage in stages)
         trained = [TrainedStage(acquire, self.sets.fit(names[:end])) for acquire, end in zip(stages, ends, strict=True)]

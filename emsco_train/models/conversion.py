@@ -1,4 +1,4 @@
-"""From a fitted stage model to a graph that provably gives its probabilities.
+"""From a fitted stage model to a graph that is checked to give its probabilities.
 
 Logistic stages have a float64 graph of our own. For other classifiers skl2onnx is tried in float64, then in float32 (trees
 compare in float32 in scikit-learn too), and the first graph that agrees with `predict_proba` on the training rows is kept.
@@ -26,16 +26,7 @@ _REMEDY = (
 
 
 def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> bytes:
-    """Return the ONNX graph of a stage.
-
-    Parameters
-    ----------
-    encoder
-        The blocks of the stage's inputs, in input order.
-    model
-        The fitted model.
-    codes
-        Training codes [rows, inputs], on which a converted classifier is held to `predict_proba`.
+    """Return the ONNX graph of a stage; a converted classifier is compared with `predict_proba` on these codes [rows, inputs].
 
     Raises
     ------
@@ -49,7 +40,7 @@ def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> by
     for precision, tolerance in _TOLERANCES:
         try:
             content, worst = _try_precision(encoder, model, codes, expected, precision)
-        except Exception as error:  # noqa: BLE001 - converters and onnxruntime raise whatever they like; all is told below
+        except Exception as error:  # noqa: BLE001 - converters and onnxruntime raise errors of any class; the message below has them
             failures.append(f"{precision}: {type(error).__name__}: {_first_line(error)}")
             continue
         if worst <= tolerance:
@@ -69,7 +60,7 @@ def _try_precision(
     labels = expected.shape[1]
     content = classifier_graph(encoder, model, labels, precision)
     got = stage_scorer(content, len(encoder.blocks), labels).score_rows(0, codes)
-    # NaN compares to nothing; as infinity it can only be refused.
+    # NaN is not above any tolerance; infinity is.
     return content, float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max())
 
 

@@ -1,7 +1,7 @@
 """Evaluating a cascade the training way: whole columns at a time, every stage for every row.
 
-What each stage says is told by its `FittedSet`: a row so near a threshold or a tie that the last bits decide is settled by the
-single-row score of the graph, which is the reference everywhere.
+Each stage decides by its `FittedSet`: a row so near a threshold or a tie that the last bits decide is settled by the single-row
+score of the graph, which is the reference everywhere.
 """
 
 from __future__ import annotations
@@ -26,18 +26,9 @@ REJECTED = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """What a cascade does with each row.
+    """What a cascade does with each row: position of the accepted label or `REJECTED`, number of stages scored, and cost.
 
-    Parameters
-    ----------
-    label
-        Position of the accepted label; `REJECTED` where there is none.
-    stage
-        How many stages were scored.
-    cost
-        The bill.
-    probabilities
-        One matrix [rows, labels] per stage, for all rows, whether they got there or not.
+    `probabilities` has one matrix [rows, labels] per stage, for all rows, whether they reach it or not.
     """
 
     label: Ints
@@ -51,41 +42,22 @@ class Evaluation:
         return np.asarray(self.label != REJECTED)
 
     def expected(self, target: Ints, split: str) -> Expected:
-        """Return the counts that the manifest carries.
-
-        Parameters
-        ----------
-        target
-            Position of each row's true label; -1 for one that training never saw.
-        split
-            Name of the rows.
-        """
+        """Return the counts of the manifest, for true labels at these positions; -1 is a label that training never saw."""
         accepted = self.accepted
         right = accepted & (self.label == target)
-        exits = [
-            StageExits(accepted=int((accepted & at).sum()), right=int((right & at).sum()))
-            for at in (self.stage == number for number in range(1, len(self.probabilities) + 1))
-        ]
+        exits = [np.bincount(self.stage[rows], minlength=len(self.probabilities) + 1)[1:].tolist() for rows in (accepted, right)]
         return Expected(
             split=split,
             rows=len(self.label),
             accepted=int(accepted.sum()),
             right=int(right.sum()),
-            stages=tuple(exits),
+            stages=tuple(StageExits(accepted=leaving, right=correct) for leaving, correct in zip(*exits, strict=True)),
             cost=summarise_costs(self.cost.tolist()),
         )
 
 
 def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
-    """Walk all rows through a cascade.
-
-    Parameters
-    ----------
-    model
-        The fitted design.
-    codes
-        Encoded rows [rows, features], as `encode_table` gives them for the model's features.
-    """
+    """Evaluate a fitted design on rows [rows, features], as `encode_table` gives them for the model's features."""
     stages = [
         stage.fitted.decide_rows(codes[:, positions], model.thresholds)
         for stage, positions in zip(model.stages, model.input_positions(), strict=True)
@@ -94,20 +66,12 @@ def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
 
 
 def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evaluation:
-    """Walk the rows of a split through a cascade of the problem."""
+    """Evaluate a fitted design of a problem on the rows of a split."""
     return evaluate(model, split.codes[:, problem.encoder.positions([feature.name for feature in model.features])])
 
 
 def run_stages(stages: Sequence[StageDecisions], costs: Sequence[float]) -> Evaluation:
-    """Let every row leave at the first stage that is confident about it.
-
-    Parameters
-    ----------
-    stages
-        What each stage of a design does with all rows.
-    costs
-        The bill of a row that leaves at each stage, or is rejected by the last.
-    """
+    """Let every row leave at the first stage that is confident about it; `costs` are those of a row that leaves at each stage."""
     rows = len(stages[0].label)
     label = np.full(rows, REJECTED, dtype=np.intp)
     stage = np.full(rows, len(stages), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""`FittedSet`: the model of one feature set, and what it says about rows.
+"""`FittedSet`: the model of one feature set, and its decisions on rows.
 
 A stage model depends on its cumulative feature set alone. Its inputs are in column order, whatever the order in which a design
 acquires them: so search, figures and export have one model for a set, and one graph, byte for byte.
@@ -28,16 +28,10 @@ __all__ = ["FittedSet", "SetFitter", "StageDecisions"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageDecisions:
-    """What one stage does with every row, whether the row gets there or not.
+    """What one stage does with every row, whether the row reaches it or not.
 
-    Parameters
-    ----------
-    probabilities
-        By training's arithmetic [rows, labels].
-    label
-        Position of each row's top label, by the reference where that is close.
-    confident
-        Which rows would be accepted, likewise.
+    Probabilities [rows, labels] are those of training's arithmetic; the top label, and which rows would be accepted, those of the
+    reference where that is close.
     """
 
     probabilities: Floats
@@ -48,18 +42,8 @@ class StageDecisions:
 class FittedSet:
     """A fitted feature set; its graph and its session are made when they are first needed.
 
-    Parameters
-    ----------
-    encoder
-        The blocks of all features, in column order.
-    inputs
-        Names of the set, in column order.
-    model
-        Fitted on the columns of `inputs`.
-    labels
-        How many labels there are.
-    train
-        Training codes [rows, features] of all features: a converted classifier is held to them.
+    `encoder` and the training codes `train` [rows, features] are those of all features, `inputs` the names of the set in column
+    order, and `model` is fitted on their columns.
     """
 
     def __init__(self, encoder: BlockEncoder, inputs: tuple[str, ...], model: StageModel, labels: int, train: Floats) -> None:
@@ -80,17 +64,11 @@ class FittedSet:
         return stage_scorer(self.graph, len(self.inputs), self._labels)
 
     def reference_scores(self, codes: Floats) -> Floats:
-        """Return what the graph says of each row alone: the scores that decide in production.
-
-        Parameters
-        ----------
-        codes
-            Rows [rows, inputs] of the set's own features; equal ones are scored once.
-        """
-        # As bytes: gaps are NaN, which equals nothing. 0.0 and -0.0 are scored apart, which does no harm.
-        distinct = {row.tobytes(): row for row in np.ascontiguousarray(codes)}
-        scores = {key: self._scorer.score(0, row.tolist()) for key, row in distinct.items()}
-        return np.array([scores[row.tobytes()] for row in np.ascontiguousarray(codes)]).reshape(len(codes), self._labels)
+        """Return the graph's score of each row [rows, inputs] alone, which decides in production; equal rows are scored once."""
+        # As bytes: gaps are NaN, which equals nothing. 0.0 and -0.0 are scored separately, which does no harm.
+        keys = [row.tobytes() for row in np.ascontiguousarray(codes)]
+        scores = {key: self._scorer.score(0, row.tolist()) for key, row in dict(zip(keys, codes, strict=True)).items()}
+        return np.array([scores[key] for key in keys]).reshape(len(codes), self._labels)
 
     def probabilities(self, codes: Floats) -> Floats:
         """Return the probabilities of rows [rows, inputs].
@@ -103,17 +81,7 @@ class FittedSet:
         return self.reference_scores(codes)
 
     def decide_rows(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
-        """Decide rows.
-
-        Parameters
-        ----------
-        codes
-            Rows [rows, inputs].
-        thresholds
-            Confidence that each label needs.
-        matrix
-            Their `probabilities`, where they are at hand.
-        """
+        """Decide rows [rows, inputs]; `matrix` holds their `probabilities`, where these are known already."""
         scores = self.probabilities(codes) if matrix is None else matrix
         is_reference = not isinstance(self.model, LogisticModel)
         label, confident = settle_rows(
@@ -125,16 +93,7 @@ class FittedSet:
 class SetFitter:
     """Fits feature sets of one table: what all of them share is made once.
 
-    Parameters
-    ----------
-    encoder
-        The blocks of all features, in column order.
-    codes
-        Training codes [rows, features].
-    stages
-        Fits models on columns of the encoded codes.
-    labels
-        How many labels there are.
+    `encoder` and the training codes [rows, features] are those of all features, `stages` fits models on encoded columns.
     """
 
     def __init__(self, encoder: BlockEncoder, codes: Floats, stages: StageFitter, labels: int) -> None:
@@ -146,7 +105,7 @@ class SetFitter:
 
     @classmethod
     def of(cls, problem: Problem) -> SetFitter:
-        """Return what fits the feature sets of a problem: for its search, its figures and its exports alike."""
+        """Return the fitter of a problem: for its search, its figures and its exports."""
         train, encoder, labels = problem.train, problem.encoder, len(problem.labels)
         stages = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, encoder.one_hot_groups)
         return cls(encoder, train.codes, stages, labels)
@@ -162,17 +121,7 @@ class SetFitter:
         weights: Floats | None,
         settings: StageSettings,
     ) -> SetFitter:
-        """Return what fits sets of features that belong to no problem: their encoding is learnt here.
-
-        Parameters
-        ----------
-        features
-            All features, in column order.
-        codes, target
-            Training codes [rows, features], and the position of each row's label.
-        labels, weights, settings
-            As in `StageFitter`.
-        """
+        """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, features] here."""
         encoder = BlockEncoder.fit(features, codes)
         stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.one_hot_groups)
         return cls(encoder, codes, stages, labels)

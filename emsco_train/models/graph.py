@@ -1,8 +1,8 @@
 """Stage graphs: the only home of onnx and skl2onnx.
 
 A stage graph takes one float64 tensor ``features`` [rows, inputs] and gives one float64 tensor ``probabilities`` [rows, labels].
-Filling gaps, standardising and one-hot encoding are inside. Logistic stages are written down directly; other classifiers are
-converted by skl2onnx and spliced in behind the same encoding.
+Imputing, standardising and one-hot encoding are inside. Logistic stages are written directly; other classifiers are converted by
+skl2onnx and inserted behind the same encoding.
 """
 
 from __future__ import annotations
@@ -73,48 +73,23 @@ class _GraphBuilder:
 
 
 def logistic_graph(encoder: BlockEncoder, model: LogisticModel) -> bytes:
-    """Return the ONNX graph of a logistic stage.
-
-    Parameters
-    ----------
-    encoder
-        The blocks of the stage's inputs, in input order.
-    model
-        Fitted on the columns that `encoder` makes.
-    """
+    """Return the ONNX graph of a logistic stage, whose model is fitted on the columns that `encoder` makes of its inputs."""
     builder = _GraphBuilder()
     filled = _impute(builder, encoder)
     numbers = [index for index, block in enumerate(encoder.blocks) if not block.categories]
     categories = [index for index, block in enumerate(encoder.blocks) if block.categories]
-    logits: list[str] = []
-    if numbers:
-        logits.append(_number_logits(builder, filled, numbers, encoder, model))
+    logits = _number_logits(builder, filled, numbers, encoder, model) if numbers else ""
     if categories:
-        logits.append(_category_logits(builder, filled, categories, encoder, model))
-        logits.append(logits.pop(0) if numbers else builder.constant(model.intercept))
-        logits = [builder.add("Add", *logits)]
-    builder.add("Softmax", logits[0], axis=1, output=OUTPUT)
+        by_category = _category_logits(builder, filled, categories, encoder, model)
+        logits = builder.add("Add", by_category, logits or builder.constant(model.intercept))
+    builder.add("Softmax", logits, axis=1, output=OUTPUT)
     return builder.serialize(len(encoder.blocks), len(model.intercept))
 
 
 def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int, precision: Precision) -> bytes:
-    """Return the ONNX graph of a stage with any other classifier.
+    """Return the ONNX graph of a stage with any other classifier, which itself works in this precision; all else is float64.
 
-    Parameters
-    ----------
-    encoder
-        The blocks of the stage's inputs, in input order.
-    model
-        Fitted on the columns that `encoder` makes.
-    labels
-        Number of labels.
-    precision
-        Type in which the classifier itself works; what is around it is float64 always.
-
-    Raises
-    ------
-    Exception
-        Whatever skl2onnx raises for a classifier that it cannot convert; `convert_stage` turns it into our own error.
+    Raises whatever skl2onnx raises for a classifier that it cannot convert; `convert_stage` turns it into our own error.
     """
     builder = _GraphBuilder()
     encoded = _encode(builder, _impute(builder, encoder), encoder)
@@ -122,7 +97,7 @@ def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int,
         encoded = builder.add("Cast", encoded, to=_onnx().TensorProto.FLOAT)
     graph = _convert_classifier(model.estimator, encoder.width, precision)
     source = graph.input[0].name
-    # The probabilities are the second output; the label before them is left out, and so is all that leads only to it.
+    # The probabilities are the second output; the label before them is dropped, with all nodes that lead only to it.
     target = graph.output[1].name
     nodes = _nodes_leading_to(graph.node, target)
     builder.add("Identity", encoded, output=source)
@@ -215,10 +190,12 @@ def _convert_classifier(estimator: Any, width: int, precision: Precision) -> Gra
         )
     unknown_domains = {opset.domain for opset in model.opset_import} - set(_DOMAINS)
     if unknown_domains:
-        raise NotImplementedError(f"its graph needs operators of {sorted(unknown_domains)}, which plain onnxruntime has not")
+        raise NotImplementedError(
+            f"its graph needs operators of {sorted(unknown_domains)}, which plain onnxruntime does not have"
+        )
     if precision == "double" and any(node.op_type.startswith("TreeEnsemble") for node in model.graph.node):
-        # The operator keeps float32 thresholds: float64 values would fall on the other side of some, and on the training rows
-        # alone that may go unnoticed. scikit-learn's trees work in float32 themselves.
+        # The operator has float32 thresholds: float64 values would fall on the other side of some, which the training rows
+        # alone may not show. scikit-learn's trees work in float32 themselves.
         raise NotImplementedError("trees compare in float32")
     _renumber_names(model.graph, {})
     return model.graph
@@ -242,12 +219,12 @@ def _input_names(node: NodeProto) -> list[str]:
 
 
 def _renumber_names(graph: GraphProto, names: dict[str, str]) -> None:
-    """Give all names numbers in order of appearance: converters count theirs over the process, which would change the bytes."""
+    """Rename everything by its order of appearance: converters number names across the process, which would change the bytes."""
     graph.name = "classifier"
     del graph.value_info[:]
 
     def new(name: str) -> str:
-        # The empty name stands for an input that is left out.
+        # The empty name means an input that is left out.
         return names.setdefault(name, f"classifier_{len(names)}") if name else ""
 
     for entry in (*graph.input, *graph.initializer, *graph.output):

@@ -1,4 +1,4 @@
-"""Stage models: the one place that fits them, for search, export and verification alike."""
+"""Stage models: the one place that fits them, for search, export and verification."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ __all__ = ["ClassifierModel", "StageFitter", "StageModel"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassifierModel:
-    """A fitted scikit-learn classifier; its labels are positions.
-
-    Parameters
-    ----------
-    estimator
-        Anything with `predict_proba`.
-    """
+    """A fitted scikit-learn classifier with `predict_proba`; its labels are positions."""
 
     estimator: Any
 
@@ -35,7 +29,7 @@ class ClassifierModel:
         return type(self.estimator).__name__
 
     def probabilities(self, encoded: Floats) -> Floats:
-        """Return what `predict_proba` says; the cascade itself is scored through the graph."""
+        """Return the result of `predict_proba`; the cascade itself is scored through the graph."""
         return np.asarray(self.estimator.predict_proba(encoded), dtype=np.float64)
 
 
@@ -45,22 +39,8 @@ StageModel: TypeAlias = LogisticModel | ClassifierModel
 class StageFitter:
     """Fits stage models on column sets of one encoded matrix.
 
-    Search and export fit through it alike: a model depends on the matrix and on the set of columns, not on what else was fitted.
-
-    Parameters
-    ----------
-    encoded
-        Training columns [rows, columns] of all features.
-    target
-        Position of each row's label.
-    labels
-        How many labels there are; each must occur.
-    weights
-        One per row, as `row_weights` gives them, or None.
-    settings
-        Which model.
-    one_hot_groups
-        Columns of categorical features, as `BlockEncoder.one_hot_groups` tells them.
+    Search and export both fit with it: a model depends on the matrix and on the set of columns, not on what else was fitted.
+    `encoded` holds the training columns [rows, columns] of all features; the rest is as in `LogisticProblem`.
     """
 
     def __init__(
@@ -119,7 +99,7 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
         raise FitError(
             f"{name} failed to fit {pluralize(encoded.shape[0], 'row')} x {pluralize(encoded.shape[1], 'column')}: {error}"
         ) from error
-    # Some classifiers, such as stacks, know only now whether they can.
+    # Some classifiers, such as stacks, know only after the fit whether they can.
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
     return ClassifierModel(estimator)

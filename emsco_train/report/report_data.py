@@ -6,10 +6,11 @@ import csv
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.cost_model import CostModel
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError
@@ -130,11 +131,11 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     """
     folder = RunFolder(path)
     run = folder.read()
-    front = Front.from_json(folder.text("front.json"))
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
     calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
     tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0))
     try:
+        front = Front.from_json(folder.text("front.json"), rows=run.rows["validation"])
         designs = _design_data(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
         detail = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
@@ -159,7 +160,7 @@ def _design_data(
                 design=design,
                 threshold_index=levels[design.thresholds],
                 is_fittest=design.thresholds not in seen,
-                validation=_validation_counts(design, run.rows["validation"]),
+                validation=CountsEntry(split="validation", **asdict(design.counts)),
                 test=tests[design.id],
                 stages=_stage_data(design, meter, calibration.designs[design.id]),
             )
@@ -177,20 +178,12 @@ def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -
     return tuple(stages)
 
 
-def _validation_counts(design: Design, rows: int) -> CountsEntry:
-    return _counts_from_shares("validation", rows, design.coverage, design.accuracy, design.cost)
-
-
 def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:
     """Return each design's figures on the test rows, from front.csv."""
     found: dict[str, CountsEntry | None] = {}
     for line in csv.DictReader(io.StringIO(text)):
         shares = [line[f"test_{name}"] for name in ("coverage", "accuracy", "cost")]
-        found[line["id"]] = _counts_from_shares("test", rows, *map(float, shares)) if rows and all(shares) else None
+        known = rows and all(shares)
+        counts = CountsEntry(split="test", **asdict(Counts.from_shares(rows, *map(float, shares)))) if known else None
+        found[line["id"]] = counts
     return found
-
-
-def _counts_from_shares(split: str, rows: int, coverage: float, accuracy: float, cost: float) -> CountsEntry:
-    # Back to the counts that the shares were made of, so that every command prints the same digits.
-    accepted = round(coverage * rows)
-    return CountsEntry(split=split, rows=rows, accepted=accepted, right=round(accuracy * accepted), cost=cost)

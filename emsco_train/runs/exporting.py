@@ -78,7 +78,8 @@ def export_run(
     force
         Replace a bundle that is already there; it stays until the new one is complete.
     """
-    criteria = SelectionCriteria(Requirements(min_accuracy, min_coverage, max_cost), design, max_error, confidence)
+    requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost)
+    criteria = SelectionCriteria(requirements, design, max_error, confidence)
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 
 

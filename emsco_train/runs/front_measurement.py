@@ -7,75 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from emsco_runtime.bundle.manifest import Expected
 from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Ints
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.guarantee.calibration import StageCalibration, StageScores, calibrate, calibrate_stages
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.evaluation import Evaluation, evaluate, run_stages
 from emsco_train.models.fitted_set import StageDecisions
-from emsco_train.runs.run_file import CountsEntry
 
-__all__ = ["Counts", "MeasuredDesign", "measure_designs", "measure_fitted_design"]
+__all__ = ["MeasuredDesign", "measure_designs", "measure_fitted_design"]
 
 _FeatureSets: TypeAlias = tuple[tuple[str, ...], ...]
 
 # Scores that are held at a time.
 _MAX_BYTES = 2**27
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Coverage, accuracy and cost on some rows, as counts: so every command prints the same digits.
-
-    Parameters
-    ----------
-    rows, accepted, right
-        How many rows, how many of them accepted, and how many of those with the right label.
-    cost
-        Mean cost of a row.
-    """
-
-    rows: int
-    accepted: int
-    right: int
-    cost: float
-
-    @classmethod
-    def of_design(cls, design: Design, rows: int) -> Counts:
-        """Return the figures that a design carries, measured on so many rows."""
-        accepted = round(design.coverage * rows)
-        return cls(rows, accepted, round(design.accuracy * accepted), design.cost)
-
-    @classmethod
-    def of_expected(cls, expected: Expected) -> Counts:
-        """Return the figures that a manifest promises."""
-        return cls(expected.rows, expected.accepted, expected.right, expected.cost.mean)
-
-    @classmethod
-    def of_evaluation(cls, evaluation: Evaluation, target: Ints) -> Counts:
-        """Return the figures of rows whose true labels are at these positions."""
-        accepted = evaluation.accepted
-        right = accepted & (evaluation.label == target)
-        return cls(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
-
-    @classmethod
-    def of_entry(cls, entry: CountsEntry) -> Counts:
-        """Return the figures that run.json holds."""
-        return cls(entry.rows, entry.accepted, entry.right, entry.cost)
-
-    @property
-    def coverage(self) -> float:
-        """Share of the rows that are accepted."""
-        return self.accepted / self.rows
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the accepted rows that are right; 0 when none is accepted."""
-        return self.right / self.accepted if self.accepted else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +81,13 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
     """
     names = [feature.name for feature in model.features]
     evaluation = evaluate(model, split.codes[:, problem.encoder.positions(names)])
-    return MeasuredDesign(design, Counts.of_evaluation(evaluation, split.target), calibrate(evaluation, split.target))
+    return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target))
+
+
+def _count(evaluation: Evaluation, target: Ints) -> Counts:
+    accepted = evaluation.accepted
+    right = accepted & (evaluation.label == target)
+    return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
 
 
 def _estimate_bytes_per_row(labels: int) -> int:
@@ -182,4 +136,4 @@ def _measure_batch(
             [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
-        yield MeasuredDesign(design, Counts.of_evaluation(evaluation, split.target), calibration)
+        yield MeasuredDesign(design, _count(evaluation, split.target), calibration)

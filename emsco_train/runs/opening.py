@@ -63,7 +63,7 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     """
     folder = RunFolder(path)
     run = folder.read()
-    front = Front.from_json(folder.text("front.json"))
+    front = Front.from_json(folder.text("front.json"), rows=run.rows.get("validation", 0))
     paths = {file.split: file.path for file in run.data.files}
     unknown_splits = [str(split) for split in data or {} if split not in paths]
     if unknown_splits:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.chromosome import DesignSpace
+from emsco_train.designs.selection import Constraints
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_integer, is_number
 
@@ -67,51 +68,6 @@ def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
         else:
             raise DesignError(f"pinned holds {one!r}, which is no feature (features: {', '.join(names)})")
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraints:
-    """What a design must satisfy to be returned; None leaves a figure free.
-
-    Parameters
-    ----------
-    max_cost
-        Cap on the mean cost of an item, in the user's cost unit.
-    min_coverage
-        Floor on the share of accepted items; 0 is no floor.
-    min_accuracy
-        Floor on the share of accepted items with the right label; 0 is no floor.
-
-    Examples
-    --------
-    >>> Constraints(max_cost=40, min_accuracy=0.95)
-    Constraints(max_cost=40.0, min_coverage=None, min_accuracy=0.95)
-    """
-
-    max_cost: float | None = None
-    min_coverage: float | None = None
-    min_accuracy: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check every number, and make them plain floats."""
-        floors = (("min_coverage", self.min_coverage), ("min_accuracy", self.min_accuracy))
-        faults = [
-            _describe_fault(name, value, "a number in [0, 1], or None")
-            for name, value in floors
-            if value is not None and not _in_interval(value, 0, 1, exclusive=False)
-        ]
-        if self.max_cost is not None and not _in_interval(self.max_cost, 0, math.inf, exclusive=True):
-            faults.append(_describe_fault("max_cost", self.max_cost, "a finite number above 0, or None"))
-        if faults:
-            raise DesignError("constraints: " + "; ".join(faults))
-        for field in fields(self):
-            # What every design satisfies is no constraint, and must not look like one.
-            value = getattr(self, field.name) or None
-            object.__setattr__(self, field.name, None if value is None else float(value))
-
-    def any(self) -> bool:
-        """Return whether anything is constrained at all."""
-        return (self.max_cost, self.min_coverage, self.min_accuracy) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +139,7 @@ class Settings:
     revisit: bool = False
     allow_exclusion: bool = False
     pinned: tuple[int, ...] = ()
-    constraints: Constraints = Constraints()
+    constraints: Constraints = field(default_factory=Constraints)
     polish: bool = False
     polish_evaluations: int | None = None
     polish_seconds: float | None = None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.search.compilation import compile_search
@@ -71,17 +72,8 @@ class Workbench:
             accepted, right = sum(leaving), int(exits.right[index].sum())
             total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
             cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
-            result.append(
-                Design.of(
-                    genes,
-                    self.problem.names,
-                    self.thresholds[threshold],
-                    coverage=accepted / rows,
-                    accuracy=right / accepted if accepted else 0.0,
-                    cost=cost,
-                    ties=int(tied),
-                )
-            )
+            counts = Counts(rows, accepted, right, cost)
+            result.append(Design.from_counts(genes, self.problem.names, self.thresholds[threshold], counts, ties=int(tied)))
         return result
 
     def front(self, designs: Iterable[Design]) -> Front:

@@ -98,10 +98,10 @@ def test_wrong_use(run: Path, tmp_path: Path) -> None:
     out = ["--out", tmp_path / "bundle"]
     for options, message in (
         (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
-        (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: a number from 0 to 1 is due"),
+        (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: expected a number from 0 to 1"),
         (["--max-cost", "-1"], "--max-cost is -1.0"),
-        (["--confidence", "95"], "--confidence is 95.0: a number from 0.5 to below 1 is due"),
-        (["--max-error", "0"], "--max-error is 0.0: a number above 0 and below 1 is due"),
+        (["--confidence", "95"], "--confidence is 95.0: expected a number of at least 0.5 and below 1"),
+        (["--max-error", "0"], "--max-error is 0.0: expected a number above 0 and below 1"),
         (["--max-error", "few"], "argument --max-error: invalid float value: 'few'"),
     ):
         assert message in run_expecting_error(2, "emsco-export", run, *out, *options)
@@ -155,7 +155,10 @@ def test_without_certify_rows(tmp_path: Path) -> None:
     assert manifest.certificate is None
     assert "certificate  none" in shown
     message = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in message
+    assert (
+        "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+        in message
+    )
 
 
 # The data

@@ -140,7 +140,7 @@ def test_refused(classifier: Any, labels: int, reason: str) -> None:
 
 
 def test_wrong_scores_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN instead of probabilities counts as an infinite deviation, and an error without a text is still told."""
+    """NaN instead of probabilities counts as an infinite deviation, and an error without a text is still reported."""
     encoder, model, train, _ = fit_classifier(GaussianNB(), 2)
     monkeypatch.setattr(ClassifierModel, "probabilities", lambda self, encoded: np.full((len(encoded), 2), np.nan))
     with pytest.raises(ConversionError, match="by up to inf"):

@@ -1,4 +1,4 @@
-"""Evaluation: the walk by hand, rows at the threshold, and the counts."""
+"""Evaluation: the stages by hand, rows at the threshold, and the counts."""
 
 from __future__ import annotations
 

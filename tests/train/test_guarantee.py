@@ -1,4 +1,4 @@
-"""The certificate of a design, and the choice under a largest error: who stands in line, who is asked, what is stated."""
+"""The certificate of a design, and the choice under a largest error: which designs are tested, in which order, what is stated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from hypothesis import given, strategies as st
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
-from emsco_train.guarantee.bounds import binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
+from emsco_train.guarantee.bounds import ErrorTarget, binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.decision_counts import DecisionCounts
-from emsco_train.guarantee.error_target import ErrorTarget
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
 from emsco_train.models.evaluation import REJECTED
 
@@ -32,12 +31,12 @@ def make_counts(accepted: int, wrong: int, rows: int = ROWS) -> DecisionCounts:
 def design(name: str, accepted: int, wrong: int, cost: float = 1.0, rows: int = ROWS) -> Design:
     """Return a design with these validation figures."""
     accuracy = (accepted - wrong) / accepted if accepted else 0.0
-    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9))
+    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9), rows)
 
 
 @dataclass
 class CandidateSet:
-    """Candidates that write down who was asked for its certify rows."""
+    """Candidates that record which of them were tested."""
 
     evaluated: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
@@ -51,7 +50,7 @@ class CandidateSet:
             self.evaluated.append(name)
             return make_counts(*certified)
 
-        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), rows, decide))
+        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), decide))
         return self
 
     def choose(
@@ -73,7 +72,7 @@ class CandidateSet:
 
 
 @given(st.data(), st.integers(2, 5), st.integers(1, 60))
-def test_tally_counts_each_row_where_it_belongs(data: st.DataObject, labels: int, rows: int) -> None:
+def test_decision_counts_count_each_row_where_it_belongs(data: st.DataObject, labels: int, rows: int) -> None:
     """The counts equal a plain loop over the rows, labels that training never saw included."""
     positions = st.lists(st.integers(-1, labels - 1), min_size=rows, max_size=rows)
     label, target = data.draw(positions), data.draw(positions)
@@ -86,16 +85,16 @@ def test_tally_counts_each_row_where_it_belongs(data: st.DataObject, labels: int
         assert made.true_wrong[position] == sum(true == position and given not in (position, REJECTED) for given, true in pairs)
     assert made.all_accepted == sum(given != REJECTED for given, _ in pairs)
     assert made.all_wrong == sum(given not in (REJECTED, true) for given, true in pairs)
-    assert certify(made, 0.9).rows == rows  # every possible tally makes a sound certificate
+    assert certify(made, 0.9).rows == rows  # every possible count makes a valid certificate
 
 
 @pytest.mark.parametrize(
-    ("label", "target", "told"),
+    ("label", "target", "message"),
     [([0], [0, 1], "1 decision for 2 rows"), ([], [], "0 decisions"), ([2], [0], "label holds"), ([0], [-2], "target holds")],
 )
-def test_tally_refuses_what_is_no_decision(label: list[int], target: list[int], told: str) -> None:
+def test_decision_counts_refuse_bad_columns(label: list[int], target: list[int], message: str) -> None:
     """Columns of different length, none at all, and positions without a label are refused."""
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         DecisionCounts.of(np.array(label, dtype=np.intp), np.array(target, dtype=np.intp), LABELS)
 
 
@@ -125,39 +124,39 @@ def test_certificate_of_nothing() -> None:
 
 
 def test_a_certificate_needs_a_confidence() -> None:
-    """A confidence that no promise can have is refused before anything is computed."""
+    """A confidence that no guarantee can have is refused before anything is computed."""
     with pytest.raises(DesignError, match="confidence is 1"):
         certify(make_counts(10, 0), 1.0)
 
 
-# Who stands in line
+# Which designs are tested
 
 
 def ordered_names(
     group: CandidateSet, *, rows: int = ROWS, max_error: float = 0.03, requirements: Requirements | None = None
 ) -> list[str]:
-    """Return the ids in line."""
-    line = order_candidates(
+    """Return the ids in the order of testing."""
+    sequence = order_candidates(
         group.candidates,
         rows=rows,
         target=ErrorTarget(max_error, 0.95),
         requirements=requirements or Requirements(),
         full_cost=10.0,
     )
-    return [candidate.design.id for candidate in line]
+    return [candidate.design.id for candidate in sequence]
 
 
-def test_line_is_from_the_safest_to_the_most_wished() -> None:
-    """The walk begins where it is likely to pass and ends where it is wished to; who would not be chosen does not stand there."""
+def test_sequence_is_from_the_safest_to_the_preferred() -> None:
+    """It begins with a design that is likely to pass, ends with the preferred one, and leaves out what would not be chosen."""
     group = CandidateSet()
     group.add("wide", (900, 22), (0, 0)).add("safe", (400, 1), (0, 0)).add("middle", (700, 12), (0, 0))
-    group.add("less safe, less wished", (350, 2), (0, 0)).add("neither", (600, 14), (0, 0))
+    group.add("less safe, less preferred", (350, 2), (0, 0)).add("neither", (600, 14), (0, 0))
     assert ordered_names(group) == ["safe", "middle", "wide"]
     assert group.evaluated == []
 
 
-def test_line_leaves_out_who_cannot_pass() -> None:
-    """A validation error above the wished one, or too few rows to pass even without a wrong one, keeps a design out."""
+def test_sequence_leaves_out_what_cannot_pass() -> None:
+    """A validation error above the largest one, or too few rows to pass even without a wrong one, keeps a design out."""
     group = (
         CandidateSet()
         .add("few", (98, 0), (0, 0))
@@ -166,7 +165,7 @@ def test_line_leaves_out_who_cannot_pass() -> None:
         .add("good", (500, 5), (0, 0))
     )
     assert ordered_names(group) == ["good"]
-    # 99 rows without a wrong one are the least at 3 % and 95 %; at 27 wrong of 900 the error is just as wished.
+    # 99 rows without a wrong one are the least at 3 % and 95 %; at 27 wrong of 900 the error is just the largest one.
     group.add("just enough", (99, 0), (0, 0)).add("just right", (900, 27), (0, 0))
     assert ordered_names(group) == ["good", "just right"]
 
@@ -179,7 +178,7 @@ def test_number_of_certify_rows_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirements", "line"),
+    ("requirements", "sequence"),
     [
         (Requirements(), ["safe", "expensive"]),
         (Requirements(by="cost"), ["safe", "cheap"]),
@@ -191,43 +190,43 @@ def test_number_of_certify_rows_counts() -> None:
     ],
     ids=repr,
 )
-def test_wish_decides_by_validation(requirements: Requirements, line: list[str]) -> None:
-    """Floors and caps come first; then coverage decides, or cost where a coverage or cost is wished."""
+def test_requirements_decide_by_validation(requirements: Requirements, sequence: list[str]) -> None:
+    """Floors and caps come first; then coverage decides, or cost where a coverage is required."""
     group = CandidateSet()
     group.add("safe", (600, 2), (0, 0), cost=5.0).add("cheap", (500, 8), (0, 0), cost=2.0)
     group.add("expensive", (900, 20), (0, 0), cost=9.0)
-    assert ordered_names(group, requirements=requirements) == line
+    assert ordered_names(group, requirements=requirements) == sequence
 
 
-def test_outlook_is_a_chance() -> None:
-    """It equals a simulation of its own story: an error that the validation rows leave open, then wrong certify rows."""
+def test_pass_probability_is_a_probability() -> None:
+    """It equals a simulation of its model: an error that the validation rows leave open, then wrong certify rows."""
     rng = np.random.default_rng(5)
-    candidate = Candidate(design("x", 500, 7), ROWS, lambda: make_counts(0, 0))
+    candidate = Candidate(design("x", 500, 7), lambda: make_counts(0, 0))
     errors = rng.beta(8, 494, size=200_000)
     passed = rng.binomial(350, errors) <= max_wrong_allowed(350, 0.03, 0.95)
     assert pass_probability(candidate, 700, ErrorTarget(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
 
 
 @given(st.integers(100, 900), st.integers(0, 20))
-def test_outlook_falls_with_errors(accepted: int, wrong: int) -> None:
-    """With one more wrong validation row a design is never thought safer."""
-    promise = ErrorTarget(0.05, 0.95)
-    better, worse = (Candidate(design("x", accepted, count), ROWS, lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
-    assert 0 <= pass_probability(worse, ROWS, promise) <= pass_probability(better, ROWS, promise) <= 1
+def test_pass_probability_falls_with_errors(accepted: int, wrong: int) -> None:
+    """With one more wrong validation row a design is never considered safer."""
+    target = ErrorTarget(0.05, 0.95)
+    better, worse = (Candidate(design("x", accepted, count), lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
+    assert 0 <= pass_probability(worse, ROWS, target) <= pass_probability(better, ROWS, target) <= 1
 
 
 def test_figures_of_other_rows_are_refused() -> None:
-    """A coverage that cannot come from so many validation rows is a mix-up of the caller's."""
+    """A coverage that cannot come from so many validation rows is a mistake of the caller."""
     for rows in (999, 0):
-        with pytest.raises(DesignError, match=f"of {rows} validation rows is no whole number"):
-            Candidate(design("x", 501, 7), rows, lambda: make_counts(0, 0))
+        with pytest.raises(DesignError, match=f"of {rows} validation rows is not a whole number"):
+            Candidate(design("x", 501, 7).with_rows(rows), lambda: make_counts(0, 0))
 
 
-# The walk
+# The tests in order
 
 
-def test_most_wished_of_the_passed_is_chosen() -> None:
-    """All pass: the last in line is the choice, and the certificate states the wished error, not its own bound."""
+def test_preferred_of_the_passed_is_chosen() -> None:
+    """All pass: the last one is chosen, and the certificate states the error asked for, not its own bound."""
     group = CandidateSet().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 9)).add("wide", (900, 22), (880, 14))
     made = group.choose()
     assert (made.design.id, made.sequence) == ("wide", ("safe", "middle", "wide"))
@@ -248,8 +247,8 @@ def test_bounds_of_a_choice_are_joint() -> None:
     assert given.labels[1].true.upper == upper_bound(14, 14, 0.975)
 
 
-def test_walk_stops_at_the_first_failure() -> None:
-    """Who stands behind a failure is not even asked for its rows, however well it would do."""
+def test_testing_stops_at_the_first_failure() -> None:
+    """Designs after a failure are not tested at all, however well they would do."""
     group = CandidateSet().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 30)).add("wide", (900, 22), (900, 0))
     made = group.choose()
     assert group.evaluated == ["safe", "middle"]
@@ -260,8 +259,8 @@ def test_walk_stops_at_the_first_failure() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(200, 1000), st.integers(0, 25), st.integers(0, 40)), min_size=1, max_size=12))
-def test_choice_is_the_wish_among_the_passed(figures: list[tuple[int, int, int]]) -> None:
-    """Whatever the figures: those asked are the first in line, each but the last passed, and the wish itself picks the choice."""
+def test_choice_is_the_preferred_among_the_passed(figures: list[tuple[int, int, int]]) -> None:
+    """Whatever the figures: the first ones are tested, each but the last passed, and the requirements decide among them."""
     group = CandidateSet()
     for number, (accepted, wrong, found) in enumerate(figures):
         group.add(f"d{number}", (accepted, wrong), (accepted, found))
@@ -290,7 +289,7 @@ def test_every_design_is_tested_on_all_rows() -> None:
 # Nothing certified
 
 
-def test_first_failure_tells_the_nearest_bound_and_the_rows() -> None:
+def test_first_failure_names_the_nearest_bound_and_the_rows() -> None:
     """The safest fails: its bound, about how many rows it would take, in accepted and in certify rows, and a caution."""
     group = CandidateSet().add("safe", (400, 1), (400, 10)).add("wide", (900, 22), (900, 0))
     error = group.refused()
@@ -323,7 +322,7 @@ def test_a_design_that_suddenly_accepts_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figures", "told"),
+    ("figures", "message"),
     [
         ([("a", 900, 40), ("b", 500, 30)], "already: 2 of 2 designs have a larger error there; nearest is a (40 wrong of 900"),
         ([("a", 90, 0), ("b", 50, 0)], "already: 2 would accept fewer than 99 of the 1,000 certify rows"),
@@ -331,8 +330,8 @@ def test_a_design_that_suddenly_accepts_nothing() -> None:
     ],
     ids=["all err", "all too narrow", "both"],
 )
-def test_hopeless_by_validation(figures: list[tuple[str, int, int]], told: str) -> None:
-    """Where validation rules out all designs, that is told, and the certify rows stay unseen."""
+def test_hopeless_by_validation(figures: list[tuple[str, int, int]], message: str) -> None:
+    """Where validation rules out all designs, the error says so, and the certify rows stay unseen."""
     group = CandidateSet()
     for name, accepted, wrong in figures:
         group.add(name, (accepted, wrong), (accepted, 0))
@@ -340,12 +339,12 @@ def test_hopeless_by_validation(figures: list[tuple[str, int, int]], told: str) 
     assert group.evaluated == []
     assert error.bound is None
     assert error.rows_needed == 645
-    assert told in str(error)
+    assert message in str(error)
     assert "The certify rows were not looked at" in str(error)
 
 
-def test_wishes_that_nothing_satisfies() -> None:
-    """Floors that no design reaches, or no designs at all, are a matter of the wish, and no row is looked at."""
+def test_requirements_that_nothing_meets() -> None:
+    """Floors that no design reaches, or no designs at all, are an error of the selection, and no row is looked at."""
     group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(SelectionError, match=r"min_coverage=0\.5"):
         group.choose(requirements=Requirements(min_coverage=0.5))
@@ -355,7 +354,7 @@ def test_wishes_that_nothing_satisfies() -> None:
 
 
 @pytest.mark.parametrize(("max_error", "confidence"), [(0.0, 0.95), (1.0, 0.95), (0.03, 1.0), (0.03, 0.2)])
-def test_promises_that_cannot_be(max_error: float, confidence: float) -> None:
+def test_targets_that_cannot_be(max_error: float, confidence: float) -> None:
     """What no rows could show is refused before any are looked at."""
     group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(DesignError, match="a number"):

@@ -1,4 +1,4 @@
-"""Exact bounds: kept as often as promised for every share, by enumeration; and the numbers of rows that users are told."""
+"""Exact bounds: they hold as often as stated for every share, by enumeration; and the numbers of rows that users are given."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_test_and_bound_say_the_same(rows: int, wrong: int, max_error: float, co
 
 
 def test_edges() -> None:
-    """No rows tell nothing; all wrong is all wrong; huge numbers of rows pin the share down."""
+    """No rows show nothing; all wrong is all wrong; huge numbers of rows pin the share down."""
     assert (upper_bound(0, 0, 0.95), lower_bound(0, 0, 0.95), binomial_cdf(0, 0, 0.1)) == (1.0, 0.0, 1.0)
     assert (upper_bound(9, 9, 0.95), lower_bound(0, 9, 0.95), binomial_cdf(9, 9, 0.1)) == (1.0, 0.0, 1.0)
     assert lower_bound(9, 9, 0.95) == pytest.approx(0.05 ** (1 / 9))
@@ -114,7 +114,7 @@ def test_impossible_counts(hits: int, rows: int) -> None:
 
 @pytest.mark.parametrize(("max_error", "about"), [(0.015, 1300), (0.03, 650), (0.05, 390)])
 def test_published_numbers_of_rows(max_error: float, about: int) -> None:
-    """At 95 % and half the error, the figures that users are told, to about one in a hundred."""
+    """At 95 % and half the error, the figures that the documentation gives, to about one in a hundred."""
     assert rows_needed(max_error, 0.95) == pytest.approx(about, rel=0.011)
 
 
@@ -132,14 +132,14 @@ def test_numbers_of_rows_mean_what_they_say(max_error: float, confidence: float)
 
 
 @pytest.mark.parametrize("value", [0, 0.49, 1, 1.5, -0.1, True, "0.95", None, math.nan], ids=repr)
-def test_confidences_that_are_none(value: object) -> None:
+def test_bad_confidences(value: object) -> None:
     """A confidence is a number from 0.5 to below 1; anything else is refused with the value and a remedy."""
-    with pytest.raises(DesignError, match=r"confidence is .*: a number from 0.5 to below 1 is due"):
+    with pytest.raises(DesignError, match=r"confidence is .*: expected a number of at least 0.5 and below 1"):
         check_confidence(value)
 
 
 @pytest.mark.parametrize("value", [0, 1, 1.5, -0.1, True, "0.03", None, math.inf], ids=repr)
-def test_errors_that_cannot_be_wished(value: object) -> None:
+def test_bad_largest_errors(value: object) -> None:
     """A largest error is a number above 0 and below 1; anything else is refused with the value and a remedy."""
-    with pytest.raises(DesignError, match=r"max_error is .*: a number above 0 and below 1 is due"):
+    with pytest.raises(DesignError, match=r"max_error is .*: expected a number above 0 and below 1"):
         check_max_error(value)

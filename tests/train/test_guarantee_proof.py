@@ -1,7 +1,7 @@
-"""The proof by simulation: with a known truth and the choice included, the promise is broken no more often than allowed.
+"""The proof by simulation: with a known truth and the choice included, the guarantee is broken no more often than allowed.
 
 Each repeat draws validation and certify rows for a landscape of designs whose true errors are known, lets a procedure choose one
-and state an error, and looks whether the truth is worse. The procedure is a parameter: ours must keep the promise where naive
+and state an error, and looks whether the truth is worse. The procedure is a parameter: ours must keep the guarantee where naive
 ones break it at least three times as often as allowed. If the line, the stop at the first failure or the stated error were lost
 from ours, it would be one of the naive ones.
 """
@@ -88,7 +88,7 @@ class CandidatePool:
         return [Counts(*pair) for pair in zip(accepted.tolist(), wrong.tolist(), strict=True)]
 
 
-# Half the designs are a little too bad, and those are the wished ones, since they accept more.
+# Half the designs are a little too bad, and those are the preferred ones, since they accept more.
 TEMPTING = CandidatePool(np.linspace(0.4, 0.95, 14), np.repeat([0.025, 0.051], 7), nested=False)
 # All designs are a little too bad: nothing should be certified at all, and tests are at their level.
 ALL_BAD = CandidatePool(np.linspace(0.6, 0.95, 14), np.full(14, 0.0501), nested=False)
@@ -120,18 +120,16 @@ def lowest_bound(validation: Counts, certify: Counts) -> Statement | None:
 
 
 def continue_past_failures(validation: Counts, certify: Counts) -> Statement | None:
-    """Naive: walk our line, but do not stop at the first failure."""
+    """Naive: test in our order, but do not stop at the first failure."""
     passed = [index for index in _line(validation, certify) if _passes(certify, index)]
     return Statement(passed[-1], ERROR) if passed else None
 
 
 def _candidate(index: int, validation: Counts, certify: Counts) -> Candidate:
     accepted, wrong = validation.accepted[index], validation.wrong[index]
-    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9))
+    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9), ROWS)
     found, false = certify.accepted[index], certify.wrong[index]
-    return Candidate(
-        made, ROWS, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false))
-    )
+    return Candidate(made, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false)))
 
 
 def _line(validation: Counts, certify: Counts) -> list[int]:
@@ -167,7 +165,7 @@ def violation_rate(procedure: Procedure, landscape: CandidatePool, repeats: int)
 
 
 def tolerated_rate(repeats: int) -> float:
-    """Return the share that a procedure which breaks exactly ALPHA of its promises exceeds once in 10,000 such simulations."""
+    """Return the share that a procedure which breaks exactly ALPHA of its guarantees exceeds once in 10,000 such simulations."""
     return float(stats.binom.ppf(1 - 1e-4, repeats, ALPHA)) / repeats
 
 
@@ -185,33 +183,33 @@ REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_ours_keeps_the_promise(name: str, repeats: int) -> None:
-    """The choice included, no more promises are broken than allowed, within what chance does to so many repeats."""
+    """The choice included, no more guarantees are broken than allowed, within what chance does to so many repeats."""
     assert violation_rate(our_procedure, LANDSCAPES[name], repeats) <= tolerated_rate(repeats)
 
 
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", NAIVE)
 def test_naive_ways_break_it(name: str, repeats: int) -> None:
-    """On the same rows, naive ways break at least three times as many promises as allowed: the simulation can tell."""
+    """On the same rows, naive ways break at least three times as many guarantees as allowed: the simulation shows it."""
     procedure, landscape = NAIVE[name]
     assert violation_rate(procedure, landscape, repeats) >= 3 * ALPHA
 
 
 def test_stopping_at_the_first_failure_matters() -> None:
-    """Our own line, walked past failures, breaks the promise more often than allowed where every design is a little too bad."""
+    """Our own sequence, tested past failures, breaks the guarantee too often where every design is a little too bad."""
     assert violation_rate(continue_past_failures, ALL_BAD, SHORT) > tolerated_rate(SHORT)
 
 
 @pytest.mark.parametrize("name", ["tempting", "nested"])
 def test_ours_certifies_what_is_good(name: str) -> None:
-    """The promise is not kept by giving none: where good designs are at hand, most repeats certify one."""
+    """The guarantee is not kept by giving none: where there are good designs, most repeats certify one."""
     made = [said for said in statements(our_procedure, LANDSCAPES[name], SHORT) if said is not None]
     assert len(made) >= 0.6 * SHORT
 
 
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_joint_bounds_of_a_choice_hold(name: str) -> None:
-    """Coverage and errors by label of the chosen design stay within their joint bounds as often as promised, each of them."""
+    """Coverage and errors by label of the chosen design stay within their joint bounds as often as stated, each of them."""
     landscape = LANDSCAPES[name]
     breaks = np.zeros(3)
     for said in statements(our_procedure, landscape, SHORT):

@@ -157,7 +157,7 @@ def walk(count: int, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def test_warm_starts_never_diverge() -> None:
-    """1,000 warm-started fits come to where cold ones come."""
+    """1,000 warm-started fits end where cold ones end."""
     assert walk(800, *spam_like()) < 1e-9
     assert walk(200, *three_labels()) < 1e-9
 
@@ -165,7 +165,7 @@ def test_warm_starts_never_diverge() -> None:
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_warm_starts_never_diverge_long() -> None:
-    """10,000 warm-started fits come to where cold ones come."""
+    """10,000 warm-started fits end where cold ones end."""
     assert walk(10_000, *spam_like(1800, 57)) < 1e-9
 
 

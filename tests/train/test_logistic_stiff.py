@@ -1,4 +1,4 @@
-"""Rows that spoil a Newton step: the mended step is the lowest point of the better approximation, and saves passes."""
+"""Rows that spoil a Newton step: the corrected step is the lowest point of the better approximation, and saves passes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_mended_step_is_the_lowest_point() -> None:
 
 
 def test_a_step_that_nothing_spoils_is_left_alone() -> None:
-    """Where all losses are near their parabolas there is nothing to mend."""
+    """Where all losses are near their parabolas there is nothing to correct."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(400, 3))
     y = (x[:, 0] + rng.logistic(size=400) > 0.0).astype(np.intp)
@@ -112,7 +112,7 @@ def test_a_step_that_nothing_spoils_is_left_alone() -> None:
 
 
 def test_outliers_cost_few_passes() -> None:
-    """From the model without columns, with labels told by small values among huge ones: 8.3 passes, 13.2 if no step is mended."""
+    """Labels that depend on small values among huge ones: 8.3 passes from the model without columns, 13.2 without corrections."""
     rng = np.random.default_rng(3)
     normal, lean = rng.normal(size=(3000, 12)), rng.normal(size=12)
     y = (2.0 * normal @ lean + rng.logistic(size=3000) > 0.0).astype(np.intp)

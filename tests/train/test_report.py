@@ -25,6 +25,7 @@ from hypothesis import given, strategies as st
 from emsco_train.cli.report import main
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError, DesignError, SelectionError
@@ -40,7 +41,7 @@ from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
-from emsco_train.runs.front_measurement import Counts, MeasuredDesign
+from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]

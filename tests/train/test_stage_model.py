@@ -100,7 +100,7 @@ def test_bad_penalty(C: Any) -> None:  # noqa: N803
 
 
 def test_classifiers_that_cannot_serve() -> None:
-    """No probabilities, no sample weights, a failing fit: each told in one line."""
+    """No probabilities, no sample weights, a failing fit: each a message of one line."""
     with pytest.raises(DesignError, match="Perceptron has no predict_proba"):
         fit_stage(None, StageSettings(Perceptron()))
     with pytest.raises(DesignError, match="KNeighborsClassifier takes no sample weights"):

@@ -107,7 +107,7 @@ def test_columns_agree_with_verified_rows(tmp_path: Path) -> None:
 
 
 def test_a_planted_difference_is_found(tmp_path: Path) -> None:
-    """A model that is not the bundle's is told apart, with counts and the first rows; `require` raises."""
+    """A model that is not the bundle's is detected, with counts and the first rows; `require` raises."""
     done, held_out = export("breast_cancer", tmp_path)
     table = Table.of(held_out)
     stricter = replace(done.model, thresholds=(0.99, 0.99))

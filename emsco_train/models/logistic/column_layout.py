@@ -27,16 +27,8 @@ _ROWS_OF_A_KIND = 8
 class ColumnLayout:
     """The order in which the passes see the columns: numbers first, then the choices, group by group.
 
-    Parameters
-    ----------
-    order
-        All columns.
-    numbers
-        How many of them are multiplied.
-    members
-        The combinations of choices that occur [kinds, groups]: a choice by its position among all, their number for none.
-    kinds
-        Which combination each row has.
+    The first `numbers` columns in this order are multiplied. `members` are the combinations of choices that occur
+    [kinds, groups], a choice by its position among all, their number for none; `kinds` says which combination each row has.
 
     Examples
     --------
@@ -86,8 +78,6 @@ def _codes(encoded: Floats, group: Ints) -> Ints:
     chosen = part == 1.0
     bad = np.flatnonzero(~(chosen | (part == 0.0)).all(axis=1) | (chosen.sum(axis=1) > 1))
     if len(bad):
-        raise DataError(
-            f"columns {group[0]} to {group[-1]}, row {bad[0]}: {part[bad[0]].tolist()} is no choice; one 1 at most, and 0 "
-            "elsewhere, is due"
-        )
+        where, row = f"columns {group[0]} to {group[-1]}, row {bad[0]}", part[bad[0]].tolist()
+        raise DataError(f"{where}: expected at most one 1, and 0 elsewhere, got {row}")
     return np.where(chosen.any(axis=1), chosen.argmax(axis=1) + 1, 0)

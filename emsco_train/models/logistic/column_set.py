@@ -13,21 +13,14 @@ __all__ = ["ColumnSet", "make_column_set", "tabulate_kinds"]
 
 
 class ColumnSet(NamedTuple):
-    """The columns of one feature set.
+    """The columns of one feature set."""
 
-    Parameters
-    ----------
-    numbers
-        Those that hold numbers.
-    slots
-        Where each choice's coefficient is among a logit's parameters [n_categories + 1]; `width` for those not in the set, and
-        for none, which the last one stands for.
-    width
-        Parameters of a logit: intercept, numbers, choices.
-    """
-
+    # Those that hold numbers.
     numbers: Ints
+    # Where each choice's coefficient is among a logit's parameters [n_categories + 1]; `width` for those not in the set, and in
+    # the last place, which means no choice.
     slots: Ints
+    # Parameters of a logit: intercept, numbers, choices.
     width: int
 
 

@@ -52,7 +52,7 @@ _float_of: Any = intrinsic(_emit_float)
 # Sums must not be regrouped here (the two parts of ln 2 would collapse); fused multiply-add is welcome.
 @jit_inner("contract", "nsz")
 def exp_negative(x: float) -> float:  # pragma: no cover - compiled
-    """Return e^x for x <= 0; below -700, e^-700, which nothing can tell from 0."""
+    """Return e^x for x <= 0; below -700, e^-700, which in sums is the same as 0."""
     x = x if x > _LEAST else _LEAST  # noqa: FURB136 - max() minds NaN, and keeps the loop scalar
     shifted = x * _LOG2_E + _ROUNDER
     whole = shifted - _ROUNDER

@@ -14,7 +14,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.models.logistic.column_set import ColumnSet
 from emsco_train.models.logistic.linear_algebra import tile_products
 from emsco_train.models.logistic.loss import TrainingRows
-from emsco_train.models.logistic.row_runs import RowRuns
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_inner
 
 __all__ = ["accumulate_hessian", "buffer_sizes"]
@@ -86,7 +86,7 @@ def accumulate_hessian(
 ) -> None:  # pragma: no cover - compiled
     """Fill the lower triangle of sum of curvature * x x^T, x = [1, columns], for each pair of labels one >= other.
 
-    The type of `blocks`, the rows' numbers, and of `scaled` [padded_rows, places] is that of the products. `buffer_sizes` tells
+    The type of `blocks`, the rows' numbers, and of `scaled` [padded_rows, places] is that of the products. `buffer_sizes` returns
     the sizes of `scaled` and `out` [pairs, size, size]; `scaled` is zero beyond the set's numbers, and what belongs to no choice
     of the set is put beyond its width in `out`.
     """

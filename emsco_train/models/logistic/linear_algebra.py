@@ -63,7 +63,7 @@ def assemble_hessian(
 def tile_products(a: Array, i: int, j: int, count: int, out: Array) -> None:  # pragma: no cover - compiled
     """Fill `out` [4, 2] with the inner products of rows i to i + 3 with rows j and j + 1, of their first `count` elements.
 
-    Each number read serves several products: more than twice as quick as one product at a time.
+    Each number read is used in several products: more than twice as fast as one product at a time.
     """
     a0, a1, a2, a3, c0, c1 = a[i], a[i + 1], a[i + 2], a[i + 3], a[j], a[j + 1]
     zero = a.dtype.type(0.0)
@@ -144,7 +144,7 @@ def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compile
 
 @jit_inner()
 def solve_general(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover - compiled
-    """Replace the vector by the solution of matrix x = vector, and the matrix by its remains; return whether there is one."""
+    """Replace the vector by the solution of matrix x = vector, overwriting the matrix; return whether there is one."""
     size = len(vector)
     for k in range(size):
         best = k
@@ -173,7 +173,7 @@ def solve_general(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover -
 def lbfgs_direction(
     factor: Floats, slope: Floats, steps: Floats, slope_changes: Floats, count: int, out: Floats
 ) -> None:  # pragma: no cover - compiled
-    """Fill `out` with minus the inverse Hessian, corrected by `count` pairs of step and turn (L-BFGS), times the slope."""
+    """Fill `out` with minus the inverse Hessian, corrected by `count` pairs of steps and slope changes, times the slope."""
     size = len(out)
     shares = np.empty(count)
     for i in range(size):
@@ -193,7 +193,7 @@ def lbfgs_direction(
 def push_pair(
     step: Floats, slope_change: Floats, steps: Floats, slope_changes: Floats, count: int
 ) -> int:  # pragma: no cover - compiled
-    """Append a pair, dropping the oldest when full; return how many there are. A pair without curvature is no use."""
+    """Append a pair, dropping the oldest when full; return how many there are. A pair without curvature is skipped."""
     size = len(step)
     if not dot(step, slope_change, size) > 0.0:
         return count

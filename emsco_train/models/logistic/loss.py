@@ -1,4 +1,4 @@
-"""Compiled passes over the rows: logits, chances, slope and loss of one feature set.
+"""Compiled passes over the rows: logits, probabilities, slope and loss of one feature set.
 
 Rows come in blocks [blocks, columns, places] (`RowBlocks`), so that a block's part of all columns stays in a near cache between
 two uses. Parameters are flat: for each logit its intercept, then the coefficients of the set's columns, numbers before choices.
@@ -16,42 +16,28 @@ from numpy.typing import NDArray
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.models.logistic.column_set import ColumnSet, tabulate_kinds
 from emsco_train.models.logistic.elementary import exp_negative, sigmoid, softplus
-from emsco_train.models.logistic.row_runs import RowRuns
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_inner
 
 __all__ = ["TrainingRows", "block_probabilities", "evaluate_loss", "loss_change", "slope_along"]
 
-# Division by zero is no event of its own, and sums may be regrouped: both are what lets loops run on several rows at once.
+# Division by zero raises nothing, and sums may be regrouped: both are what lets loops run on several rows at once.
 _FAST = ("arcp", "contract", "nsz", "reassoc")
 
 
 class TrainingRows(NamedTuple):
-    """Training rows as the passes see them (a tuple, since compiled code takes no dataclass).
-
-    Parameters
-    ----------
-    runs
-        Their choices.
-    blocks
-        Columns of numbers [blocks, columns, places].
-    single_precision
-        The same in single precision, for Hessians that need no more.
-    targets
-        1 where the row has that logit's label [blocks, logits, places].
-    weights
-        Of each row [blocks, places]; 0 in empty places.
-    weight
-        Their sum.
-    penalty
-        1 / C.
-    """
+    """Training rows as the passes see them (a tuple, since compiled code takes no dataclass)."""
 
     runs: RowRuns
+    # Columns of numbers [blocks, columns, places], and the same in single precision, for Hessians that need no more.
     blocks: Floats
     single_precision: NDArray[np.float32]
+    # 1 where the row has that logit's label [blocks, logits, places].
     targets: Floats
+    # Of each row [blocks, places], 0 in empty places; then their sum.
     weights: Floats
     weight: float
+    # 1 / C.
     penalty: float
 
 
@@ -196,7 +182,7 @@ def block_probabilities(
     top: Floats,
     total: Floats,
 ) -> None:  # pragma: no cover - compiled
-    """Fill logits and chances of block k; `tables` are those of `tabulate_kinds`, `top` and `total` [places] are scratch."""
+    """Fill logits and probabilities of block k; `tables` are those of `tabulate_kinds`, `top` and `total` [places] scratch."""
     for label in range(len(logits)):
         _fill_shared_logits(runs, k, tables[label], logits[label])
         _add_logits(block, column_set.numbers, parameters, label * column_set.width, logits[label])
@@ -213,7 +199,7 @@ def evaluate_loss(
     probabilities: Floats,
     slope: Floats,
 ) -> float:  # pragma: no cover - compiled
-    """Fill logits, chances and slope at `parameters`; return the largest change of log-odds from the logits `before`."""
+    """Fill logits, probabilities and slope at `parameters`; return the largest change of log-odds from the logits `before`."""
     labels, size, width, runs = logits.shape[1], logits.shape[2], column_set.width, rows.runs
     residual, spare = np.empty(size), np.empty(size)
     tables, sums = np.empty((labels, len(runs.members))), np.zeros((labels, len(runs.members)))
@@ -253,7 +239,7 @@ def _block_slope_along(
 def slope_along(
     rows: TrainingRows, parameters: Floats, direction: Floats, before: Floats, after: Floats, share: float
 ) -> float:  # pragma: no cover - compiled
-    """Return the slope of the loss along a move, at a share of it, from the logits at its two ends alone: no column is read."""
+    """Return the slope of the loss along a step, at a share of it, from the logits at its two ends alone: no column is read."""
     labels, size = before.shape[1], before.shape[2]
     width = len(parameters) // labels
     logits, probabilities, top, total = np.empty((labels, size)), np.empty((labels, size)), np.empty(size), np.empty(size)
@@ -298,7 +284,7 @@ def _block_losses(logits: Floats, targets: Floats, weights: Floats) -> float:  #
 def loss_change(
     rows: TrainingRows, old: Floats, new: Floats, before: Floats, after: Floats
 ) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Return the rise of the loss from parameters `old` to `new`, whose logits are given, and the old loss."""
+    """Return the increase of the loss from parameters `old` to `new`, whose logits are given, and the old loss."""
     width = len(old) // before.shape[1]
     loss, increase = 0.0, 0.0
     for i in range(len(old)):

@@ -1,9 +1,9 @@
 """The compiled minimiser: guarded Newton steps with few Hessians.
 
-A Hessian costs as much as several slopes, so one is kept while it serves: pairs of step and change of slope correct it (L-BFGS),
-and it is built anew where the steps that it would still take cost more than a new one. Where a few rows spoil a step it is
-mended (`stiff`). A long step that goes beyond the lowest point on its way goes back to it, which logits alone tell; any step is
-halved until the loss falls.
+A Hessian costs as much as several slopes, so one is kept while it is useful: pairs of step and change of slope correct it
+(L-BFGS), and it is built again where the steps that it would still take cost more than a new one. Where a few rows spoil a step,
+it is corrected (`stiff_rows`). A long step that goes beyond the lowest point on its way goes back to it, for which logits are
+enough; any step is halved until the loss falls.
 
 `take_step` and `build_hessian` are kept on disk by themselves: two processes compile them side by side (`compilation`).
 """
@@ -29,13 +29,13 @@ __all__ = ["Anchor", "FitState", "accept_step", "build_hessian", "newton_directi
 _MAX_PAIRS = 10
 _MAX_PASSES = 400
 _MAX_HALVINGS = 60
-# Looks along a move for its lowest point, at most. It need not be met: the next step has a Hessian of its own.
+# Evaluations along a step for its lowest point, at most. It need not be exact: the next step has a Hessian of its own.
 _MAX_LINE_SEARCH = 8
-# A move whose end is beyond its lowest point is good enough if the loss falls by this share of slope times move (half: the most).
+# A step whose end is beyond its lowest point is good enough if the loss falls by this share of slope times step (half at most).
 _SUFFICIENT_DECREASE = 0.2
-# A slope at the end of a Newton step, as a share of that at its start, which tells of losses that are no parabolas.
+# A slope at the end of a Newton step, as a share of that at its start, above which the losses are not parabolas.
 _CURVED_SLOPE = 0.25
-# Near the optimum the loss is flat to its last digits: a rise within them is no rise.
+# Near the optimum the loss is flat to its last digits: an increase within them is ignored.
 _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
 _SLOW = 0.95
@@ -45,27 +45,21 @@ _NEWTON_STEPS = 4.0
 class Anchor(NamedTuple):
     """What all sets of one problem share: the model without columns, and the loss near the model of all columns.
 
-    Parameters
-    ----------
-    intercepts
-        Of the model without columns, one per logit.
-    slope
-        Of the loss there [size]; all vectors are flat, logit by logit, each with its intercept first.
-    hessian
-        Of the loss at the model of all columns [size, size], size = logits * (1 + columns).
-    target
-        That Hessian times its parameters, less the slope there: on the columns of a set, the right side of the equations for the
-        minimum of the second-order approximation.
+    Vectors are flat: logit by logit, each with its intercept first; size = logits * (1 + columns).
     """
 
+    # Of the model without columns, one per logit, and the slope of the loss there [size].
     intercepts: Floats
     slope: Floats
+    # Of the loss at the model of all columns [size, size].
     hessian: Floats
+    # That Hessian times its parameters, less the slope there: on the columns of a set, the right side of the equations for the
+    # minimum of the second-order approximation.
     target: Floats
 
 
 class FitState(NamedTuple):
-    """Where one fit is: parameters, slope and logits there, the move and the trial beyond; the Hessian and its corrections.
+    """The state of one fit: parameters, slope and logits, the next step and its trial; the Hessian and its corrections.
 
     Vectors are flat: logit by logit, each with its intercept first.
     """
@@ -112,7 +106,7 @@ def _allocate_state(rows: TrainingRows, labels: int, column_set: ColumnSet) -> F
 
 @jit_inner()
 def _start_at_intercepts(anchor: Anchor, index: Ints, width: int, state: FitState) -> None:  # pragma: no cover - compiled
-    """Stand at the model without columns."""
+    """Start at the model without columns."""
     for i in range(len(index)):
         state.slope[i] = anchor.slope[index[i]]
     for label in range(state.before.shape[1]):
@@ -147,9 +141,9 @@ def start_fit(
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
     start: Floats,
 ) -> tuple[FitState, float]:  # pragma: no cover - compiled
-    """Return a fit that stands at the model without columns and is about to move to the start, and minus the slope along that.
+    """Return a fit at the model without columns whose first step leads to the start, and minus the slope along that step.
 
-    The start is the one given if `warm`, otherwise what the anchor says.
+    The start is the one given if `warm`, otherwise that of the anchor.
     """
     labels, width = len(anchor.intercepts), len(columns) + 1
     every = len(anchor.target) // labels
@@ -165,7 +159,7 @@ def start_fit(
             state.direction[i] = start[i] - state.x[i]
     aimed = warm or _aim_at_anchor(anchor, index, state)
     descent = -dot(state.direction, state.slope, len(index))
-    # A start in whose direction the loss rises (or NaN) is none: the model without columns is.
+    # A start in whose direction the loss rises (or is NaN) is not used: the fit starts at the model without columns.
     if not (aimed and 0.0 < descent < np.inf):
         descent = 0.0
         for i in range(len(index)):
@@ -175,13 +169,13 @@ def start_fit(
 
 @jit_inner()
 def _line_minimum(rows: TrainingRows, state: FitState, descent: float, end: float) -> float:  # pragma: no cover - compiled
-    """Return a share of the move near the lowest point along it; the trial stands at its end, where the slope along it is `end`.
+    """Return a share of the step near the lowest point along it; the trial is at its end, where the slope along it is `end`.
 
-    Only logits are needed for that, no column: it costs less than a pass.
+    Only logits are needed for that, no columns: it costs less than a pass.
     """
     low, high, at_low, at_high, share = 0.0, 1.0, -descent, end, 0.5
     for _ in range(_MAX_LINE_SEARCH):
-        # Where a straight line between the two slopes crosses zero; but far off slopes are anything but straight.
+        # Where a straight line between the two slopes crosses zero, unless they are too far apart for a straight line.
         share = low + (high - low) * (-at_low / (at_high - at_low) if at_high < 8.0 * -at_low else 0.5)
         slope = slope_along(rows, state.x, state.direction, state.before, state.after, share)
         if -0.25 * descent <= slope <= 0.05 * descent:
@@ -201,10 +195,10 @@ def take_step(
     descent: float,
     fresh: bool,  # noqa: FBT001 - compiled functions are called by position
 ) -> tuple[float, float, int, bool]:  # pragma: no cover - compiled
-    """Go the move, or the share of it that goes to the lowest point; halved until the loss falls.
+    """Take the step, or the share of it that leads to the lowest point; halved until the loss falls.
 
-    Returns the share of the move, 0 if there is none; the largest change of log-odds; the passes that it took; whether stiff rows
-    bent the move. `descent` is minus the slope along the move, `fresh` tells whether it is the step of a Hessian just built.
+    Returns the share of the step, 0 if there is none; the largest change of log-odds; the passes that it took; whether the step
+    was corrected for stiff rows. `descent` is minus the slope along the step, `fresh` whether its Hessian was just built.
     """
     share, passes, n_shortened, was_corrected = 1.0, 0, 0, False
     while n_shortened < _MAX_HALVINGS:
@@ -221,13 +215,13 @@ def take_step(
             if corrected_descent > 0.0:
                 descent, was_corrected = corrected_descent, True
                 continue
-        # The loss is convex: with no rise at the end there was none before. And while log-odds change by at most 1, curvature
-        # changes by a factor of e at most: then a rise at the end of half the fall at the start is outweighed by it.
+        # The loss is convex: if it does not rise at the end, it did not before. And while log-odds change by at most 1, curvature
+        # changes by a factor of e at most: then a slope at the end of half that at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * descent):
             return share, change, passes, was_corrected
         first = n_shortened == 0
         increase, loss = loss_change(rows, state.x, state.trial, state.before, state.after)
-        # A long move that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
+        # A long step that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
         if increase <= (-_SUFFICIENT_DECREASE * descent if first and change > 1.0 else _SLACK * (1.0 + loss)):
             return share, change, passes, was_corrected
         share = _line_minimum(rows, state, descent, end) if first else 0.5 * share
@@ -237,9 +231,9 @@ def take_step(
 
 @jit_inner(cached=True)
 def accept_step(state: FitState, count: int) -> int:  # pragma: no cover - compiled
-    """Make the trial the place where the fit is; return how many pairs are remembered."""
+    """Make the trial the current point; return how many pairs are stored."""
     for i in range(len(state.x)):
-        # The old place is of no further use: its vectors hold the differences.
+        # The old point is not needed any more: its vectors hold the differences.
         state.x[i] = state.trial[i] - state.x[i]
         state.slope[i] = state.trial_slope[i] - state.slope[i]
     count = push_pair(state.x, state.slope, state.steps, state.slope_changes, count)
@@ -256,7 +250,7 @@ def accept_step(state: FitState, count: int) -> int:  # pragma: no cover - compi
 def build_hessian(
     rows: TrainingRows, column_set: ColumnSet, state: FitState, precision: int
 ) -> int:  # pragma: no cover - compiled
-    """Build and factor the Hessian where the fit is, in this precision (1: single, 2: double) or above.
+    """Build and factor the Hessian at the current point, in this precision (1: single, 2: double) or above.
 
     Returns the precision that it took, 0 if none is enough.
     """
@@ -275,7 +269,7 @@ def build_hessian(
 
 @jit_inner(cached=True)
 def newton_direction(state: FitState, count: int) -> float:  # pragma: no cover - compiled
-    """Point the move along the corrected Newton step; return minus the slope along it."""
+    """Set the direction to the corrected Newton step; return minus the slope along it."""
     lbfgs_direction(state.factor, state.slope, state.steps, state.slope_changes, count, state.direction)
     return -dot(state.direction, state.slope, len(state.direction))
 
@@ -288,7 +282,7 @@ def _should_rebuild_hessian(
     if not rate < _SLOW:
         return True
     left = math.log(tolerance / change) / math.log(rate)
-    # Nanoseconds a row, measured: the ratio is what counts.
+    # Nanoseconds per row, measured: the ratio is what counts.
     numbers = len(column_set.numbers) + 1
     build_cost = 0.5 * (labels + 1) * (numbers * numbers / 27.0 + (0.7 if numbers == column_set.width else 0.9) * numbers)
     return left > build_cost / (0.64 * numbers + 10.0) + _NEWTON_STEPS
@@ -302,8 +296,8 @@ def _is_converged(
     fresh: bool,  # noqa: FBT001
     tolerance: float,
 ) -> bool:  # pragma: no cover - compiled
-    """Return whether one more step, whose slope is at hand, ends the fit."""
-    # The step after that would be about change * rate * rate. Where rounding hides the rate, a step by a fresh Hessian tells.
+    """Return whether one more step, whose slope is known, ends the fit."""
+    # The step after that would be about change * rate * rate. Where rounding hides the rate, a step by a fresh Hessian shows it.
     near = rate <= 0.1 and change * rate * rate <= 0.01 * tolerance
     return share == 1.0 and (near or (change <= tolerance and (fresh or rate <= 0.5)))
 
@@ -312,7 +306,7 @@ def _is_converged(
 def run_newton(
     rows: TrainingRows, column_set: ColumnSet, state: FitState, descent: float, tolerance: float
 ) -> int:  # pragma: no cover - compiled
-    """Go along the move that is set, then by Newton steps to the end; return the passes, minus them if there was no end."""
+    """Take the step that is set, then Newton steps to convergence; return the passes, negative if the fit did not converge."""
     passes, precision, rate = 0, 0, 1.0
     # Not written as 0 and False, for which the functions that take them would be compiled by themselves.
     count, fresh = int(np.int64(0)), passes > 0
@@ -330,7 +324,7 @@ def run_newton(
                     state.x[i] += state.direction[i] if after <= descent else 0.0
                 return passes
             descent = after
-        # Steps that log-odds hardly notice and that still do not converge: single precision is at its end.
+        # Steps that hardly change log-odds and still do not converge: single precision is exhausted.
         spent = precision == 2 or (fresh and change <= 1.0 and rate > 0.5)
         fresh = _should_rebuild_hessian(rate, change, tolerance, state.before.shape[1], column_set)
         if fresh:

@@ -1,10 +1,10 @@
 """L2 logistic regression on many feature sets of one encoded matrix, fitted to convergence.
 
 The loss is scikit-learn's: sum of weighted log-losses + ||coef||^2 / (2 C), the intercept not penalised. One function fits, for
-search, export and verification alike. A model that did not converge is an error, never a result.
+search, export and verification. A model that did not converge is an error, never a result.
 
 A set's coefficients depend on the problem and the set alone: not on the batch, the number of threads, or what was fitted before.
-Only a `start` of the caller's own moves them, within the tolerance.
+Only a `start` given by the caller changes them, within the tolerance.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from emsco_train.support.interrupts import defer_interrupts
 
 __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
 
-# The last step moved no log-odds by more than this, so no probability by more than a quarter of it; the steps shrink at least by
-# half, and one more, whose slope is at hand, is added at the end.
+# The last step changed no log-odds by more than this, so no probability by more than a quarter of it; the steps shrink at least
+# by half, and one more, whose slope is known, is added at the end.
 _TOLERANCE = 1e-10
 # Sets that one thread takes at a time.
 _SETS_PER_TASK = 8
@@ -34,15 +34,9 @@ _SETS_PER_TASK = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticModel:
-    """A fitted stage model.
+    """A fitted stage model: coefficients [labels, columns] and intercepts [labels].
 
-    Parameters
-    ----------
-    coef
-        Weights [labels, columns]. With two labels the rows are -w/2 and +w/2: the softmax of the halves is the sigmoid of
-        the whole, exact in both tails.
-    intercept
-        One per label; halved likewise.
+    With two labels the rows are -w/2 and +w/2: the softmax of the halves is the sigmoid of the whole, exact in both tails.
     """
 
     coef: Floats
@@ -55,18 +49,10 @@ class LogisticModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogisticBatch:
-    """Fitted models of several feature sets.
+    """Fitted models of several feature sets: the columns of each [sets, columns], and how many passes over the rows it took.
 
-    Parameters
-    ----------
-    columns
-        Which columns each set has [sets, columns].
-    coef
-        Weights [sets, logits, columns], 0 outside the set; two labels have one logit, the second's log-odds; more have one each.
-    intercept
-        One per logit [sets, logits].
-    passes
-        How many times each fit went over the rows.
+    Coefficients are [sets, logits, columns], 0 outside the set, intercepts [sets, logits]. Two labels have one logit, the
+    log-odds of the second; more have one each.
     """
 
     columns: Mask
@@ -83,13 +69,7 @@ class LogisticBatch:
         return LogisticBatch(self.columns[index], self.coef[index], self.intercept[index], self.passes[index])
 
     def model(self, index: int, columns: Ints | None = None) -> LogisticModel:
-        """Return one model.
-
-        Parameters
-        ----------
-        index, columns
-            Which one, and the set's columns in the order wanted; None: their own.
-        """
+        """Return one model, with the set's columns in the order given; None: in their own."""
         order = np.flatnonzero(self.columns[index]) if columns is None else columns
         coef, intercept = self.coef[index][:, order], self.intercept[index]
         if len(coef) == 1:
@@ -99,15 +79,7 @@ class LogisticBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopLabels:
-    """What the models of several feature sets say about rows.
-
-    Parameters
-    ----------
-    label
-        Position of the most probable label [sets, rows]; the first one of equals.
-    confidence
-        Its probability [sets, rows].
-    """
+    """Position of the most probable label [sets, rows] by each of several models, the first of equals, and its probability."""
 
     label: Ints
     confidence: Floats
@@ -116,21 +88,8 @@ class TopLabels:
 class LogisticProblem:
     """Rows and labels to fit; holds what the fits of all feature sets share.
 
-    Parameters
-    ----------
-    encoded
-        Columns [rows, columns], as `BlockEncoder.transform` gives them.
-    target
-        Position of each row's label.
-    labels
-        How many labels there are; each must occur.
-    weights
-        One per row; None: 1 each.
-    C
-        Inverse strength of the penalty, as in scikit-learn.
-    one_hot_groups
-        Columns of which a row has a 1 in one at most, and 0 in the others, as the blocks of a categorical feature are: they take
-        part in less work.
+    `encoded` holds the columns [rows, columns], `target` the position of each row's label; each of the labels must occur. A row
+    has a 1 in at most one column of each of the `one_hot_groups`, and 0 in the others: these are looked up, not multiplied.
 
     Examples
     --------
@@ -180,26 +139,14 @@ class LogisticProblem:
         self._anchor = _make_anchor(self._rows, intercepts)
 
     def fit(self, columns: Mask, start: LogisticBatch | None = None, *, workers: int = 1) -> LogisticBatch:
-        """Fit feature sets.
+        """Fit feature sets, given by their columns [sets, columns]; a set that does not converge raises `FitError`.
 
-        Parameters
-        ----------
-        columns
-            Which columns each set has [sets, columns].
-        start
-            Where each fit begins; None: near the model of all columns. The model of a set that differs in one column saves about
-            a fifth of the time; one that differs in six costs some.
-        workers
-            Threads; the result is the same to the last bit for any number.
-
-        Raises
-        ------
-        FitError
-            If a set does not converge; it is named.
+        Each fit starts near the model of all columns, or at `start`: the model of a set that differs in one column saves about a
+        fifth of the time; one that differs in six costs some. The result is the same to the last bit for any number of threads.
         """
         sets = np.ascontiguousarray(columns, dtype=np.bool_)
         if sets.ndim != 2 or sets.shape[1] != self.columns:
-            raise DesignError(f"feature sets have shape {sets.shape}: [sets, {self.columns}] is due, a truth value per column")
+            raise DesignError(f"feature sets have shape {sets.shape}: expected [sets, {self.columns}], a bool per column")
         logits = self._rows.targets.shape[1]
         order = self._order
         table = np.zeros((len(sets), logits, 1 + self.columns))
@@ -228,17 +175,7 @@ class LogisticProblem:
 
 
 def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> TopLabels:
-    """Score rows with every model of a batch.
-
-    Parameters
-    ----------
-    batch
-        The models.
-    rows
-        All columns of the rows, laid out once: `RowBlocks.of(encoded, one_hot_groups)`.
-    workers
-        Threads, as in `LogisticProblem.fit`.
-    """
+    """Score rows, all columns of them, with every model of a batch."""
     shape = (len(batch), len(rows.order))
     label, confidence = np.empty(shape, dtype=np.intp), np.empty(shape)
     order = rows.layout.order
@@ -260,11 +197,13 @@ def softmax(logits: Floats) -> Floats:
 
 def _check(encoded: Floats, C: float) -> None:  # noqa: N803
     if not (np.isfinite(C) and C > 0.0):
-        raise DesignError(f"C is {C!r}: a finite number above 0 is due")
+        raise DesignError(f"C is {C!r}: expected a finite number above 0")
     bad = np.argwhere(~np.isfinite(encoded))
     if len(bad):
         row, column = bad[0]
-        raise FitError(f"logistic regression, column {column}, row {row}: {encoded[row, column]} is no number to fit; impute it")
+        raise FitError(
+            f"logistic regression, column {column}, row {row}: {encoded[row, column]} is not a finite number; impute it"
+        )
 
 
 def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
@@ -282,15 +221,15 @@ def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
 def _expand_at(rows: TrainingRows, intercepts: Floats, parameters: Floats, intercepts_only: Anchor | None) -> Anchor:
     slope, hessian = np.empty(len(parameters)), np.empty((len(parameters), len(parameters)))
     expand_loss(rows, parameters, slope, hessian)
-    # Values near the largest float overflow here; the fits of the sets that have them say so.
+    # Values near the largest float overflow here; the fits of the sets that have them raise.
     with np.errstate(over="ignore", invalid="ignore"):
         target = hessian @ parameters - slope
     return Anchor(intercepts, slope if intercepts_only is None else intercepts_only.slope, hessian, target)
 
 
 def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int) -> None:
-    """Give the parts of a batch to threads; compiled work holds no lock."""
-    # Few sets are few because each takes long: then every thread should have some.
+    """Distribute the parts of a batch over threads; compiled code runs without the lock."""
+    # There are few sets where each takes long: then every thread should have some.
     share = min(_SETS_PER_TASK, max(1, count // (4 * workers)))
     parts = [slice(start, start + share) for start in range(0, count, share)]
     if workers == 1 or len(parts) < 2:
@@ -303,7 +242,7 @@ def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int) ->
 
 
 def _in_threads(work: Callable[[slice], None], parts: Sequence[slice], workers: int) -> None:
-    # A function of its own: the pool is gone with it, and what is left of its threads.
+    # A function of its own: when it returns, the pool and its threads are gone.
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, parts):
             pass

@@ -16,7 +16,7 @@ from emsco_train.models.logistic.hessian import accumulate_hessian, buffer_sizes
 from emsco_train.models.logistic.linear_algebra import assemble_hessian
 from emsco_train.models.logistic.loss import TrainingRows, block_probabilities, evaluate_loss
 from emsco_train.models.logistic.newton import Anchor, FitState, run_newton, start_fit
-from emsco_train.models.logistic.row_runs import RowRuns
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["begin_set", "expand_loss", "finish_set", "fit_sets", "score_sets"]
@@ -109,8 +109,8 @@ def fit_sets(
 ) -> None:  # pragma: no cover - compiled
     """Fit each of the sets [sets, columns].
 
-    `table` [sets, logits, 1 + columns] holds the starts, which count if `warm`, and then the parameters; `passes` tells how many
-    passes over the rows each took, minus them where the fit did not converge.
+    `table` [sets, logits, 1 + columns] holds the starts, which are used if `warm`, and then the parameters; `passes` how many
+    passes over the rows each took, negative where the fit did not converge.
     """
     for at in range(len(sets)):
         columns, column_set, state, descent = begin_set(rows, anchor, sets[at], warm, table[at])

@@ -1,12 +1,12 @@
-"""Compiled: a better move where a few rows spoil a Newton step.
+"""Compiled: a better step where a few rows spoil a Newton step.
 
-A Newton step takes every row's loss for a parabola. A row with a value hundreds of deviations away has log-odds that move by
-hundreds in one step, and its loss is then nothing like the parabola: the step has to be cut short on account of some ten rows
-among a hundred thousand, again and again. Here these stiff rows keep their true loss, and the others their parabolas; the lowest
-point of that sum is found without another look at the rows.
+A Newton step takes every row's loss for a parabola. A row with a value hundreds of deviations away has log-odds that change by
+hundreds in one step, and its loss is then nothing like the parabola: the step has to be cut short because of some ten rows among
+a hundred thousand, again and again. Here these stiff rows keep their true loss, and the others their parabolas; the lowest point
+of that sum is found without another pass over the rows.
 
-With the move v of the Newton step, the Hessian H and the rows X of the stiff ones, moves v - H^-1 X^T a are all that need be
-looked at, so the search is for one number a row, however many columns there are.
+With the Newton step v, the Hessian H and the stiff rows X, only steps v - H^-1 X^T a need to be considered, so the search is for
+one number per row, however many columns there are.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from emsco_train.support.compiled import jit_inner
 __all__ = ["correct_step"]
 
 _FAST = ("arcp", "contract", "nsz", "reassoc")
-# The most rows that are taken for stiff.
+# Stiff rows, at most.
 _MAX_STIFF_ROWS = 32
-# The move is mended where what their parabolas hide is at least this share of the fall that the step promised.
+# The step is corrected where the error of their parabolas is at least this share of the decrease that the step predicts.
 _MIN_ERROR_SHARE = 0.05
 _MAX_STEPS = 30
 _MAX_HALVINGS = 30
-# The search ends where a step of it would gain about this share of that fall.
+# The search ends where a step of it would gain about this share of that decrease.
 _TOLERANCE = 1e-6
 
 
@@ -42,7 +42,7 @@ def _parabola_error(z: float, change: float) -> float:  # pragma: no cover - com
 
 @jit_inner(*_FAST)
 def _fill_parabola_errors(before: Floats, after: Floats, weights: Floats, out: Floats) -> None:  # pragma: no cover - compiled
-    """Fill in how far each row's loss after the move is from its parabola."""
+    """Fill in how far each row's loss after the step is from its parabola."""
     for row in range(len(out)):
         out[row] = weights[row] * abs(_parabola_error(before[row], after[row] - before[row]))
 
@@ -106,7 +106,7 @@ def _leverage(factor: Floats, columns: Floats) -> Floats:  # pragma: no cover - 
     return out
 
 
-# The matrices are small: a call of BLAS costs more than the work, and its threads are not ours.
+# The matrices are small: a call of BLAS costs more than the work, and it would use threads of its own.
 @jit_inner()
 def _multiply(matrix: Floats, vector: Floats, out: Floats) -> None:  # pragma: no cover - compiled
     for i in range(len(matrix)):
@@ -117,7 +117,7 @@ def _multiply(matrix: Floats, vector: Floats, out: Floats) -> None:  # pragma: n
 def _objective(z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats, share: float) -> float:  # pragma: no cover
     """Return how high the sum of parabolas and true losses is above the lowest point of the parabolas alone.
 
-    `at` and `along` [2, rows] are amounts and what they pull, and a step of both, of which a share is gone.
+    `at` and `along` [2, rows] are amounts and the shifts that they cause, and a step of both, of which a share is taken.
     """
     objective = 0.0
     for row in range(len(z)):
@@ -131,7 +131,7 @@ def _objective(z: Floats, weights: Floats, change: Floats, at: Floats, along: Fl
 def _newton_step(
     leverage: Floats, z: Floats, weights: Floats, change: Floats, at: Floats, along: Floats
 ) -> float:  # pragma: no cover - compiled
-    """Fill in the Newton step of the amounts, and what it pulls; return minus the slope along it, 0 if there is none."""
+    """Fill in the Newton step of the amounts, and its shifts; return minus the slope along it, 0 if there is none."""
     count = len(z)
     matrix, wanted = np.empty((count, count)), np.empty(count)
     for i in range(count):
@@ -154,7 +154,7 @@ def _solve_amounts(
 ) -> Floats:  # pragma: no cover - compiled
     """Return each row's amount a of the lowest point, within about `near` of its height.
 
-    `leverage` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less closeness @ a.
+    `leverage` is X H^-1 X^T: with the amounts a, the log-odds z change by `change`, as in the Newton step, less leverage @ a.
     """
     at, along = np.zeros((2, len(z))), np.zeros((2, len(z)))
     objective = _objective(z, weights, change, at, along, 0.0)
@@ -182,18 +182,9 @@ def _solve_amounts(
 def correct_step(
     rows: TrainingRows, column_set: ColumnSet, factor: Floats, slope: Floats, before: Floats, after: Floats, direction: Floats
 ) -> float:  # pragma: no cover - compiled
-    """Mend a Newton step on account of its stiff rows; return minus the slope along it, 0 if it is left as it is.
+    """Correct a Newton step, `direction`, for its stiff rows; return minus the slope along it, 0 if it is left unchanged.
 
-    Parameters
-    ----------
-    rows, chosen
-        The rows, of two labels, and the set's columns.
-    factor, slope
-        The factor of the Hessian and the slope before the step.
-    before, after
-        Logits before and after it [blocks, 1, places].
-    direction
-        The step; what is mended.
+    The rows have two labels; `before` and `after` are the logits [blocks, 1, places] at both ends of the step.
     """
     descent = -dot(direction, slope, len(direction))
     where = np.empty((_MAX_STIFF_ROWS, 2), dtype=np.intp)

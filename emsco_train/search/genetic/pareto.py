@@ -80,14 +80,7 @@ def first_minima(points: Floats) -> Mask:
 
 def violations(objectives: Objectives, constraints: Constraints) -> Floats:
     """Return by how much each design misses its constraints: the sum of the misses, each by its bound; 0 when feasible."""
-    violation = np.zeros(len(objectives))
-    if constraints.max_cost is not None:
-        violation += np.maximum(objectives.mean_cost - constraints.max_cost, 0) / constraints.max_cost
-    if constraints.min_coverage is not None:
-        violation += np.maximum(constraints.min_coverage - objectives.coverage, 0) / constraints.min_coverage
-    if constraints.min_accuracy is not None:
-        violation += np.maximum(constraints.min_accuracy - objectives.accuracy, 0) / constraints.min_accuracy
-    return violation
+    return constraints.violations(objectives.mean_cost, objectives.coverage, objectives.accuracy)
 
 
 def log_fitness(performance: Floats, ranks: Indices, epsilon: float) -> Floats:
