@@ -41,16 +41,7 @@ class _ValueRange:
 def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
     """Draw golden items, of as many different outcomes as a bounded number of draws finds.
 
-    Parameters
-    ----------
-    model
-        The fitted design.
-    codes
-        Training codes [rows, features]: only quantiles of them are used.
-    count
-        How many items.
-    rng
-        Source of randomness.
+    Only quantiles of the training codes [rows, features] are used.
 
     Raises
     ------
@@ -95,9 +86,8 @@ def _draw_items(
 def _select_varied(found: Sequence[Golden], count: int) -> list[Golden]:
     """Return `count` items (or as many as there are), the first of each outcome before any second."""
     firsts = {_item_outcome(item): item for item in reversed(found)}
-    chosen = sorted(firsts.values(), key=_item_outcome)
-    others = [item for item in found if not any(item is first for first in chosen)]
-    return [*chosen, *others][:count]
+    others = [item for item in found if item is not firsts[_item_outcome(item)]]
+    return [*(firsts[outcome] for outcome in sorted(firsts)), *others][:count]
 
 
 def _item_outcome(item: Golden) -> tuple[int, str]:

@@ -200,7 +200,7 @@ def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier
     assert (export.expected.split, export.expected.rows) == ("test", len(model.problem_.test or ()))
     assert [stage.acquire for stage in export.bundle.manifest.stages] == list(model.design_.stages)
     assert model.export(tmp_path / "a", split="certify", force=True).expected.split == "certify"
-    with pytest.raises(DesignError, match="split is 'train': one of validation, test, certify is due"):
+    with pytest.raises(DesignError, match="split is 'train': expected one of validation, test, certify"):
         model.export(tmp_path / "b", split="train")
 
 
@@ -447,7 +447,7 @@ def test_designs_of_other_data_are_refused(model: EmscoClassifier) -> None:
     fitted = EmscoClassifier(random_state=0).fit(X, y)
     with pytest.raises(DesignError, match="has other features or labels"):
         model.use(fitted.design_)
-    with pytest.raises(DesignError, match="design is str: a Design is due"):
+    with pytest.raises(DesignError, match="design is str: expected a Design"):
         model.export("nowhere", "fittest")  # type: ignore[arg-type]
 
 

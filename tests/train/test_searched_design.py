@@ -10,8 +10,8 @@ import pytest
 
 from emsco_runtime import Cascade, read_bundle
 from emsco_train import DesignError, Problem, Settings, VerificationError
-from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design, select_split_rows
-from emsco_train.models.evaluation import evaluate
+from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design
+from emsco_train.models.evaluation import evaluate_split
 from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.searches import run_evolve
@@ -54,8 +54,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade() -> None:
     problem = make_problem()
     for design in run_evolve(problem, Settings(population=30, generations=5, max_stages=3), seed=1).front:
         model = fit_design(problem, design)
-        rows = select_split_rows(problem, model, problem.validation)
-        expected = evaluate(model, rows.codes).expected(rows.target, "validation")
+        expected = evaluate_split(problem, model, problem.validation).expected(problem.validation.target, "validation")
         assert expected.accepted / expected.rows == design.coverage
         assert expected.right / max(expected.accepted, 1) == design.accuracy
         assert expected.cost.mean == pytest.approx(design.cost, rel=1e-15)
@@ -110,6 +109,6 @@ def test_an_unknown_split_is_named(tmp_path: Path) -> None:
     """Expected figures come from rows that training did not fit."""
     problem = make_problem()
     design = run_evolve(problem, Settings(population=10, generations=1, max_stages=2)).front.select()
-    with pytest.raises(DesignError, match=r"split is 'train': one of validation, test, certify is due"):
+    with pytest.raises(DesignError, match=r"split is 'train': expected one of validation, test, certify"):
         export_searched_design(tmp_path / "b", problem, design, split="train")
     assert not (tmp_path / "b").exists()
