@@ -27,7 +27,7 @@ _RUN_NAME = "run.json"
 _RUN_MARK = b'"emsco-run"'
 _NEW_NAME, _READY_NAME = "new", "ready"
 _WORK_MARK = "emsco-run"
-# The page of a run, which lies in its folder, and what a page of ours holds.
+# The page of a run in its folder, and the mark by which it is recognised.
 REPORT_NAME = "report.html"
 REPORT_MARK = '<meta name="generator" content="emsco-report">'
 
