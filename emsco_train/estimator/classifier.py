@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.costs.cost_model import Costs
-from emsco_train.data.features import FeatureOptions
+from emsco_train.data.features import FeatureOptions, encode_table
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
@@ -33,7 +34,6 @@ from emsco_train.estimator.input_validation import (
     validate_predict_rows,
     validate_weights,
 )
-from emsco_train.estimator.row_probabilities import last_stage_probabilities
 from emsco_train.estimator.search_plan import make_search_plan, run_search_plan
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
@@ -47,8 +47,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     """A cascade that is found, fitted and used like any scikit-learn classifier; it may refuse to answer.
 
     `fit` divides the rows, searches designs, and chooses the fittest of the front; `use` chooses another. A row that no stage is
-    sure enough about is rejected: `predict` gives it the reject value, -1 among whole numbers and "" among text unless
-    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans come out as whole numbers.
+    confident about is rejected: `predict` returns the reject value for it, -1 for whole numbers and "" for text unless
+    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans are returned as whole numbers.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     max_stages
         Most stages of a design; None for half the features, at least 2 and at most 10.
     features
-        `FeatureOptions` by feature name, where the rows do not tell all.
+        `FeatureOptions` by feature name, where the rows do not say everything.
     search
         "evolve", "exhaustive", or "auto": exact where that is affordable.
     population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
@@ -77,7 +77,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         measured on all rows.
     time_limit
         Seconds for the search: the genetic algorithm keeps its front so far, an exact search that would take longer is refused.
-        Ctrl-C is the same to them: a front so far, or none. `outcome_.stopped` tells.
+        Ctrl-C has the same effect: the front so far, or none. `outcome_.stopped` says which.
     random_state
         A whole number makes splits and search repeatable; None or a `RandomState` draws one.
     n_jobs
@@ -85,7 +85,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     verbose
         Above 0: show progress on standard error, as a bar on a terminal and as plain lines elsewhere. See `Progress`.
     reject_label
-        What `predict` gives for a rejected row: text or a whole number that is no label.
+        What `predict` returns for a rejected row: text or a whole number that is not a label.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X, y
             Rows (a data frame, a mapping of arrays, or an array) and their labels.
         sample_weight
-            One number per row; those of the train rows weigh in the fits. Figures count rows, whatever their weight.
+            One number per row; those of the train rows are used in the fits. Figures count rows, whatever their weight.
         groups
             One value per row: rows with equal values go to the same split.
         """
@@ -226,50 +226,33 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """Return a label for each row; the reject value where no stage is sure enough.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
+        """Return a label for each row; the reject value where no stage is confident."""
         decisions = self._decide_rows(X)
         values = to_label_array([*self.problem_.labels, self.reject_label_])
         position = {label: index for index, label in enumerate([*self.problem_.labels, None])}
         return np.asarray(values.take([position[label] for label in decisions.label.tolist()]))
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
+        """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not."""
         table = self._validate_rows(X)
-        return last_stage_probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
+        last_stage = self.cascade_.decide_columns(table.columns).stages
+        manifest, scorer = self.cascade_.manifest, Scorer.from_bundle(self.cascade_.bundle)
+        features = {feature.name: feature for feature in manifest.features}
+        probabilities = np.empty((table.rows, len(manifest.labels)))
+        for number, stage in enumerate(manifest.stages, start=1):
+            rows = np.flatnonzero(last_stage == number)
+            if len(rows):
+                codes = encode_table([features[name] for name in stage.inputs], table.take(rows), "given")
+                probabilities[rows] = scorer.score_rows(number - 1, codes)
+        return probabilities
 
     def decide(self, X: Any) -> list[Decision]:  # noqa: N803
-        """Return a decision for each row, with its bill and its trace, as the runtime makes it.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
+        """Return a decision for each row, with its cost and its trace, as the runtime makes it."""
         table = self._validate_rows(X)
         return self.cascade_.decide_many(table.items())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the selective accuracy: the share of the accepted rows with the right label; 0 when none is accepted.
-
-        Parameters
-        ----------
-        X, y
-            Rows and their labels.
-        sample_weight
-            One number per row, or None.
-        """
+        """Return the selective accuracy: the share of the accepted rows with the right label; 0 if none is accepted."""
         decisions = self._decide_rows(X)
         truth = plain_labels(y, rows=len(decisions), where="y")
         right = np.array([predicted == expected for predicted, expected in zip(decisions.label.tolist(), truth, strict=True)])
@@ -314,8 +297,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         split
             Split of the expected figures; where there is no test split, "test" means the validation rows.
         max_error
-            Choose, among the designs of the front that are shown to err so little, the one with most coverage; in place of a
-            design. See docs/guarantee.md.
+            Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
+            coverage; in place of a design. See docs/guarantee.md.
         confidence
             Of the certificate.
         """
@@ -334,7 +317,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that gaps, text and categories are welcome."""
+        """Declare to scikit-learn that missing values, text and categories are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

@@ -1,4 +1,4 @@
-"""What a scikit-learn estimator is given: rows in any form, labels, a seed; and the value that stands for a rejection."""
+"""What a scikit-learn estimator is given: rows in any form, labels, a seed; and the value that means a rejection."""
 
 from __future__ import annotations
 
@@ -31,16 +31,9 @@ _SEED_RANGE = 2**31
 
 
 def validate_fit_rows(estimator: Any, rows: Any, truth: Any) -> Any:
-    """Note names and number of the features on the estimator; return rows that `Problem.of` reads.
+    """Set names and number of the features on the estimator; return rows that `Problem.of` reads.
 
-    Parameters
-    ----------
-    estimator
-        Being fitted.
-    rows
-        A data frame, an Arrow table, a mapping of arrays, or an array.
-    truth
-        Labels, only asked for being there.
+    The rows are a data frame, an Arrow table, a mapping of arrays, or an array. Of the labels only their presence is checked.
     """
     if _is_mapping(rows):
         # Also an estimator that was fitted on a frame before.
@@ -51,21 +44,14 @@ def validate_fit_rows(estimator: Any, rows: Any, truth: Any) -> Any:
         return table
     if _is_frame(rows):
         return validate_data(estimator, rows, truth, reset=True, skip_check_array=True)[0]
-    # scikit-learn's own words for what is no matrix; gaps are judged column by column, later.
+    # scikit-learn's own messages for what is not a matrix; missing values are checked column by column, later.
     return validate_data(estimator, rows, truth, reset=True, dtype=None, ensure_all_finite=False, ensure_min_features=2)[0]
 
 
 def validate_predict_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Table:
-    """Return rows as a table with the columns of the fit.
+    """Return rows as a table with the columns of the fit, whose names are given in column order.
 
-    Parameters
-    ----------
-    estimator
-        Fitted.
-    rows
-        A data frame or array with the columns of the fit in their order; a mapping or an Arrow table may have any order.
-    names
-        The features in column order.
+    A data frame or array must have the columns in that order; a mapping or an Arrow table may have any order.
     """
     if _is_mapping(rows):
         return Table.of(rows).select(names)
@@ -78,7 +64,7 @@ def validate_predict_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Ta
 
 
 def validate_labels(truth: Any) -> Any:
-    """Return labels in one dimension; raise in scikit-learn's words for what is no class, such as real numbers."""
+    """Return labels in one dimension; scikit-learn's own errors for what is not a class, such as real numbers."""
     # A plain list may mix numbers and text, which an array would turn into text; scikit-learn does not know Arrow's columns.
     if not hasattr(truth, "__array__") or hasattr(truth, "to_pylist"):
         return truth
@@ -92,15 +78,7 @@ def validate_labels(truth: Any) -> Any:
 
 
 def validate_weights(sample_weight: Any, truth: Any) -> Any:
-    """Return weights as an array, or None; raise when they leave no two classes.
-
-    Parameters
-    ----------
-    sample_weight
-        One number per row, or None.
-    truth
-        The labels, as `validate_labels` gives them.
-    """
+    """Return weights as an array, or None; raise if they leave fewer than two classes of the validated labels."""
     if sample_weight is None:
         return None
     weights: Array = np.asarray(sample_weight)
@@ -125,14 +103,7 @@ def resolve_seed(random_state: Any) -> int:
 
 
 def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label:
-    """Return the value that stands for a rejection: no label, and of the labels' own type unless the user wants another.
-
-    Parameters
-    ----------
-    reject_label
-        As the user gave it; None: -1 among whole numbers, "" among text.
-    labels
-        The labels in order.
+    """Return the value that means a rejection; it must not be a label. None: -1 for whole numbers, "" for text.
 
     Examples
     --------
@@ -148,9 +119,9 @@ def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label
     elif isinstance(reject_label, Integral) and not isinstance(reject_label, bool):
         chosen = int(reject_label)
     else:
-        raise DesignError(f"reject_label is {reject_label!r}: text, a whole number, or None is due")
+        raise DesignError(f"reject_label is {reject_label!r}: expected text, a whole number, or None")
     if chosen in labels:
-        raise DesignError(f"reject_label is {chosen!r}, which is a label too: give a value that is none of {list(labels)}")
+        raise DesignError(f"reject_label is {chosen!r}, which is also a label: choose a value that is not in {list(labels)}")
     return chosen
 
 

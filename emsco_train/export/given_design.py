@@ -11,13 +11,12 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
-from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.labelled_rows import LabelledRows
+from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.problem_warnings import warn_low_thresholds
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
-from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
-from emsco_train.errors import DesignError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, check_stages
@@ -67,7 +66,7 @@ def export_design(
     costs
         A cost model, a mapping, a sequence in column order, or None for 1 each.
     features
-        Options by feature name, where the training columns do not tell all.
+        Options by feature name, where the training columns do not say everything.
     classifier
         A scikit-learn classifier, cloned per stage; None: logistic regression.
     C, class_weight, sample_weight
@@ -96,18 +95,18 @@ def export_design(
     """
     settings = StageSettings(classifier, C, check_seed(seed))
     info = BundleInfo(name, version, timestamp(created), settings.seed, golden)
-    table = Table.of(X)
-    design = check_stages(stages, table.names)
+    given = LabelledRows.of(X, y, "y")
+    design = check_stages(stages, given.table.names)
     names = [feature for stage in design for feature in stage]
-    cost_model = CostModel.of(costs, table.names)
-    cost_model.check(table.names, names)
-    truth = plain_labels(y, rows=table.rows, where="y")
-    labels = unique_labels(truth, "y")
+    cost_model = CostModel.of(costs, given.table.names)
+    cost_model.check(given.table.names, names)
+    labels = unique_labels(given.true_labels, "y")
     thresholds = resolve_thresholds(threshold, labels)
     warn_low_thresholds(thresholds, labels)
-    described = infer_features(table, names, cost_model, features)
-    train = _encode_rows("training", table, truth, described, labels)
-    held_out_rows = _read_held_out(held_out, split, described, labels)
+    described = infer_features(given.table, names, cost_model, features)
+    train = _encode_rows("training", given, described, labels)
+    held_out_given = LabelledRows.from_pair(held_out, "held_out")
+    held_out_rows = _encode_rows(split, held_out_given, described, labels)
     weights = row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight)
     if classifier is None:
         compile_search()
@@ -115,18 +114,9 @@ def export_design(
     model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
     manifest = build_manifest(info, model, cost_model, train, held_out_rows, settings_record)
-    return verify_and_write(path, manifest, model, (train, held_out_rows), force=force)
+    tables = ((train.name, given.table), (split, held_out_given.table))
+    return verify_and_write(path, manifest, model, tables, force=force)
 
 
-def _encode_rows(
-    name: str, table: Table, truth: Sequence[Label], features: Sequence[Feature], labels: Sequence[Label]
-) -> ExportRows:
-    return ExportRows(name, table, encode_table(features, table, name), tuple(truth), label_positions(truth, labels))
-
-
-def _read_held_out(held_out: object, name: str, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
-    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
-        got = type(held_out).__name__
-        raise DesignError(f"held_out is a pair (rows, labels) that training did not see, got {got}: give one")
-    table = Table.of(held_out[0])
-    return _encode_rows(name, table, plain_labels(held_out[1], rows=table.rows, where=f"{name} y"), features, labels)
+def _encode_rows(name: str, given: LabelledRows, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
+    return ExportRows(name, encode_table(features, given.table, name), label_positions(given.true_labels, labels))

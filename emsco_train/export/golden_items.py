@@ -15,7 +15,6 @@ import numpy as np
 from emsco_runtime.bundle.encoding import make_encoder
 from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, RawValue
 from emsco_runtime.bundle.rule import accept
-from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats
 from emsco_train.errors import ExportError
 from emsco_train.models.cascade_model import CascadeModel
@@ -41,28 +40,16 @@ class _ValueRange:
 def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
     """Draw golden items, of as many different outcomes as a bounded number of draws finds.
 
-    Parameters
-    ----------
-    model
-        The fitted design.
-    codes
-        Training codes [rows, features]: only quantiles of them are used.
-    count
-        How many items.
-    rng
-        Source of randomness.
+    Only quantiles of the training codes [rows, features] are used.
 
     Raises
     ------
     ExportError
         If no draw keeps its distance from every threshold.
     """
-    ranges = [
-        _value_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)
-    ]
-    scorer = model.scorer()
+    drawer = _ItemDrawer(model, codes, rng)
     for margin in _THRESHOLD_MARGINS:
-        found = _draw_items(model, scorer, ranges, rng, count=count, margin=margin)
+        found = drawer.draw_items(count, margin)
         if found:
             return tuple(_select_varied(found, count))
     raise ExportError(
@@ -71,33 +58,60 @@ def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np
     )
 
 
-def _draw_items(
-    model: CascadeModel,
-    scorer: Scorer,
-    ranges: Sequence[_ValueRange | None],
-    rng: np.random.Generator,
-    *,
-    count: int,
-    margin: float,
-) -> list[Golden]:
-    outcomes = len(model.stages) + 1  # each stage may accept, the last may also reject
-    found: list[Golden] = []
-    for _ in range(_MAX_DRAWS):
-        values = {feature.name: _draw_value(feature, where, rng) for feature, where in zip(model.features, ranges, strict=True)}
-        golden = _make_item(model, scorer, values)
-        if _threshold_margin(model, golden) >= margin:
-            found.append(golden)
-        if len(found) >= count and len({_item_outcome(item) for item in found}) == outcomes:
-            break
-    return found
+class _ItemDrawer:
+    """Draws items and decides them; what all draws share is made once."""
+
+    def __init__(self, model: CascadeModel, codes: Floats, rng: np.random.Generator) -> None:
+        self._model, self._rng = model, rng
+        self._ranges = [
+            _value_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)
+        ]
+        self._encoders = [make_encoder(feature) for feature in model.features]
+        self._scorer, self._positions, self._costs = model.scorer(), model.input_positions(), model.stage_costs()
+
+    def draw_items(self, count: int, margin: float) -> list[Golden]:
+        """Return items that keep this distance from thresholds and ties, until there are enough of all outcomes."""
+        possible = len(self._model.stages) + 1  # each stage may accept, the last may also reject
+        found: list[Golden] = []
+        outcomes: set[tuple[int, str]] = set()
+        for _ in range(_MAX_DRAWS):
+            item = self._draw_item()
+            if _threshold_margin(self._model, item) >= margin:
+                found.append(item)
+                outcomes.add(_item_outcome(item))
+            if len(found) >= count and len(outcomes) == possible:
+                break
+        return found
+
+    def _draw_item(self) -> Golden:
+        model = self._model
+        values = [_draw_value(feature, where, self._rng) for feature, where in zip(model.features, self._ranges, strict=True)]
+        codes = [encode(value) for encode, value in zip(self._encoders, values, strict=True)]
+        scores = [
+            self._scorer.score(index, [codes[position] for position in positions])
+            for index, positions in enumerate(self._positions)
+        ]
+        decisions = [accept(row, model.thresholds) for row in scores]
+        number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
+        label, confident = decisions[number - 1]
+        return Golden(
+            values={feature.name: value for feature, value in zip(model.features, values, strict=True)},
+            probabilities=tuple(tuple(row) for row in scores),
+            decision=GoldenDecision(
+                status="accepted" if confident else "rejected",
+                reason="confident" if confident else "inconclusive",
+                label=model.labels[label] if confident else None,
+                stages=number,
+                cost=self._costs[number - 1],
+            ),
+        )
 
 
 def _select_varied(found: Sequence[Golden], count: int) -> list[Golden]:
     """Return `count` items (or as many as there are), the first of each outcome before any second."""
     firsts = {_item_outcome(item): item for item in reversed(found)}
-    chosen = sorted(firsts.values(), key=_item_outcome)
-    others = [item for item in found if not any(item is first for first in chosen)]
-    return [*chosen, *others][:count]
+    others = [item for item in found if item is not firsts[_item_outcome(item)]]
+    return [*(firsts[outcome] for outcome in sorted(firsts)), *others][:count]
 
 
 def _item_outcome(item: Golden) -> tuple[int, str]:
@@ -133,23 +147,6 @@ def _unused_category(categories: Sequence[str]) -> str:
     while name in categories:
         name += "?"
     return name
-
-
-def _make_item(model: CascadeModel, scorer: Scorer, values: dict[str, RawValue]) -> Golden:
-    codes = [make_encoder(feature)(values[feature.name]) for feature in model.features]
-    places = enumerate(model.input_positions())
-    scores = [scorer.score(index, [codes[position] for position in positions]) for index, positions in places]
-    decisions = [accept(row, model.thresholds) for row in scores]
-    number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
-    label, confident = decisions[number - 1]
-    decision = GoldenDecision(
-        status="accepted" if confident else "rejected",
-        reason="confident" if confident else "inconclusive",
-        label=model.labels[label] if confident else None,
-        stages=number,
-        cost=model.stage_costs()[number - 1],
-    )
-    return Golden(values=values, probabilities=tuple(tuple(row) for row in scores), decision=decision)
 
 
 def _threshold_margin(model: CascadeModel, golden: Golden) -> float:

@@ -9,12 +9,10 @@ import numpy as np
 from pydantic import JsonValue, ValidationError
 
 from emsco_runtime.bundle.manifest import Feature, Group, Manifest, Model, Stage
-from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
 from emsco_train.data.stage_settings import ClassWeight, StageSettings
-from emsco_train.data.table import Table
 from emsco_train.errors import DesignError
 from emsco_train.export.golden_items import make_golden_items
 from emsco_train.models.cascade_model import CascadeModel
@@ -30,42 +28,16 @@ _MAX_GOLDEN_ITEMS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportRows:
-    """One split of an export.
-
-    Parameters
-    ----------
-    name
-        What it is called.
-    table
-        Raw values.
-    codes
-        The same as numbers, of the design's features in order of acquisition.
-    truth, target
-        The true labels, and their positions.
-    """
+    """One split of an export, as numbers."""
 
     name: str
-    table: Table
-    codes: Floats
-    truth: tuple[Label, ...]
-    target: Ints
+    codes: Floats  # of the design's features, in order of acquisition
+    target: Ints  # positions of the true labels
 
 
 @dataclass(frozen=True, slots=True)
 class BundleInfo:
-    """What the caller calls things, and what the golden items are drawn by.
-
-    Parameters
-    ----------
-    name, version
-        Of the bundle.
-    created
-        As `timestamp` gives it.
-    seed
-        Of the golden items, and recorded as the seed of the whole.
-    golden
-        How many golden items.
-    """
+    """Name, version and time stamp of a bundle, and what its golden items are drawn by."""
 
     name: str
     version: str
@@ -74,10 +46,10 @@ class BundleInfo:
     golden: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse a number of golden items that is none."""
+        """Check the number of golden items."""
         golden: object = self.golden
         if not isinstance(golden, int) or not 1 <= golden <= _MAX_GOLDEN_ITEMS:
-            raise DesignError(f"golden is {self.golden!r}: a whole number from 1 to {_MAX_GOLDEN_ITEMS} is due")
+            raise DesignError(f"golden is {self.golden!r}: expected a whole number from 1 to {_MAX_GOLDEN_ITEMS}")
 
 
 def build_manifest(
@@ -88,23 +60,8 @@ def build_manifest(
     held_out_rows: ExportRows,
     settings_record: Mapping[str, JsonValue],
 ) -> Manifest:
-    """Return the manifest of a fitted design, not yet sealed.
-
-    Parameters
-    ----------
-    info
-        Names, and the golden items wanted.
-    model
-        The fitted design.
-    cost_model
-        What its features cost.
-    train
-        Rows that it was fitted on.
-    held_out_rows
-        Rows that the expected figures are counted on.
-    settings_record
-        What the provenance records.
-    """
+    """Return the manifest of a design fitted on the `train` rows, not yet sealed; its expected figures are on `held_out_rows`."""
+    true_labels = [model.labels[position] for position in train.target.tolist()]
     try:
         return Manifest(
             id=_PLACEHOLDER_ID,
@@ -118,10 +75,10 @@ def build_manifest(
             stages=_stages(model),
             expected=evaluate(model, held_out_rows.codes).expected(held_out_rows.target, held_out_rows.name),
             golden=make_golden_items(model, train.codes, count=info.golden, rng=np.random.default_rng(info.seed)),
-            provenance=provenance(settings_record, info.seed, fingerprint(model.features, train.codes, train.truth)),
+            provenance=provenance(settings_record, info.seed, fingerprint(model.features, train.codes, true_labels)),
         )
     except ValidationError as error:
-        # Names are the user's words; what the format cannot hold is told in one line.
+        # Names are the user's own: what the format cannot hold is reported in one line.
         fault = first_error(error)
         raise DesignError(f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from emsco_runtime import write_bundle
@@ -11,7 +11,7 @@ from emsco_runtime.bundle.manifest import Expected, Manifest
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.cascade import Cascade
-from emsco_train.export.manifest_draft import ExportRows
+from emsco_train.data.table import Table
 from emsco_train.export.verification import Verification, verify
 from emsco_train.models.cascade_model import CascadeModel
 
@@ -59,24 +59,10 @@ class Export:
 
 
 def verify_and_write(
-    path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, splits: Sequence[ExportRows], *, force: bool
+    path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, splits: Iterable[tuple[str, Table]], *, force: bool
 ) -> Export:
-    """Verify every row of every split, then write: a bundle that disagrees with training never replaces one that does not.
-
-    Parameters
-    ----------
-    path
-        Folder of the bundle.
-    manifest
-        As `build_manifest` gives it.
-    model
-        The fitted design.
-    splits
-        Rows to replay.
-    force
-        Replace a bundle that is already there.
-    """
+    """Verify every row of every split, then write: a bundle that disagrees with training never replaces one that agrees."""
     graphs = [stage.graph for stage in model.stages]
     cascade = Cascade(build_bundle(manifest, graphs, os.fspath(path)))
-    verified = tuple(VerifiedSplit(split.name, verify(cascade, model, split.table).require(split.name)) for split in splits)
+    verified = tuple(VerifiedSplit(name, verify(cascade, model, table).require(name)) for name, table in splits)
     return Export(write_bundle(path, manifest, graphs, force=force), model, manifest.expected, verified)

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import JsonValue
 
-from emsco_runtime.bundle.manifest import Certificate
+from emsco_runtime.bundle.manifest import Certificate, Manifest
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.cascade import Cascade
-from emsco_runtime.decision import Label
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp
@@ -23,60 +22,36 @@ from emsco_train.errors import DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
-from emsco_train.models.evaluation import evaluate
+from emsco_train.models.evaluation import evaluate_split
 
-__all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design", "select_split_rows"]
+__all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design"]
 
 # Costs are summed in two ways, each exact but for one rounding; counts must be equal.
 _COST_TOLERANCE = 1e-9
 
 
 def check_design(design: object, names: Sequence[str], thresholds: Sequence[float]) -> Design:
-    """Return the design; raise unless it is one of these features and thresholds.
-
-    Parameters
-    ----------
-    design
-        What the user gave.
-    names
-        The features in column order.
-    thresholds
-        Confidence that each label needs.
-    """
+    """Return what the user gave as a design; raise unless it is a design of these features and labels."""
     if not isinstance(design, Design):
-        raise DesignError(f"design is {type(design).__name__}: a Design is due, such as front_.select() gives")
+        raise DesignError(f"design is {type(design).__name__}: expected a Design, such as front_.select() returns")
     used = [name for stage in design.stages for name in stage]
     if sorted([*used, *design.excluded]) != sorted(names) or len(design.thresholds) != len(thresholds):
-        detail = f"design {design.id} has other features or labels than the data of this fit"
-        raise DesignError(f"{detail}: give one of front_ (features: {', '.join(names)})")
+        raise DesignError(
+            f"design {design.id} has other features or labels than the data of this fit: "
+            f"give one of front_ (features: {', '.join(names)})"
+        )
     return design
 
 
 def fit_design(problem: Problem, design: Design) -> CascadeModel:
-    """Fit a design on the train rows: the models that the search scored, to the last bit.
-
-    Parameters
-    ----------
-    problem
-        Rows, prices and what to fit.
-    design
-        One of its designs.
-    """
+    """Fit a design on the train rows: the models that the search scored, to the last bit."""
     return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
 
 
 def check_counts(problem: Problem, design: Design, model: CascadeModel) -> None:
-    """Raise unless a fitted design does with the validation rows what its figures say: the search counted the same rows.
-
-    Parameters
-    ----------
-    problem, design
-        As in `fit_design`.
-    model
-        The fitted design.
-    """
-    rows = select_split_rows(problem, model, problem.validation)
-    found = Counts.of_expected(evaluate(model, rows.codes).expected(rows.target, rows.name))
+    """Raise unless the fitted design has the same figures on the validation rows as its search found."""
+    split = problem.validation
+    found = Counts.of_expected(evaluate_split(problem, model, split).expected(split.target, split.name))
     same_cost = math.isclose(found.cost, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
     if (found.coverage, found.accuracy) == (design.coverage, design.accuracy) and same_cost:
         return
@@ -89,17 +64,10 @@ def check_counts(problem: Problem, design: Design, model: CascadeModel) -> None:
 
 
 def build_cascade(problem: Problem, design: Design) -> Cascade:
-    """Fit a design on the train rows and bind its cascade, without writing anything.
-
-    Parameters
-    ----------
-    problem, design
-        As in `fit_design`.
-    """
+    """Fit a design on the train rows and bind its cascade, without writing anything."""
     model = fit_design(problem, design)
     info = BundleInfo("cascade", "1", timestamp(), problem.settings.seed)
-    train, held = (select_split_rows(problem, model, split) for split in (problem.train, problem.held_out))
-    manifest = build_manifest(info, model, problem.costs, train, held, _training_settings(problem))
+    manifest = _draft_manifest(problem, model, problem.held_out, info, {})
     return Cascade(build_bundle(manifest, [stage.graph for stage in model.stages]))
 
 
@@ -131,30 +99,28 @@ def export_searched_design(
     settings_record
         What the provenance records beside the choices of the problem.
     certificate
-        What is promised about the design's errors; None: nothing.
+        The bound on the design's errors; None: there is none.
 
     Raises
     ------
     VerificationError
-        If the design does other things with the validation rows than its figures say, or if runtime and training disagree about
+        If the design has other figures on the validation rows than its search found, or if runtime and training disagree about
         any row; nothing is written then.
     """
     model = fit_design(problem, design)
     check_counts(problem, design, model)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
-    held = _find_split(problem, split)
-    rows = {part.name: select_split_rows(problem, model, part) for part in problem.splits()}
-    recorded = {**_training_settings(problem), **(settings_record or {})}
-    manifest = build_manifest(info, model, problem.costs, rows["train"], rows[held.name], recorded)
+    manifest = _draft_manifest(problem, model, _find_split(problem, split), info, settings_record or {})
     certified = manifest.model_copy(update={"certificate": certificate})
-    return verify_and_write(path, certified, model, tuple(rows.values()), force=force)
+    return verify_and_write(path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force)
 
 
-def select_split_rows(problem: Problem, model: CascadeModel, split: Split) -> ExportRows:
-    """Return the rows of a split as a fitted design sees them."""
-    names = [feature.name for feature in model.features]
-    codes = split.codes[:, problem.encoder.positions(names)]
-    return ExportRows(split.name, split.table, codes, _true_labels(problem, split), split.target)
+def _draft_manifest(
+    problem: Problem, model: CascadeModel, held_out: Split, info: BundleInfo, settings_record: Mapping[str, JsonValue]
+) -> Manifest:
+    positions = problem.encoder.positions([feature.name for feature in model.features])
+    train, held = (ExportRows(split.name, split.codes[:, positions], split.target) for split in (problem.train, held_out))
+    return build_manifest(info, model, problem.costs, train, held, {**_training_settings(problem), **settings_record})
 
 
 def _find_split(problem: Problem, name: str) -> Split:
@@ -163,7 +129,7 @@ def _find_split(problem: Problem, name: str) -> Split:
         return problem.held_out
     known = {split.name: split for split in problem.splits() if split.name != "train"}
     if name not in known:
-        raise DesignError(f"split is {name!r}: one of {', '.join(known)} is due, which hold rows")
+        raise DesignError(f"split is {name!r}: expected one of {', '.join(known)}")
     return known[name]
 
 
@@ -172,7 +138,3 @@ def _training_settings(problem: Problem) -> dict[str, JsonValue]:
     alone = row_weights(problem.train.target, problem.labels, class_weight=problem.class_weight, sample_weight=None)
     weighted = problem.weights is not None and (alone is None or not np.array_equal(problem.weights, alone))
     return describe_training_settings(problem.settings, problem.class_weight, weighted=weighted)
-
-
-def _true_labels(problem: Problem, split: Split) -> tuple[Label, ...]:
-    return tuple(problem.labels[position] for position in split.target.tolist())

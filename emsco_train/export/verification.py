@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from emsco_runtime.bundle.reading import Bundle
@@ -30,9 +31,9 @@ class Difference:
     what
         Which of "label", "stage", "cost", "probabilities" differ.
     trained, decided
-        Label, stages scored and bill, by training and by the runtime.
+        Label, stages scored and cost, by training and by the runtime.
     probability
-        Largest difference of any probability at any stage walked.
+        Largest difference of any probability at any stage scored.
     """
 
     row: int
@@ -53,7 +54,7 @@ class Verification:
     labels, stages, costs, probabilities
         In how many rows each differed; probabilities differ when further apart than 1e-9.
     largest
-        Largest difference of any probability at any stage walked.
+        Largest difference of any probability at any stage scored.
     differences
         The first few rows that differ.
     """
@@ -93,7 +94,7 @@ class Verification:
 def verify(target: Bundle | Cascade, model: CascadeModel, table: Table) -> Verification:
     """Decide every row as production would, and compare with the training evaluation.
 
-    Label, stage and cost must be equal exactly, the probabilities of every stage walked within 1e-9.
+    Label, stage and cost must be equal exactly, the probabilities of every stage scored within 1e-9.
 
     Parameters
     ----------
@@ -107,14 +108,13 @@ def verify(target: Bundle | Cascade, model: CascadeModel, table: Table) -> Verif
     cascade = Cascade(target) if isinstance(target, Bundle) else target
     chosen = table.select([feature.name for feature in model.features])
     evaluation = evaluate(model, encode_table(model.features, chosen, "verified"))
-    counts = dict.fromkeys(("label", "stage", "cost", "probabilities"), 0)
+    counts: Counter[str] = Counter()
     largest = 0.0
     shown: list[Difference] = []
     for row, item in enumerate(chosen.items()):
         difference = _compare(model, evaluation, row, cascade.decide(item))
         largest = max(largest, difference.probability)
-        for what in difference.what:
-            counts[what] += 1
+        counts.update(difference.what)
         if difference.what and len(shown) < _MAX_SHOWN:
             shown.append(difference)
     return Verification(

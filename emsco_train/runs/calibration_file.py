@@ -6,20 +6,16 @@ import json
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from pydantic import ValidationError
-
-from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.run_file import FileModel
-from emsco_train.support.validation_errors import first_error
 
 __all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
 
 # More digits than rows could ever justify; full ones would double the file.
-_MAX_DIGITS = 6
+_DIGITS = 6
 
-# What its five numbers are, in the words of the file.
+# What the five numbers of a bin are, by their names in the file.
 Bin: TypeAlias = tuple[float, float, int, int, float]
 _BIN_FIELDS = ("lowest", "highest", "rows", "right", "confidence")
 
@@ -36,22 +32,21 @@ class ReliabilityEntry(FileModel):
     @classmethod
     def of(cls, reliability: Reliability) -> ReliabilityEntry:
         """Return what the file keeps of it."""
-        bins = tuple(
-            (
-                round(part.lowest, _MAX_DIGITS),
-                round(part.highest, _MAX_DIGITS),
-                part.rows,
-                part.right,
-                round(part.confidence, _MAX_DIGITS),
-            )
-            for part in reliability.bins
-        )
         return cls(
             rows=reliability.rows,
             right=reliability.right,
             confidence=_round(reliability.confidence),
             error=_round(reliability.error),
-            bins=bins,
+            bins=tuple(
+                (
+                    round(part.lowest, _DIGITS),
+                    round(part.highest, _DIGITS),
+                    part.rows,
+                    part.right,
+                    round(part.confidence, _DIGITS),
+                )
+                for part in reliability.bins
+            ),
         )
 
 
@@ -81,19 +76,8 @@ class CalibrationFile(FileModel):
 
     @classmethod
     def of(cls, split: str, measured: Sequence[MeasuredDesign]) -> CalibrationFile:
-        """Return the document of some designs.
-
-        Parameters
-        ----------
-        split
-            Name of the rows that everything was counted on.
-        measured
-            The designs.
-        """
-        designs = {
-            measured_design.design.id: tuple(StageEntry.of(stage) for stage in measured_design.calibration)
-            for measured_design in measured
-        }
+        """Return the document of some designs; `split` is the name of the rows that everything was counted on."""
+        designs = {one.design.id: tuple(StageEntry.of(stage) for stage in one.calibration) for one in measured}
         return cls(split=split, designs=designs)
 
     def text(self) -> str:
@@ -102,21 +86,9 @@ class CalibrationFile(FileModel):
 
     @classmethod
     def read(cls, text: str, path: str) -> CalibrationFile:
-        """Read the JSON; one error tells the place of the first fault.
-
-        Parameters
-        ----------
-        text
-            Content of the file.
-        path
-            Its name, for messages.
-        """
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            fault = first_error(error)
-            raise DataError(f"{path}: {fault.path}: {fault.message}. Train again") from None
+        """Read the JSON; `path` is its name for error messages."""
+        return cls.parse(text, path, "Train again")
 
 
 def _round(number: float | None) -> float | None:
-    return None if number is None else round(number, _MAX_DIGITS)
+    return None if number is None else round(number, _DIGITS)

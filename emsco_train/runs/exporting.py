@@ -68,9 +68,9 @@ def export_run(
     min_accuracy, min_coverage, max_cost
         Floors and cap on validation figures; the cheapest design that satisfies them.
     design
-        An id of the front, in place of other wishes.
+        An id of the front, in place of other criteria.
     max_error, confidence
-        Promise that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
+        Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     data
         Where the files are now, if they were moved.
     name, version
@@ -86,17 +86,7 @@ def export_run(
 def export_open_run(
     opened: OpenRun, out: str | os.PathLike[str], criteria: SelectionCriteria, *, name: str | None, version: str, force: bool
 ) -> RunExport:
-    """Choose a design of an open run and write its bundle.
-
-    Parameters
-    ----------
-    opened
-        The run with its data.
-    out, name, version, force
-        As in `export_run`.
-    criteria
-        What is wanted of the design.
-    """
+    """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`."""
     _check_output(Path(out), force=force)
     choice = choose_design(opened.problem, opened.front, criteria)
     exported = export_searched_design(
@@ -118,7 +108,7 @@ def export_open_run(
 
 
 def _check_output(out: Path, *, force: bool) -> None:
-    """Refuse a folder that could not be written to, before the certify rows are looked at: they prove less each time."""
+    """Refuse a folder that could not be written to, before the certify rows are used: they prove less each time."""
     if not force and (out / MANIFEST_FILE).exists():
         raise DesignError(f"{out} already holds a bundle: choose another folder, or use `force=True` to replace it")
     if out.is_dir():

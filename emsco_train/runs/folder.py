@@ -2,10 +2,10 @@
 
 While a run is under way, it holds the lock of the folder, and ``.work`` holds its checkpoints and a mark that it is ours. At the
 end, new files are written to ``.work/new``, which is renamed to ``.work/ready`` in one step: from then on the new run counts.
-Its files are moved into place, ``run.json`` last; whoever is killed while doing so leaves the rest to the next reader.
+Its files are moved into place, ``run.json`` last; if a process is killed while doing so, the next reader completes it.
 ``run.json`` holds the hash of each other file, so that a folder whose files belong to different runs is noticed.
 
-What does not carry our mark is never removed nor overwritten: a folder with other files, and without a run, is refused.
+What does not carry our mark is never removed or overwritten: a folder with other files, and without a run, is refused.
 """
 
 from __future__ import annotations
@@ -27,19 +27,13 @@ _RUN_NAME = "run.json"
 _RUN_MARK = b'"emsco-run"'
 _NEW_NAME, _READY_NAME = "new", "ready"
 _WORK_MARK = "emsco-run"
-# The page of a run, which lies in its folder, and what a page of ours holds.
+# The page of a run in its folder, and the mark by which it is recognised.
 REPORT_NAME = "report.html"
 REPORT_MARK = '<meta name="generator" content="emsco-report">'
 
 
 class RunFolder:
-    """A run's folder.
-
-    Parameters
-    ----------
-    path
-        The folder; need not exist yet.
-    """
+    """A run's folder; it need not exist yet."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -55,12 +49,12 @@ class RunFolder:
         return (self.path / _RUN_NAME).is_file()
 
     def begin(self, *, resume: bool, force: bool) -> None:
-        """Take the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` let it go.
+        """Lock the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` release it.
 
         Parameters
         ----------
         resume
-            Go on from checkpoints, if there are any.
+            Continue from checkpoints, if there are any.
         force
             Replace a finished run; it stays until the new one is complete. Files that are not an emsco run's are never replaced.
         """
@@ -71,23 +65,22 @@ class RunFolder:
             self._lock = FolderLock(self.path)
             self._prepare_work_folder(resume=resume, force=force)
         except FolderLockedError:
-            detail = f"another run is being written into {self.path}"
-            raise DesignError(f"{detail}: wait for it to end, or choose another folder") from None
+            raise DesignError(
+                f"another run is being written into {self.path}: wait for it to end, or choose another folder"
+            ) from None
         except OSError as error:
             self._release()
-            detail = f"{self.path} cannot be written: {error.strerror or error}"
-            raise DesignError(f"{detail}. Check the path and its permissions") from None
+            raise DesignError(
+                f"{self.path} cannot be written: {error.strerror or error}. Check the path and its permissions"
+            ) from None
         except DesignError:
             self._release()
             raise
 
     def abandon(self, *, checkpoints: bool = False) -> None:
-        """Leave nothing behind of a run that came to nothing, and let the folder go; without one under way, do nothing.
+        """Remove what a failed run left, and release the folder; do nothing if no run is under way.
 
-        Parameters
-        ----------
-        checkpoints
-            Whether they go too; else a run that has some stays, to be resumed.
+        A run that has checkpoints stays, to be resumed, unless `checkpoints` says to remove them too.
         """
         if self._lock is None:
             return
@@ -95,12 +88,12 @@ class RunFolder:
             if checkpoints or {entry.name for entry in self.work.iterdir()} <= {_WORK_MARK}:
                 shutil.rmtree(self.work)
         self._release()
-        # Fails, as it should, where checkpoints or an older run are there.
+        # Fails, as it should, if checkpoints or an older run are there.
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
     def finish(self, files: Mapping[str, str], run: RunFile, *, keep_work: bool = False) -> None:
-        """Put the files of a finished run into place, and let the folder go.
+        """Put the files of a finished run into place, and release the folder.
 
         Parameters
         ----------
@@ -109,7 +102,7 @@ class RunFolder:
         run
             The record; the hashes of the files are added to it.
         keep_work
-            Leave the checkpoints: the run was cut short, and may be resumed.
+            Keep the checkpoints: the run was cut short, and may be resumed.
         """
         try:
             self._refuse_overwrite(files)
@@ -129,20 +122,21 @@ class RunFolder:
             self._release()
 
     def read(self) -> RunFile:
-        """Return the record of a finished run; every named file is there and is the one that was written."""
+        """Return the record of a finished run, after checking that its files are there and are those that it wrote."""
         if not self.path.is_dir():
             raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
         self._complete_killed_write()
         if not self.is_complete():
-            unfinished = "an unfinished run: end it by training again with `resume=True`"
-            detail = unfinished if self.work.is_dir() else f"no {_RUN_NAME}: give the folder that emsco-train wrote"
-            raise DataError(f"{self.path} holds {detail}")
+            if self.work.is_dir():
+                raise DataError(f"{self.path} holds an unfinished run: end it by training again with `resume=True`")
+            raise DataError(f"{self.path} holds no {_RUN_NAME}: give the folder that emsco-train wrote")
         run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
-                detail = f"{self.path / name} is missing or is not the file that this run wrote"
-                raise DataError(f"{detail}: restore it, or train again")
+                raise DataError(
+                    f"{self.path / name} is missing or is not the file that this run wrote: restore it, or train again"
+                )
         return run
 
     def text(self, name: str) -> str:
@@ -153,13 +147,13 @@ class RunFolder:
         return self.is_complete() and _RUN_MARK in (self.path / _RUN_NAME).read_bytes()
 
     def _holds_work(self) -> bool:
-        """Return whether the work folder is ours; an empty one may be, of a run that was killed as it began."""
+        """Return whether the work folder is ours; an empty one may belong to a run that was killed as it started."""
         if not self.work.is_dir() or self.work.is_symlink():
             return False
         return (self.work / _WORK_MARK).is_file() or not any(self.work.iterdir())
 
     def _refuse_other_files(self) -> None:
-        """Refuse a folder that holds other files and no run, or a work folder of somebody else."""
+        """Refuse a folder that holds other files and no run, or another program's work folder."""
         if not self.path.is_dir():
             return
         ours = {LOCK_NAME} | ({self.work.name} if self._holds_work() else set())
@@ -167,11 +161,12 @@ class RunFolder:
         if self._holds_run() or self.work.name in ours:
             foreign = [name for name in foreign if name == self.work.name]
         if foreign:
-            detail = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
-            raise DesignError(f"{detail}: choose an empty or a new folder")
+            raise DesignError(
+                f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])}): choose an empty or a new folder"
+            )
 
     def _refuse_overwrite(self, names: Iterable[str]) -> None:
-        """Refuse to overwrite a file that somebody else put where there was no run when this one began."""
+        """Refuse to overwrite a file that was put there by others after this run began."""
         for name in () if self._holds_run() else (*names, _RUN_NAME):
             if (self.path / name).exists():
                 raise DesignError(f"{self.path / name} is not an emsco run's: move it away, then resume the run")
@@ -193,7 +188,7 @@ class RunFolder:
             self._lock = None
 
     def _complete_killed_write(self) -> None:
-        """Do what a killed writer left to do; a living one does it itself."""
+        """Finish moving the files of a killed writer; a living one does it itself."""
         if not (self.work / _READY_NAME).is_dir() or not self._holds_work():
             return
         try:
@@ -206,7 +201,7 @@ class RunFolder:
             self._release()
 
     def _install_ready_files(self) -> None:
-        """Move the files of a complete run into place, all that are not there yet."""
+        """Move those files of a complete run into place that are not there yet."""
         ready = self.work / _READY_NAME
         if not ready.is_dir():
             return

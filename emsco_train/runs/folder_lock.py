@@ -1,7 +1,7 @@
 """`FolderLock`: one process at a time writes into a folder.
 
 The lock is the operating system's own on a file in the folder: it ends with its process, however that ends, so that a killed run
-locks nobody out. The file is removed by whoever holds the lock; one that a killed process left behind means nothing.
+blocks no other. The holder of the lock removes the file; a file that a killed process left behind has no effect.
 """
 
 from __future__ import annotations
@@ -20,17 +20,12 @@ class FolderLockedError(Exception):
 
 
 class FolderLock:
-    """The lock on a folder, held from the start.
-
-    Parameters
-    ----------
-    folder
-        Made if need be.
+    """The lock on a folder, held from the start; the folder is created if necessary.
 
     Raises
     ------
     FolderLockedError
-        If somebody else holds it.
+        If it is held elsewhere.
     OSError
         If the folder cannot be written, or its file system has no locks.
     """
@@ -43,14 +38,14 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others in, and remove the file."""
-        # Before the lock ends: afterwards, the name could stand for the file of the next holder.
+        """Release the lock, and remove the file."""
+        # Before the lock ends: afterwards, the name could be that of the next holder's file.
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def _try_lock(path: Path) -> int | None:
-    """Return a locked file, or None if the file went away meanwhile: then its lock would keep nobody out."""
+    """Return a locked file, or None if the file was removed meanwhile: then its lock would have no effect."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         # Not followed if it is a link; open for writing, since network file systems lock nothing else exclusively.

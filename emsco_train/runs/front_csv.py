@@ -11,38 +11,21 @@ from emsco_train.runs.front_measurement import MeasuredDesign
 
 __all__ = ["format_front_csv"]
 
+_FIGURES = ("coverage", "accuracy", "cost")
 _COLUMNS = (
-    "id",
-    "threshold",
-    "stages",
-    "excluded",
-    "fitness",
-    "validation_coverage",
-    "validation_accuracy",
-    "validation_cost",
-    "test_coverage",
-    "test_accuracy",
-    "test_cost",
+    *("id", "threshold", "stages", "excluded", "fitness"),
+    *(f"{split}_{figure}" for split in ("validation", "test") for figure in _FIGURES),
 )
 
 
 def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool) -> str:
-    """Return the text of front.csv.
-
-    Parameters
-    ----------
-    measured
-        Designs with their validation figures, fittest first, and their figures on the test rows.
-    has_test_rows
-        Whether there are test rows; without them, their fields stay empty.
-    """
+    """Return the text of front.csv; the figures on the test rows stay empty where there are no test rows."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    for measured_design in measured:
-        design, figures = measured_design.design, measured_design.figures
-        test = tuple(map(repr, (figures.coverage, figures.accuracy, figures.cost))) if has_test_rows else ("", "", "")
-        own = tuple(map(repr, (design.fitness, design.coverage, design.accuracy, design.cost)))
+    for design, figures in ((one.design, one.figures) for one in measured):
         names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
-        writer.writerow([*names, *own, *test])
+        validation = (repr(getattr(design, name)) for name in ("fitness", *_FIGURES))
+        test = (repr(getattr(figures, name)) if has_test_rows else "" for name in _FIGURES)
+        writer.writerow([*names, *validation, *test])
     return text.getvalue()

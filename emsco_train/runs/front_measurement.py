@@ -1,4 +1,4 @@
-"""What designs do on rows that the search did not measure them on: figures, and how honest their confidences are."""
+"""What designs do on rows that the search did not measure them on: figures, and how well their confidences are calibrated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.guarantee.calibration import StageCalibration, StageScores, calibrate, calibrate_stages
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
-from emsco_train.models.evaluation import Evaluation, evaluate, run_stages
+from emsco_train.models.evaluation import Evaluation, evaluate_split, run_stages
 from emsco_train.models.fitted_set import StageDecisions
 
 __all__ = ["MeasuredDesign", "measure_designs", "measure_fitted_design"]
 
-_FeatureSets: TypeAlias = tuple[tuple[str, ...], ...]
+# A design, and the features of all stages so far for each stage, in column order.
+_DesignWithSets: TypeAlias = tuple[Design, tuple[tuple[str, ...], ...]]
 
 # Scores that are held at a time.
 _MAX_BYTES = 2**27
@@ -28,17 +29,7 @@ _MAX_BYTES = 2**27
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDesign:
-    """A design on some rows.
-
-    Parameters
-    ----------
-    design
-        The design.
-    figures
-        What it does there.
-    calibration
-        How honest each stage's confidence is there.
-    """
+    """A design, what it does on some rows, and how well the confidence of each stage is calibrated there."""
 
     design: Design
     figures: Counts
@@ -48,39 +39,22 @@ class MeasuredDesign:
 def measure_designs(
     problem: Problem, split: Split, designs: Sequence[Design], fitter: CascadeFitter, *, jobs: int = 1
 ) -> Iterator[MeasuredDesign]:
-    """Fit designs and walk the rows of a split through them; each feature set is fitted and scored once for many designs.
+    """Fit designs and run the rows of a split through them; each feature set is fitted and scored once for many designs.
 
-    Parameters
-    ----------
-    problem
-        Whose rows they are.
-    split
-        The rows to measure on.
-    designs
-        Designs of this problem, at any thresholds.
-    fitter
-        Fits designs of this problem.
-    jobs
-        Threads for the fits; results do not depend on their number.
+    The designs may have different thresholds. `jobs` is the number of threads for the fits; results do not depend on it.
     """
-    feature_sets_by_design = [(design, _cumulative_sets(design, fitter)) for design in designs]
-    most = max(1, _MAX_BYTES // (len(split) * _estimate_bytes_per_row(len(problem.labels))))
-    for part in _split_into_batches(feature_sets_by_design, most):
-        yield from _measure_batch(problem, split, part, fitter, jobs)
+    # About what is held of a row that a feature set has scored.
+    bytes_per_row = 8 * len(problem.labels) + 32
+    most = max(1, _MAX_BYTES // (len(split) * bytes_per_row))
+    sort = fitter.sets.sort_by_column
+    prepared = [(design, tuple(sort(names) for names in itertools.accumulate(design.stages))) for design in designs]
+    for batch in _split_into_batches(prepared, most):
+        yield from _measure_batch(problem, split, batch, fitter, jobs)
 
 
 def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
-    """Walk the rows of a split through a design that is fitted already.
-
-    Parameters
-    ----------
-    problem, split, design
-        As in `measure_designs`.
-    model
-        The fitted design.
-    """
-    names = [feature.name for feature in model.features]
-    evaluation = evaluate(model, split.codes[:, problem.encoder.positions(names)])
+    """Run the rows of a split through a design that is fitted already."""
+    evaluation = evaluate_split(problem, model, split)
     return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target))
 
 
@@ -90,37 +64,25 @@ def _count(evaluation: Evaluation, target: Ints) -> Counts:
     return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
 
 
-def _estimate_bytes_per_row(labels: int) -> int:
-    """Return about how much is held of a row that a feature set has scored."""
-    return 8 * labels + 32
-
-
-def _cumulative_sets(design: Design, fitter: CascadeFitter) -> _FeatureSets:
-    stages = itertools.accumulate(design.stages)
-    return tuple(fitter.sets.sort_by_column(names) for names in stages)
-
-
-def _split_into_batches(
-    feature_sets_by_design: Sequence[tuple[Design, _FeatureSets]], most: int
-) -> Iterator[list[tuple[Design, _FeatureSets]]]:
-    """Divide designs into parts that have at most so many different feature sets, or one design."""
-    part: list[tuple[Design, _FeatureSets]] = []
+def _split_into_batches(designs: Sequence[_DesignWithSets], most: int) -> Iterator[list[_DesignWithSets]]:
+    """Divide designs into batches that have at most so many different feature sets, or one design."""
+    batch: list[_DesignWithSets] = []
     known: set[tuple[str, ...]] = set()
-    for design, feature_sets in feature_sets_by_design:
-        if part and len(known.union(feature_sets)) > most:
-            yield part
-            part, known = [], set()
-        part.append((design, feature_sets))
+    for design, feature_sets in designs:
+        if batch and len(known.union(feature_sets)) > most:
+            yield batch
+            batch, known = [], set()
+        batch.append((design, feature_sets))
         known.update(feature_sets)
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
 def _measure_batch(
-    problem: Problem, split: Split, part: Sequence[tuple[Design, _FeatureSets]], fitter: CascadeFitter, jobs: int
+    problem: Problem, split: Split, batch: Sequence[_DesignWithSets], fitter: CascadeFitter, jobs: int
 ) -> Iterator[MeasuredDesign]:
     levels: dict[tuple[str, ...], set[tuple[float, ...]]] = {}
-    for design, feature_sets in part:
+    for design, feature_sets in batch:
         for inputs in feature_sets:
             levels.setdefault(inputs, set()).add(design.thresholds)
     costs = {inputs: problem.meter.cost(inputs) for inputs in levels}
@@ -131,7 +93,7 @@ def _measure_batch(
         matrix = fitted.probabilities(codes)
         scores[inputs] = StageScores.of(matrix, split.target)
         decisions |= {(inputs, level): fitted.decide_rows(codes, level, matrix) for level in levels[inputs]}
-    for design, feature_sets in part:
+    for design, feature_sets in batch:
         evaluation = run_stages(
             [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
         )

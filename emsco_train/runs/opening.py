@@ -23,27 +23,17 @@ from emsco_train.runs.source import Columns, Source, read_source
 
 __all__ = ["OpenRun", "open_run"]
 
+_HINT = "Give the data that it was trained on with `data`, or train again"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A finished run with its data.
-
-    Parameters
-    ----------
-    folder
-        Where it lies.
-    run
-        Its record.
-    front
-        Designs of all thresholds.
-    problem
-        The problem, at the first threshold.
-    """
+    """A finished run with its data."""
 
     folder: RunFolder
     run: RunFile
-    front: Front
-    problem: Problem
+    front: Front  # designs of all thresholds
+    problem: Problem  # at the first threshold
 
 
 def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None = None) -> OpenRun:
@@ -65,10 +55,9 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     run = folder.read()
     front = Front.from_json(folder.text("front.json"), rows=run.rows.get("validation", 0))
     paths = {file.split: file.path for file in run.data.files}
-    unknown_splits = [str(split) for split in data or {} if split not in paths]
-    if unknown_splits:
-        detail = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
-        raise DataError(f"{folder.path} was trained on {detail}: give `data` for one table, or the same splits")
+    if any(split not in paths for split in data or {}):
+        known = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
+        raise DataError(f"{folder.path} was trained on {known}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
@@ -76,13 +65,20 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
 
 
 def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
+    for trained, current in zip(run.data.files, source.files, strict=True):
+        if trained.rows != current.rows:
+            raise DataError(
+                f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
+            )
     names = [row["split"] for row in csv.DictReader(io.StringIO(folder.text("splits.csv")))]
-    _check_rows(run, source)
+    weights = run.class_weight
+    class_weight: ClassWeight = (
+        {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
+    )
     with warnings.catch_warnings():
-        # Training has told these already.
-        warnings.simplefilter("ignore", ThresholdWarning)
-        warnings.simplefilter("ignore", ConfidenceWarning)
-        warnings.simplefilter("ignore", OutlierWarning)
+        # Training has given these warnings already.
+        for category in (ThresholdWarning, ConfidenceWarning, OutlierWarning):
+            warnings.simplefilter("ignore", category)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
             source.table.select([column.name for column in run.columns]),
@@ -94,30 +90,11 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
                 for column in run.columns
             },
             splits=Splits.from_names(names),
-            class_weight=_class_weight_from_json(run),
+            class_weight=class_weight,
             C=run.C,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:
-        raise DataError(f"{_file_names(source)}: values have changed since the run was trained. {_HINT}")
+        paths = ", ".join(file.path for file in source.files)
+        raise DataError(f"{paths}: values have changed since the run was trained. {_HINT}")
     return problem
-
-
-def _class_weight_from_json(run: RunFile) -> ClassWeight:
-    weights = run.class_weight
-    return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
-
-
-_HINT = "Give the data that it was trained on with `data`, or train again"
-
-
-def _check_rows(run: RunFile, source: Source) -> None:
-    for trained, current in zip(run.data.files, source.files, strict=True):
-        if trained.rows != current.rows:
-            raise DataError(
-                f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
-            )
-
-
-def _file_names(source: Source) -> str:
-    return ", ".join(file.path for file in source.files)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -19,9 +19,18 @@ _VERSION = 1
 
 
 class FileModel(BaseModel):
-    """What the files of a run have in common: nothing unknown, nothing converted, nothing infinite."""
+    """What the files of a run have in common: no unknown keys, no conversions, no infinite numbers."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, text: str | bytes, path: str, hint: str) -> Self:
+        """Read the JSON; the error names the file, the place of the first fault, and the remedy."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            fault = first_error(error)
+            raise DataError(f"{path}: {fault.path}: {fault.message}. {hint}") from None
 
 
 class FileEntry(FileModel):
@@ -113,28 +122,21 @@ class RunFile(FileModel):
 
     @classmethod
     def read(cls, text: bytes, path: str) -> RunFile:
-        """Read the JSON; one error tells the place of the first fault.
-
-        Parameters
-        ----------
-        text
-            Content of the file.
-        path
-            Its name, for messages.
-        """
-        try:
-            head = _FormatHeader.model_validate_json(text)
-            if head.version != _VERSION:
-                detail = f"this run has version {head.version}, this emsco reads version {_VERSION}"
-                raise DataError(f"{path}: {detail}. Train again with emsco-train, or use the emsco that made it")
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            fault = first_error(error)
-            raise DataError(f"{path}: {fault.path}: {fault.message}. Give a run that emsco-train wrote") from None
+        """Read the JSON; `path` is its name for error messages."""
+        hint = "Give a run that emsco-train wrote"
+        version = _FormatHeader.parse(text, path, hint).version
+        if version != _VERSION:
+            raise DataError(
+                f"{path}: this run has version {version}, this emsco reads version {_VERSION}. "
+                "Train again with emsco-train, or use the emsco that made it"
+            )
+        return cls.parse(text, path, hint)
 
 
-class _FormatHeader(BaseModel):
-    """Enough to tell what the document is, before its shape is judged."""
+class _FormatHeader(FileModel):
+    """Format and version of the document, read before everything else is checked."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", strict=False)
 
     format: Literal["emsco-run"]
     version: int

@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from emsco_train.designs.design import Design
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.runs.front_measurement import measure_designs
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
-from emsco_train.runs.source import SourceFile
 from emsco_train.search.searches import Outcome
 from emsco_train.search.settings import Settings
 
@@ -40,24 +37,16 @@ def make_run_record(
 ) -> RunFile:
     """Return the record, without the hashes of the other files.
 
-    Parameters
-    ----------
-    prepared
-        The request and its problem.
-    settings
-        Of the search, as used.
-    searched
-        One per threshold; fewer if the run was cut short.
-    fitter
-        Fits the yardstick, all features at once.
+    `settings` are those that the search used; `searched` has one outcome per threshold, or fewer if the run was cut short.
     """
-    request, problem, source = prepared.request, prepared.problem, prepared.source
+    request, problem = prepared.request, prepared.problem
     levels = [resolve_thresholds(threshold, problem.labels) for threshold in request.thresholds]
+    weights = request.class_weight
     return RunFile(
         created=timestamp(),
         versions=versions(),
         data=DataEntry(
-            files=tuple(FileEntry(**asdict(file)) for file in source.files),
+            files=prepared.source.files,
             label=request.columns.label,
             group_column=request.columns.group,
             time_column=request.columns.time,
@@ -67,7 +56,9 @@ def make_run_record(
         columns=describe_columns(problem),
         labels=problem.labels,
         C=float(request.C),
-        class_weight=_class_weight_to_json(request),
+        class_weight={str(label): float(weight) for label, weight in weights.items()}
+        if isinstance(weights, Mapping)
+        else weights,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.
@@ -77,35 +68,38 @@ def make_run_record(
             time_limit=request.time_limit,
         ),
         thresholds=tuple(
-            _make_threshold_entry(level, searched_threshold, _measure_single_stage(problem, level, fitter))
-            for level, searched_threshold in zip(levels, searched, strict=False)
+            _make_threshold_entry(problem, level, one, fitter) for level, one in zip(levels, searched, strict=False)
         ),
         rows={split.name: len(split) for split in problem.splits()},
         files={},
     )
 
 
-def _measure_single_stage(problem: Problem, levels: tuple[float, ...], fitter: CascadeFitter) -> tuple[CountsEntry, ...]:
-    """Return what one stage with all features does on the validation rows, and on the test rows where there are some."""
-    single_stage = Design.of([0] * len(problem.names), problem.names, levels, coverage=0.0, accuracy=0.0, cost=0.0)
-    splits = [split for split in (problem.validation, problem.test) if split is not None]
-    return tuple(
-        CountsEntry(split=split.name, **asdict(measured_design.figures))
-        for split in splits
-        for measured_design in measure_designs(problem, split, [single_stage], fitter)
+def _make_threshold_entry(
+    problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitter: CascadeFitter
+) -> ThresholdEntry:
+    """Return how a search went, with the baseline: one stage with all features, on the validation and on the test rows."""
+    single_stage = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
+    everything = tuple(
+        CountsEntry(split=split.name, **asdict(measured.figures))
+        for split in (problem.validation, problem.test)
+        if split is not None
+        for measured in measure_designs(problem, split, [single_stage], fitter)
+    )
+    outcome = searched.outcome
+    return ThresholdEntry(
+        thresholds=level,
+        method=outcome.method,
+        stopped=outcome.stopped,
+        designs=outcome.designs,
+        fits=outcome.fits,
+        elapsed_s=round(searched.elapsed_s, 3),
+        everything=everything,
     )
 
 
-def format_splits_csv(problem: Problem, files: Sequence[SourceFile]) -> str:
-    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each.
-
-    Parameters
-    ----------
-    problem
-        The problem, whose splits know the rows by their place in all files together.
-    files
-        The files.
-    """
+def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
+    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each."""
     rows = sum(len(split) for split in problem.splits())
     names = np.empty(rows, dtype=object)
     for split in problem.splits():
@@ -119,7 +113,7 @@ def format_splits_csv(problem: Problem, files: Sequence[SourceFile]) -> str:
 
 
 def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:
-    """Return the columns of a problem as they were understood, with the gaps of all splits."""
+    """Return the columns of a problem as they were understood, with the number of missing values in all splits."""
     gaps = sum((np.isnan(split.codes).sum(axis=0) for split in problem.splits()), np.zeros(len(problem.names), dtype=int))
     return tuple(
         ColumnEntry(
@@ -132,23 +126,3 @@ def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:
         )
         for feature, count in zip(problem.features, gaps, strict=True)
     )
-
-
-def _make_threshold_entry(
-    level: tuple[float, ...], searched_threshold: TimedOutcome, everything: tuple[CountsEntry, ...]
-) -> ThresholdEntry:
-    outcome = searched_threshold.outcome
-    return ThresholdEntry(
-        thresholds=level,
-        method=outcome.method,
-        stopped=outcome.stopped,
-        designs=outcome.designs,
-        fits=outcome.fits,
-        elapsed_s=round(searched_threshold.elapsed_s, 3),
-        everything=everything,
-    )
-
-
-def _class_weight_to_json(request: TrainRequest) -> Literal["balanced"] | dict[str, float] | None:
-    weights = request.class_weight
-    return {str(label): float(weight) for label, weight in weights.items()} if isinstance(weights, Mapping) else weights

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,79 +21,34 @@ from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError, DesignError
+from emsco_train.runs.run_file import FileEntry
 
-__all__ = ["Columns", "Source", "SourceFile", "read_source"]
+__all__ = ["Columns", "Source", "read_source"]
 
 _PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
-    """One table file.
-
-    Parameters
-    ----------
-    path
-        Where it is.
-    split
-        Which split its rows are; None: a table to be divided.
-    rows
-        How many it has.
-    sha256
-        Of its bytes.
-    """
-
-    path: str
-    split: str | None
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column means what.
-
-    Parameters
-    ----------
-    label
-        Column of the true label.
-    group, time
-        Columns that keep rows together, or order them; they are no features. None: no such column.
-    drop
-        Columns to leave out.
-    kinds
-        What columns hold, where the values do not tell.
-    """
+    """Which column means what: the label, columns that divide the rows, columns to ignore; all others are features."""
 
     label: str = "label"
-    group: str | None = None
-    time: str | None = None
+    group: str | None = None  # rows with equal values stay together
+    time: str | None = None  # orders the rows
     drop: tuple[str, ...] = ()
-    kinds: Mapping[str, Kind] | None = None
+    kinds: Mapping[str, Kind] | None = None  # overrides what the values of a column look like
 
     def non_feature_columns(self) -> tuple[str, ...]:
-        """Return the columns that are no features."""
+        """Return the columns that are not features."""
         return tuple(name for name in (self.label, self.group, self.time, *self.drop) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Rows of all files, one after the other.
+    """Rows of all files, one after the other."""
 
-    Parameters
-    ----------
-    files
-        What was read.
-    table
-        The features' columns.
-    labels
-        The label of each row.
-    group, time
-        Values of those columns, or None.
-    """
-
-    files: tuple[SourceFile, ...]
-    table: Table
+    files: tuple[FileEntry, ...]
+    table: Table  # of the features
     labels: list[Any]
     group: Array | None
     time: Array | None
@@ -105,22 +62,31 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RawTable:
-    """The columns of one file: lists of text from CSV, typed arrays from Parquet."""
+    """The columns of one or several files: lists of text from CSV, typed arrays from Parquet."""
 
     path: str
     columns: Mapping[str, list[str] | Array]
-    lines: list[str]
+    lines: list[str]  # where each row stands, for messages
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[_RawTable], names: Sequence[str]) -> _RawTable:
+        """Return these columns of several tables as one table."""
+        parts = {name: [table.columns[name] for table in tables] for name in names}
+        columns: dict[str, list[str] | Array] = {
+            # One table, or several that are all CSV or all Parquet: `_check_columns` saw to it.
+            name: list(chain(*found)) if isinstance(found[0], list) else np.concatenate(found)
+            for name, found in parts.items()
+        }
+        return cls(tables[0].path, columns, [line for table in tables for line in table.lines])
+
+    def column(self, name: str, parse: Callable[[str, list[str], list[str]], Any]) -> Any:
+        """Return a column: text is parsed by its name, its values and their lines, typed values stay as they are."""
+        values = self.columns[name]
+        return parse(name, values, self.lines) if isinstance(values, list) else values
 
 
 def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Columns) -> Source:
-    """Read one table (split None), or the files of several splits.
-
-    Parameters
-    ----------
-    paths
-        Split name -> file.
-    columns
-        Which column means what.
+    """Read one table (split None), or the files of several splits, by split name.
 
     Raises
     ------
@@ -132,32 +98,29 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     first = raw_tables[order[0]]
     for raw_table in raw_tables.values():
         _check_columns(raw_table, first, columns)
-    names = [name for name in first.columns if name not in columns.non_feature_columns()]
+    special = columns.non_feature_columns()
+    names = [name for name in first.columns if name not in special]
     if not names:
-        raise DataError(
-            f"{first.path}: there is no column beside {', '.join(columns.non_feature_columns())}: give at least one feature"
-        )
+        raise DataError(f"{first.path}: there is no column beside {', '.join(special)}: give at least one feature")
     unnamed = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
     if unnamed:
-        detail = f"column {unnamed[0]} of the header has no name (the index of a data frame?)"
-        raise DataError(f"{first.path}: {detail}: name it, or leave it out with `drop=('',)`")
-    parts = list(raw_tables.values())
-    lines = [line for raw_table in parts for line in raw_table.lines]
-    features = {
-        name: _read_feature(name, _concatenate_column(name, parts), (columns.kinds or {}).get(name), lines) for name in names
-    }
-    files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    labels = _read_labels(columns.label, _concatenate_column(columns.label, parts), lines)
+        raise DataError(
+            f"{first.path}: column {unnamed[0]} of the header has no name (the index of a data frame?): "
+            "name it, or leave it out with `drop=('',)`"
+        )
+    others = [name for name in (columns.label, columns.group, columns.time) if name is not None]
+    rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
+    features = {name: rows.column(name, partial(_parse_feature, (columns.kinds or {}).get(name))) for name in names}
+    parsed = rows.column(columns.label, parse_labels)
+    labels = parsed if isinstance(parsed, list) else parsed.tolist()
     if len(set(labels)) == 1:
-        detail = f"column {columns.label!r} holds only the label {labels[0]!r}"
-        raise DataError(f"{first.path}: {detail}: at least two different ones are needed to train")
-    return Source(
-        files,
-        Table.of(features),
-        labels,
-        _read_split_column(columns.group, parts),
-        _read_split_column(columns.time, parts),
-    )
+        raise DataError(
+            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}: "
+            "at least two different ones are needed to train"
+        )
+    group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
+    files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
+    return Source(files, Table.of(features), labels, group, time)
 
 
 def _read_table(path: str) -> _RawTable:
@@ -213,35 +176,15 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         raise DataError(
             f"{raw_table.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones"
         )
-    mixed = isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
-    if mixed:
+    if isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list):
         raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
-def _concatenate_column(name: str, parts: Sequence[_RawTable]) -> list[str] | Array:
-    columns = [raw_table.columns[name] for raw_table in parts]
-    if isinstance(columns[0], list):
-        return [value for column in columns for value in column]
-    return np.concatenate(columns)
+def _parse_feature(kind: Kind | None, name: str, values: list[str], lines: list[str]) -> Array:
+    return parse_column(name, values, kind or infer_kind(values), lines)
 
 
-def _read_feature(name: str, values: list[str] | Array, kind: Kind | None, lines: Sequence[str]) -> Array:
-    if isinstance(values, list):
-        return parse_column(name, values, kind or infer_kind(values), lines)
-    return values
-
-
-def _read_labels(name: str, values: list[str] | Array, lines: Sequence[str]) -> list[Any]:
-    return parse_labels(name, values, lines) if isinstance(values, list) else values.tolist()
-
-
-def _read_split_column(name: str | None, parts: Sequence[_RawTable]) -> Array | None:
-    if name is None:
-        return None
-    values = _concatenate_column(name, parts)
-    if not isinstance(values, list):
-        return values
-    lines = [line for raw_table in parts for line in raw_table.lines]
+def _parse_split_column(name: str, values: list[str], lines: list[str]) -> Array:
     empty = next((line for value, line in zip(values, lines, strict=True) if not value.strip()), None)
     if empty is not None:
         raise DataError(
@@ -254,8 +197,8 @@ def _read_split_column(name: str | None, parts: Sequence[_RawTable]) -> Array | 
         return parse_column(name, values, "categorical", lines)
 
 
-def _describe_file(raw_table: _RawTable, split: str | None) -> SourceFile:
+def _describe_file(raw_table: _RawTable, split: str | None) -> FileEntry:
     with Path(raw_table.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Absolute, so that the run can be exported from any folder.
-    return SourceFile(str(Path(raw_table.path).resolve()), split, len(raw_table.lines), digest)
+    return FileEntry(path=str(Path(raw_table.path).resolve()), split=split, rows=len(raw_table.lines), sha256=digest)

@@ -27,7 +27,7 @@ HEADER = ("size", "rate", "flag", "colour", "count", "verdict")
 
 @dataclass(frozen=True, slots=True)
 class MixedTable:
-    """Files of a table with numbers and gaps, a yes/no column, text, a label of words, and costs with a group."""
+    """Files of a table with numbers and missing values, a yes/no column, text, a label of words, and costs with a group."""
 
     data: Path
     costs: Path

@@ -325,9 +325,9 @@ def test_wrong_costs(name: str, mixed: MixedTable, tmp_path: Path) -> None:
 
 
 WRONG_USE = {
-    "threshold 0": (["--threshold", "0"], "threshold 0.0: a number above 0 and up to 1 is due"),
-    "threshold 1.5": (["--threshold", "1.5"], "threshold 1.5: a number above 0 and up to 1"),
-    "threshold abc": (["--threshold", "abc"], "threshold 'abc': a number above 0 and up to 1, or LABEL=NUMBER"),
+    "threshold 0": (["--threshold", "0"], "threshold 0.0: expected a number above 0 and up to 1"),
+    "threshold 1.5": (["--threshold", "1.5"], "threshold 1.5: expected a number above 0 and up to 1"),
+    "threshold abc": (["--threshold", "abc"], "threshold 'abc': expected a number above 0 and up to 1, or LABEL=NUMBER"),
     "threshold half": (["--threshold", "ham=0.9,spam"], "threshold 'ham=0.9,spam'"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: one table, or ready splits"),
@@ -381,7 +381,7 @@ WISHES = {
     "drop of nothing": (["--drop", "weight"], "there is no column 'weight'"),
     "group of nothing": (["--group-column", "weight"], "there is no column 'weight'"),
     "group with gaps": (["--group-column", "colour"], "column 'colour' is empty"),
-    "unknown of nothing": (["--unknown", "weight=ignore"], "--unknown names 'weight', which is no feature"),
+    "unknown of nothing": (["--unknown", "weight=ignore"], "--unknown names 'weight', which is not a feature"),
     "unknown of a number": (["--unknown", "rate=ignore"], "is for categories, but 'rate' is numeric"),
     "wrong kind": (["--kind", "rate=boolean"], "line 2: column 'rate' holds"),
     "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is not a label"),

@@ -1,4 +1,4 @@
-"""The whole way against plain scikit-learn: pipelines fitted on raw columns by scikit-learn alone, walked row by row."""
+"""From a table to decisions against plain scikit-learn: pipelines that it fits on raw columns, run row by row."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def plain_pipeline(frame: Any, names: list[str]) -> Any:
     return make_pipeline(columns, LogisticRegression(solver="newton-cholesky", tol=1e-13, max_iter=500))
 
 
-def walk_rows(pipelines: list[Any], stages: list[list[str]], frame: Any, threshold: float) -> tuple[list[Any], list[int], Any]:
-    """Walk all rows with `predict_proba` and return labels, stages and the probabilities of every stage."""
+def run_rows(pipelines: list[Any], stages: list[list[str]], frame: Any, threshold: float) -> tuple[list[Any], list[int], Any]:
+    """Run all rows with `predict_proba` and return labels, stages and the probabilities of every stage."""
     labels: list[Any] = [None] * len(frame)
     exits = [len(stages)] * len(frame)
     scores = []
@@ -60,7 +60,7 @@ def compare(tmp_path: Path, frame: Any, y: Any, stages: list[list[str]], thresho
     cascade = Cascade.load(tmp_path)
     names = [[name for stage in stages[:number] for name in stage] for number in range(1, len(stages) + 1)]
     pipelines = [plain_pipeline(train, listed).fit(train[listed], y_train) for listed in names]
-    labels, exits, scores = walk_rows(pipelines, stages, test, threshold)
+    labels, exits, scores = run_rows(pipelines, stages, test, threshold)
     meter = cascade.manifest.meter()
     worst = 0.0
     for row, item in enumerate(test.to_dict("records")):

@@ -32,7 +32,7 @@ def fit_model(mixed: Any, tmp_path: Path) -> tuple[CascadeModel, np.ndarray]:
 
 
 def test_items_are_varied_and_clear(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
-    """Every exit and the reject are there, gaps and unknown categories too, and no probability is near its threshold."""
+    """All outcomes, missing values and unknown categories are there, and no probability is near its threshold."""
     model, codes = fit_model
     items = make_golden_items(model, codes, count=30, rng=np.random.default_rng(0))
     assert len(items) == 30

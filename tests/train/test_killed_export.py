@@ -1,4 +1,4 @@
-"""An export that is killed: whoever loads the folder gets the old bundle or the new one, whole."""
+"""An export that is killed: a reader gets the old bundle or the new one, complete."""
 
 from __future__ import annotations
 

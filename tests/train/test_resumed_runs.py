@@ -1,4 +1,4 @@
-"""Runs that are killed, interrupted or out of time: what is kept, and that going on ends where an unbroken run does."""
+"""Runs that are killed, interrupted or out of time: what is kept, and that a resumed run ends as an uninterrupted one does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.train.sample_tables import read_rows, write_wide
 pytestmark = pytest.mark.uncounted
 
 SEARCH = ["--threshold", "0.8", "--search", "evolve", "--generations", "240", "--population", "40"]
-# Far from the end, so that a signal comes in time; and after the first checkpoint, so that there is something to go on from.
+# Far from the end, so that a signal comes in time; and after the first checkpoint, so that there is something to resume.
 MIDDLE = 10
 
 
@@ -131,7 +131,7 @@ def request(wide: Path, *thresholds: float) -> TrainRequest:
 def test_ctrl_c_in_a_later_exact_search_keeps_the_thresholds_before(
     wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part of an exact search is no front, but those of the thresholds before it are; --resume adds the rest."""
+    """A part of an exact search is not a front, but those of the thresholds before it are kept; --resume adds the rest."""
     prepared, own = prepare(request(wide, 0.7, 0.8)), training._search_threshold
 
     def interrupted(*arguments: object) -> object:

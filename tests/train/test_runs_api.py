@@ -59,7 +59,7 @@ def test_train_and_export(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no threshold": ({"thresholds": ()}, "there is no threshold"),
-    "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': a number above 0"),
+    "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': expected a number above 0"),
     "both": ({"paths": {None: "a.csv", "train": "b.csv"}}, "one table and ready splits were both given"),
     "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give one table, or at least train and validation rows"),
     "no jobs": ({"jobs": 0}, "jobs is 0"),
@@ -71,9 +71,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_requests_that_no_data_could_satisfy(name: str) -> None:
     """Refused before any file is opened."""
-    changes, told = WRONG[name]
+    changes, message = WRONG[name]
     given: dict[str, Any] = {"paths": {None: "a.csv"}, "columns": Columns(), "thresholds": (0.8,)} | changes
-    with pytest.raises(DesignError, match=told):
+    with pytest.raises(DesignError, match=message):
         TrainRequest(**given)
 
 
@@ -112,7 +112,7 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
 def test_designs_measured_together_are_measured_as_each_alone(
     monkeypatch: pytest.MonkeyPatch, most_bytes: int, classifier: Any
 ) -> None:
-    """Figures and calibration of designs at two thresholds are those of every design fitted and walked by itself."""
+    """Figures and calibration of designs at two thresholds are those of every design fitted and run by itself."""
     monkeypatch.setattr(figures, "_MAX_BYTES", most_bytes)
     problem = wide_problem(classifier=classifier)
     chains = [((0, 1, 1, 1), 0.7), ((1, 0, 1, 1), 0.9), ((0, 0, 1, 1), 0.9), ((0, 0, 0, 0), 0.7)]
@@ -146,12 +146,12 @@ def test_floors_are_in_reach() -> None:
     """Round floors, ascending, none above the best accuracy that covers at least half of what any design does."""
     seen: Any = [SimpleNamespace(accuracy=0.5, coverage=1.0), SimpleNamespace(accuracy=1.0, coverage=0.1)]
     assert accuracy_floors(seen) == [0.5]
-    nobody: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
-    assert accuracy_floors(nobody) == [0.0]
+    rejecting: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
+    assert accuracy_floors(rejecting) == [0.0]
 
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same words from two places are told once, on standard error, in one line; deprecations are not the user's."""
+    """The same words from two places are shown once, on standard error, in one line; deprecations are not the user's."""
     with print_warnings("emsco-train", OptionNames(Namespace(max_stages=3))):
         warnings.warn("look\n  out", UserWarning, stacklevel=1)
         warnings.warn("look out", UserWarning, stacklevel=1)
@@ -161,7 +161,7 @@ def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(
 
 
 def message_texts(path: Path) -> list[str]:
-    """Return the texts in a module that are shown to somebody: of errors, and those with figures in them."""
+    """Return the texts in a module that users see: of errors, and those with figures in them."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     shown = [
         node.exc if isinstance(node, ast.Raise) else node
@@ -181,7 +181,7 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("settings: max_stages is 99: an integer; seed is -1", "settings: --max-stages is 99: an integer; --seed is -1"),
         ("pinned holds 'seed', which is no feature", "--pin holds 'seed', which is no feature"),
@@ -197,6 +197,6 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
         ("line 3 holds `a=(`, `a={**b}` and `x=f()`", "line 3 holds `a=(`, `a={**b}` and `x=f()`"),
     ],
 )
-def test_commands_call_arguments_by_their_options(message: str, told: str) -> None:
+def test_commands_call_arguments_by_their_options(message: str, expected: str) -> None:
     """Names in the forms that messages use become options; words, paths and what users wrote stay as they are."""
-    assert OptionNames(Namespace(max_stages=3, seed=1)).translate(message) == told
+    assert OptionNames(Namespace(max_stages=3, seed=1)).translate(message) == expected

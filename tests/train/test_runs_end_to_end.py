@@ -1,4 +1,4 @@
-"""From a table to decisions with the four commands: every one of them tells the same figures."""
+"""From a table to decisions with the four commands: all of them show the same figures."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_the_installed_commands_on_a_mixed_table(tmp_path: Path) -> None:
     decide = ["bundle", "mixed.csv", "--run", "run", "--split", "test", "--label", "verdict", "--out", "out.csv"]
     ran = run_installed("emsco-run", *decide, cwd=tmp_path)
     inspected = run_installed("emsco-inspect", "bundle", cwd=tmp_path)
-    told = from_export(exported)
-    assert from_train(trained, chosen_design_id(exported)) == from_run(ran) == from_inspect(inspected) == told
+    shown = from_export(exported)
+    assert from_train(trained, chosen_design_id(exported)) == from_run(ran) == from_inspect(inspected) == shown
     assert "EUR" in exported
     # The columns were understood as they were meant.
     for line in (
@@ -136,10 +136,10 @@ def test_pima_with_turneys_costs(tmp_path: Path) -> None:
         "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--min-accuracy", "0.8", "--min-coverage", "0.5"
     )
     ran = run_on_test_rows(tmp_path / "bundle", data, tmp_path / "run", tmp_path)
-    told = from_export(exported)
-    assert from_run(ran) == from_inspect(run_successfully("emsco-inspect", tmp_path / "bundle")) == told
+    shown = from_export(exported)
+    assert from_run(ran) == from_inspect(run_successfully("emsco-inspect", tmp_path / "bundle")) == shown
     chosen = next(row for row in read_rows(tmp_path / "run" / "front.csv") if row["id"] == chosen_design_id(exported))
-    assert told == PrintedCounts(
+    assert shown == PrintedCounts(
         f"{100 * float(chosen['test_coverage']):.2f} %",
         f"{100 * float(chosen['test_accuracy']):.2f} %",
         f"{float(chosen['test_cost']):.6g}",

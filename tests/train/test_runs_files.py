@@ -35,7 +35,7 @@ def run(mixed: MixedTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without_timestamps(path: Path) -> dict[str, Any]:
-    """Return run.json without what tells of the hour and the machine."""
+    """Return run.json without the time and how long it took."""
     document: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
     del document["created"]
     for threshold in document["thresholds"]:
@@ -92,7 +92,7 @@ def test_run_json_says_how_it_was_made(run: Path, mixed: MixedTable) -> None:
     assert CostModel.from_file(run / "costs.toml") == CostModel.from_file(mixed.costs)
 
 
-def test_the_certify_rows_are_told_nothing_of(mixed: MixedTable, tmp_path: Path) -> None:
+def test_nothing_of_the_certify_rows_is_shown(mixed: MixedTable, tmp_path: Path) -> None:
     """Other labels in the certify rows, and nothing else: every file is the same to the byte, but for the fingerprints."""
     rows = mixed_rows()
     parts = {"train": rows[:120], "validation": rows[120:180], "test": rows[180:240]}
@@ -112,7 +112,7 @@ def test_the_certify_rows_are_told_nothing_of(mixed: MixedTable, tmp_path: Path)
     assert fingerprints[0][0] != fingerprints[1][0]
     assert fingerprints[0][1] != fingerprints[1][1]
     assert documents[0] == documents[1]
-    # Nor does the screen tell more than how many rows there are of each label.
+    # Nor does the output show more than how many rows there are of each label.
     lines = [
         [line for line in text.replace("runs/true", "runs/false").splitlines() if not line.startswith("labels")] for text in shown
     ]
@@ -120,7 +120,7 @@ def test_the_certify_rows_are_told_nothing_of(mixed: MixedTable, tmp_path: Path)
 
 
 def test_the_same_seed_gives_the_same_files_on_any_number_of_cores(mixed: MixedTable, tmp_path: Path) -> None:
-    """Exact and genetic search, with one thread and with two: byte for byte, but for the hour and how long it took."""
+    """Exact and genetic search, with one thread and with two: byte for byte, but for the time and how long it took."""
     wide = write_wide(tmp_path / "wide.csv", 200, 8)
     genetic = ["--data", wide, "--threshold", "0.8", "--search", "evolve", "--generations", 10, "--population", 30]
     for name, options in (("exact", mixed.options()), ("genetic", genetic)):

@@ -1,4 +1,4 @@
-"""A run's folder: complete or not at all, and never a stranger's."""
+"""A run's folder: complete or not at all, and never another program's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """Stands for a process that ends here."""
+    """Simulates a process that is killed here."""
 
 
 def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
 
 
 def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins without force finds the run that was complete, and is refused."""
+    """Training without force finds the run that was complete, and is refused."""
     folder = RunFolder(tmp_path / "run")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", lambda given, target: (_ for _ in ()).throw(Killed))
@@ -100,7 +100,7 @@ def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, mo
 
 
 def test_what_is_not_written_to(tmp_path: Path) -> None:
-    """A file, a stranger's folder, another program's run.json, a place that cannot be made: each refused, and left as it was."""
+    """A file, other files, another run.json, a place that cannot be created: each refused, and left as it was."""
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("x")
@@ -120,7 +120,7 @@ def test_what_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_resuming_needs_something_unfinished(tmp_path: Path) -> None:
-    """A finished run is neither resumed nor replaced by the wish to resume; one that was cut short is."""
+    """A finished run is neither resumed nor replaced by `resume`; one that was cut short is."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=True, force=False)
     folder.finish(dict.fromkeys(FILES, "cut short"), record("cut short"), keep_work=True)
@@ -135,8 +135,8 @@ def test_resuming_needs_something_unfinished(tmp_path: Path) -> None:
     assert folder.read().created == "whole"
 
 
-def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
-    """An abandoned run takes its folder with it, but neither checkpoints, unless told to, nor an older run."""
+def test_an_abandoned_run_leaves_nothing(tmp_path: Path) -> None:
+    """An abandoned run is removed with its folder, but not with checkpoints, unless asked to, nor with an older run."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=False, force=False)
     folder.abandon()
@@ -229,7 +229,7 @@ def test_files_that_a_run_did_not_write_stay(tmp_path: Path) -> None:
 
 
 def test_a_file_that_came_while_the_run_was_under_way_is_not_overwritten(tmp_path: Path) -> None:
-    """A front.csv that somebody else put there meanwhile: refused before anything is moved, the checkpoints stay for a resume."""
+    """A front.csv that was put there meanwhile: refused before anything is moved, the checkpoints stay for a resume."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=False, force=False)
     (folder.work / "checkpoint-1.json").write_text("{}")
@@ -245,7 +245,7 @@ def test_a_file_that_came_while_the_run_was_under_way_is_not_overwritten(tmp_pat
 
 
 def test_two_runs_into_one_folder_at_a_time_are_refused(tmp_path: Path) -> None:
-    """The second is told so and touches nothing; when the first has ended, or came to nothing, the folder is free again."""
+    """The second is refused and touches nothing; when the first has ended, or was abandoned, the folder is free again."""
     first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     first.begin(resume=False, force=False)
     (first.work / "checkpoint-1.json").write_text("{}")
@@ -284,8 +284,8 @@ def test_a_killed_run_leaves_the_folder_free(tmp_path: Path) -> None:
     assert not folder.path.exists()
 
 
-def test_a_reader_does_not_meddle_with_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a live run moves its files into place, another process that reads is told to try again, and moves nothing."""
+def test_a_reader_does_not_disturb_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a live run moves its files into place, another process that reads is refused, and moves nothing."""
     writer, reader = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     message: list[str] = []
     own = Path.replace

@@ -10,15 +10,15 @@ import pytest
 
 from emsco_runtime import Cascade, read_bundle
 from emsco_train import DesignError, Problem, Settings, VerificationError
-from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design, select_split_rows
-from emsco_train.models.evaluation import evaluate
+from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design
+from emsco_train.models.evaluation import evaluate_split
 from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.searches import run_evolve
 
 
 def make_problem(labels: int = 2, **options: object) -> Problem:
-    """Return a problem with numbers, a gap here and there, and a text column."""
+    """Return a problem with numbers, some missing values, and a text column."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(600, 4))
     kind = rng.choice(["mail", "news", "shop"], size=600)
@@ -54,8 +54,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade() -> None:
     problem = make_problem()
     for design in run_evolve(problem, Settings(population=30, generations=5, max_stages=3), seed=1).front:
         model = fit_design(problem, design)
-        rows = select_split_rows(problem, model, problem.validation)
-        expected = evaluate(model, rows.codes).expected(rows.target, "validation")
+        expected = evaluate_split(problem, model, problem.validation).expected(problem.validation.target, "validation")
         assert expected.accepted / expected.rows == design.coverage
         assert expected.right / max(expected.accepted, 1) == design.accuracy
         assert expected.cost.mean == pytest.approx(design.cost, rel=1e-15)
@@ -79,7 +78,7 @@ def test_other_figures_than_those_of_the_search_are_refused(tmp_path: Path) -> N
 
 
 def test_every_split_is_verified_and_recorded(tmp_path: Path) -> None:
-    """All rows of the table are replayed; the bundle tells which split its figures are from."""
+    """All rows of the table are replayed; the bundle names the split of its figures."""
     problem = make_problem()
     design = run_evolve(problem, Settings(population=20, generations=3, max_stages=2)).front.select()
     made = export_searched_design(
@@ -96,13 +95,13 @@ def test_every_split_is_verified_and_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::emsco_train.ConfidenceWarning")
-def test_sample_weights_are_told_apart_from_class_weights() -> None:
+def test_sample_weights_are_distinguished_from_class_weights() -> None:
     """The provenance says whether rows had weights of their own, which class weights alone do not give them."""
-    for weight, told in ((None, False), (np.linspace(0.5, 2.0, 600), True)):
+    for weight, recorded in ((None, False), (np.linspace(0.5, 2.0, 600), True)):
         problem = make_problem(sample_weight=weight, class_weight={"0": 2.0})
         design = run_evolve(problem, Settings(population=10, generations=1, max_stages=2)).front.select()
         settings = build_cascade(problem, design).manifest.provenance.settings
-        assert settings["sample_weight"] is told
+        assert settings["sample_weight"] is recorded
         assert settings["class_weight"] == {"0": 2.0}
 
 
@@ -110,6 +109,6 @@ def test_an_unknown_split_is_named(tmp_path: Path) -> None:
     """Expected figures come from rows that training did not fit."""
     problem = make_problem()
     design = run_evolve(problem, Settings(population=10, generations=1, max_stages=2)).front.select()
-    with pytest.raises(DesignError, match=r"split is 'train': one of validation, test, certify is due"):
+    with pytest.raises(DesignError, match=r"split is 'train': expected one of validation, test, certify"):
         export_searched_design(tmp_path / "b", problem, design, split="train")
     assert not (tmp_path / "b").exists()

@@ -76,7 +76,7 @@ def test_tree_stages_agree(name: str, classifier: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("classifier", [None, RandomForestClassifier(10), GradientBoostingClassifier(n_estimators=8)])
 def test_gaps_categories_and_unknowns_agree(mixed: Any, classifier: Any, tmp_path: Path) -> None:
-    """Text, integer codes and a frame's own types, with gaps and categories that training never saw: no row differs."""
+    """Text, integer codes and a frame's own types, with missing values and categories that training never saw: no row differs."""
     done = export_design(
         tmp_path / "bundle",
         stages=mixed.stages,
