@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from emsco_train import FeatureOptions, Problem, Progress, Settings, Workbench, run_evolve
-from emsco_train.search.remeasurement import remeasure_front
+from emsco_train.search.sweep import remeasure_front
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 ROWS = 125_973

@@ -1,4 +1,4 @@
-"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that tells two sets of choices apart."""
+"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that identifies them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
     (1, 0)
     """
     if isinstance(pinned, str) or not hasattr(pinned, "__iter__"):
-        raise DesignError(f"pinned is {pinned!r}: a list of feature names or positions is due")
+        raise DesignError(f"pinned is {pinned!r}: expected a list of feature names or positions")
     found = []
     for one in pinned:
         if is_integer(one):
@@ -65,7 +65,7 @@ def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
         elif one in names:
             found.append(list(names).index(one))
         else:
-            raise DesignError(f"pinned holds {one!r}, which is no feature (features: {', '.join(names)})")
+            raise DesignError(f"pinned holds {one!r}, which is not a feature (features: {', '.join(names)})")
     return tuple(found)
 
 
@@ -143,11 +143,11 @@ class Settings:
     distinct
         What counts once in the elite and in the result: "objectives" (ours: ties are one) or "chromosomes" (the paper's).
     share_ties
-        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not breed alone. Needs
+        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not make all the children. Needs
         distinct="objectives".
     revisit
-        Whether a child may be a design that was met before, as the paper has it; otherwise it is bred anew (ours), so that a run
-        spends its generations on new designs.
+        Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
+        run spends its generations on new designs.
     allow_exclusion
         Whether a feature may be left out altogether.
     pinned
@@ -221,12 +221,12 @@ class Settings:
         stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
             raise DesignError(
-                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {pluralize(n, 'feature')}"
+                f"max_stages is {stages}: expected an integer in [1, {n}], since the data have {pluralize(n, 'feature')}"
             )
         beyond = [position for position in self.pinned if position >= n]
         if beyond:
             raise DesignError(
-                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {pluralize(n, 'feature')}"
+                f"pinned holds {beyond}: expected positions in [0, {n - 1}], since the data have {pluralize(n, 'feature')}"
             )
         return replace(
             self,
@@ -268,7 +268,7 @@ def _count_faults(settings: Settings) -> Iterator[str]:
         if value is None and name in _OPTIONAL:
             continue
         if not is_integer(value) or not least <= value <= most:
-            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer, {least} or more,"
+            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer of {least} or more"
             yield _describe_fault(name, value, expected)
 
 
@@ -289,12 +289,12 @@ def _choice_faults(settings: Settings) -> Iterator[str]:
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":
-        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', which knows no ties,")
+        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', where there are no ties")
     if not isinstance(settings.constraints, Constraints):
         yield _describe_fault("constraints", settings.constraints, "a Constraints record")
     pinned: object = settings.pinned
     if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
-        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more,")
+        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more")
     elif len(set(pinned)) < len(pinned):
         yield _describe_fault("pinned", pinned, "a tuple without repeats")
 
@@ -304,4 +304,4 @@ def _in_interval(value: object, low: float, high: float, *, exclusive: bool) -> 
 
 
 def _describe_fault(name: str, value: object, expected: str) -> str:
-    return f"{name} is {value!r}: {expected} is due"
+    return f"{name} is {value!r}: expected {expected}"

@@ -12,8 +12,9 @@ from hypothesis import given, strategies as st
 
 from emsco_train.designs.front import Front
 from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.pace import Step
 from emsco_train.search.progress import Progress, _duration
-from emsco_train.search.searches import Outcome, Step
+from emsco_train.search.searches import Outcome
 
 
 class Clock:

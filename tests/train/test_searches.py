@@ -23,9 +23,11 @@ from emsco_train.errors import DesignError
 from emsco_train.export.given_design import export_design
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search import searches
+from emsco_train.search.exact_search import is_affordable
 from emsco_train.search.genetic.checkpoint import Checkpoints, read_checkpoint
 from emsco_train.search.genetic.evolution import Generation
-from emsco_train.search.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
+from emsco_train.search.pace import Step
+from emsco_train.search.searches import Outcome, evolve, exhaustive, run_evolve, run_exhaustive, run_search
 from emsco_train.search.settings import Constraints, Settings
 from emsco_train.search.workbench import Workbench
 

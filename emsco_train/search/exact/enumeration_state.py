@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from emsco_train.search.exact.set_bits import SetLayout, Units, Words
+from emsco_train.support.compiled import source_key
 
-__all__ = ["CostLimits", "FindBuffer", "Stack", "empty_stack"]
+__all__ = ["KEY", "CostLimits", "FindBuffer", "Stack", "empty_stack"]
+
+# The compiled functions of this package are kept on disk under it.
+KEY = source_key("emsco_train.search.exact")
 
 
 class CostLimits(NamedTuple):
@@ -22,7 +26,7 @@ class CostLimits(NamedTuple):
 class Stack(NamedTuple):
     """Prefixes from the empty one (level 0) on: set, what to try next, counts, cost so far, waiting items (each word twice).
 
-    `unsettled` counts the waiting items that no larger set lets go; `max_cost` is the limit of the best conceivable design.
+    `unsettled` counts the waiting items that no larger set accepts; `max_cost` is the limit of the best conceivable design.
     """
 
     sets: Units

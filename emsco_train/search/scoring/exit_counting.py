@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.support.compiled import jit_entry, jit_inner, source_key
+from emsco_train.support.compiled import jit_entry, popcount, source_key
 
 __all__ = ["count_exits"]
 
 _KEY = source_key("emsco_train.search.scoring")
-
-
-@jit_inner(refcounted=False)
-def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @jit_entry(_KEY)
@@ -42,8 +34,8 @@ def count_exits(
             leaving = np.int64(0)
             good = np.int64(0)
             for word in range(words):
-                leaving += _popcount(waiting[word] & confident[row, word])
-                good += _popcount(waiting[word] & right[row, word])
+                leaving += popcount(waiting[word] & confident[row, word])
+                good += popcount(waiting[word] & right[row, word])
                 waiting[word] &= ~confident[row, word]
             exits[design, stage] = leaving
             hits[design, stage] = good
