@@ -27,7 +27,7 @@ SMALL = Settings(max_stages=3, population=40, generations=12)
 
 
 class RecordingEvaluator:
-    """An evaluator that remembers every design it was asked about."""
+    """An evaluator that remembers every design it evaluated."""
 
     def __init__(self, landscape: Landscape) -> None:
         """Wrap a landscape."""

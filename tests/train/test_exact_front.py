@@ -183,7 +183,7 @@ def test_properties(data: st.DataObject) -> None:
 
 
 def test_vector_is_that_of_the_design() -> None:
-    """Each representative of a larger front has the vector that it stands for."""
+    """Each representative of a larger front has the vector that it represents."""
     bits = model_bits(np.random.default_rng(1), 10, 200)
     front = enumerate_front(bits, 10, max_stages=4)
     assert len(front.ties) > 5
