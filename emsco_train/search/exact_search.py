@@ -76,7 +76,7 @@ def search_exactly(
     exact = enumerate_front(
         _collect_set_bits(bench, n, threshold, on_step),
         n,
-        max_stages=_max_stages(chosen),
+        max_stages=chosen.max_stages or 1,
         allow_exclusion=chosen.allow_exclusion,
         pinned=sum(1 << position for position in chosen.pinned),
         jobs=workers,
@@ -102,8 +102,8 @@ def is_affordable(problem: Problem, settings: Settings, time_limit: float | None
 
 
 def _estimate_work(problem: Problem, settings: Settings, jobs: int) -> Workload:
-    rows = len(problem.validation)
-    return estimate_workload(len(problem.names), _max_stages(settings), rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+    n, stages, rows = len(problem.names), settings.max_stages or 1, len(problem.validation)
+    return estimate_workload(n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
 
 
 def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
@@ -120,10 +120,6 @@ def _fit_seconds(problem: Problem) -> float:
     labels = len(problem.labels)
     per_fit = _PER_FIT_S + rows * columns * _PER_CELL_S * (1.0 if labels == 2 else labels**2 / 3)
     return float(2 ** len(problem.names) * per_fit)
-
-
-def _max_stages(settings: Settings) -> int:
-    return settings.max_stages or 1
 
 
 def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:

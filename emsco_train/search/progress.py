@@ -100,7 +100,7 @@ class Progress:
         Parameters
         ----------
         generation
-            As `run_search` gives it. The fitness shown is E, which can be compared between generations of similar cost.
+            As `run_search` reports it. The fitness shown is E, which can be compared between generations of similar cost.
         """
         summary = f"generation {generation.number} of {generation.most}, {_front_text(generation.front)}"
         self._update("generations", generation.number, generation.most, f"{summary}, best fitness {generation.performance:.4f}")
@@ -111,7 +111,7 @@ class Progress:
         Parameters
         ----------
         step
-            As `run_search` gives it.
+            As `run_search` reports it.
         """
         name, things = _PHASES[step.phase]
         share = 100 * step.done // max(step.total, 1)

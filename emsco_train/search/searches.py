@@ -44,8 +44,8 @@ class Outcome:
     fits
         Feature sets fitted.
     polished
-        How the polish ended, as in `PolishResult`; "skipped" if it was asked for but the generations were cut short before it;
-        None if it was not asked for.
+        How the polish ended, as in `PolishResult`; "skipped" if the generations were cut short before it; None without
+        polish.
     """
 
     front: Front
@@ -97,10 +97,8 @@ def exhaustive(
 
     Parameters
     ----------
-    problem
-        The problem.
-    max_stages, allow_exclusion, pinned, constraints
-        As in `Settings`.
+    problem, max_stages, allow_exclusion, pinned, constraints
+        The problem, and what designs are allowed, as in `Settings`.
     ties
         "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
     max_designs
@@ -337,10 +335,7 @@ def _polish(
     remaining: float | None,
     on_progress: OnStep | None,
 ) -> tuple[Evolution | PolishResult, StopReason, PolishStopReason | Literal["skipped"]]:
-    """Return what generations and polish found, why the search as a whole ended, and how the polish did.
-
-    What the generations found is never lost, whatever stops the polish.
-    """
+    """Return what generations and polish found, never less than the former, why the search ended, and how the polish did."""
     if found.stopped in ("interrupted", "time"):
         return found, found.stopped, "skipped"
     try:

@@ -190,7 +190,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every setting, list all faults in one error, and make numbers plain ones (so that hashes agree)."""
-        faults = [*_count_faults(self), *_number_faults(self), *_choice_faults(self)]
+        faults = [*_number_faults(self), *_choice_faults(self)]
         if faults:
             raise DesignError("settings: " + "; ".join(faults))
         for name in (*_MINIMUMS, *_INTERVALS):
@@ -216,7 +216,7 @@ class Settings:
         Raises
         ------
         DesignError
-            If there are more stages than features, or a pinned position that is no feature's.
+            If there are more stages than features, or a pinned position beyond the last feature.
         """
         stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
@@ -261,25 +261,21 @@ _INTERVALS = {
 _OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish_seconds")
 
 
-def _count_faults(settings: Settings) -> Iterator[str]:
-    for name, least in _MINIMUMS.items():
-        value = getattr(settings, name)
-        most = MAX_STAGES if name == "max_stages" else math.inf
-        if value is None and name in _OPTIONAL:
-            continue
-        if not is_integer(value) or not least <= value <= most:
-            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer of {least} or more"
-            yield _describe_fault(name, value, expected)
-
-
 def _number_faults(settings: Settings) -> Iterator[str]:
-    for name, (low, high, exclusive) in _INTERVALS.items():
+    for name in (*_MINIMUMS, *_INTERVALS):
         value = getattr(settings, name)
         if value is None and name in _OPTIONAL:
             continue
-        if not _in_interval(value, low, high, exclusive=exclusive):
-            closing = f"{high:g}]" if high < math.inf else "infinity)"
-            yield _describe_fault(name, value, f"a number in {'(' if exclusive else '['}{low:g}, {closing}")
+        if name in _MINIMUMS:
+            least, most = _MINIMUMS[name], MAX_STAGES if name == "max_stages" else math.inf
+            valid = is_integer(value) and least <= value <= most
+            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer of {least} or more"
+        else:
+            low, high, exclusive = _INTERVALS[name]
+            valid = _in_interval(value, low, high, exclusive=exclusive)
+            expected = f"a number in {'(' if exclusive else '['}{low:g}, {f'{high:g}]' if high < math.inf else 'infinity)'}"
+        if not valid:
+            yield _describe_fault(name, value, expected)
 
 
 def _choice_faults(settings: Settings) -> Iterator[str]:

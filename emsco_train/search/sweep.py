@@ -112,7 +112,7 @@ def sweep_thresholds(
     """
     if not thresholds:
         raise DesignError("thresholds: expected at least one, got none")
-    found = search_thresholds(
+    searches = search_thresholds(
         problem,
         thresholds,
         settings or Settings(),
@@ -124,7 +124,7 @@ def sweep_thresholds(
         on_generation=on_generation,
         on_progress=on_progress,
     )
-    outcomes = tuple(found)
+    outcomes = tuple(searches)
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(outcomes) < len(thresholds)
     stopped: Literal["complete", "time", "interrupted"] = (

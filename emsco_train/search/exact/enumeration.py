@@ -25,13 +25,13 @@ from emsco_train.support.compiled import jit_entry, jit_inner, popcount
 
 __all__ = ["walk_designs"]
 
-# Nothing here makes an array, so numba need not count who uses the arrays; that counting took a third of the time.
+# Nothing here makes an array, so numba need not count references to arrays, which took a third of the time.
 # A number that is written out in a call has a type of its own, hence int(np.int64(0)): the function is compiled once.
 
 
 @jit_inner(refcounted=False)
 def _push(layout: SetLayout, stack: Stack, level: int, larger: int) -> None:  # pragma: no cover - compiled
-    """Put the prefix that goes on with set `larger` above the one at `level`."""
+    """Put the prefix that continues with set `larger` above the one at `level`."""
     words = layout.ends[2]
     first, _, whole = count_pairs(layout.pairs, larger * words, stack.waiting[level], layout.ends)
     leaving = whole & 0xFFFF
@@ -75,7 +75,7 @@ def _is_dominated(layout: SetLayout, limits: CostLimits, stack: Stack, level: in
 
 @jit_inner(refcounted=False)
 def _is_too_expensive(layout: SetLayout, stack: Stack, level: int, larger: int) -> bool:  # pragma: no cover - compiled
-    """Whether going on from the prefix at `level` with set `larger` costs more than its best conceivable design may."""
+    """Whether continuing the prefix at `level` with set `larger` costs more than its best conceivable design may."""
     added = layout.cost[larger] - (layout.cost[stack.sets[level]] if level else 0)
     cost = stack.cost[level] + stack.left[level] * added + stack.unsettled[level] * layout.after[larger]
     return bool(cost > stack.max_cost[level])
@@ -220,7 +220,7 @@ def _visit_prefix(
     continuations: Units,
     options: Any,
 ) -> bool:  # pragma: no cover - compiled
-    """Account for all designs that go on from the prefix at `level` with set `larger`; True if the walk has to go deeper."""
+    """Account for all designs that continue the prefix at `level` with set `larger`; True if the walk has to go deeper."""
     prune, listing = options
     outside = layout.features - popcount(np.uint64(larger))
     more = continuations.shape[0] - level - 1

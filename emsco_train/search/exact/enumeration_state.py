@@ -55,7 +55,7 @@ def empty_stack(layout: SetLayout, depth: int) -> Stack:
     """Return a stack for chains of up to `depth` sets, with the empty prefix at its bottom."""
     sets, untried, accepted, right, cost, left, unsettled = np.zeros((7, depth + 1), dtype=np.int64)
     max_cost = np.full(depth + 1, np.iinfo(np.int64).max)
-    waiting = np.zeros((depth + 1, 2 * layout.words), dtype=np.uint64)
+    waiting = np.zeros((depth + 1, 2 * layout.ends[2]), dtype=np.uint64)
     waiting[0] = np.repeat(layout.valid, 2)
     left[0] = layout.rows
     return Stack(sets, untried, accepted, right, cost, left, unsettled, max_cost, waiting)

@@ -37,7 +37,7 @@ class ExactFront:
     ties
         Number of designs that have each vector [vectors].
     tied
-        All of them, for each vector [ties, features], in the same order; None if they were not asked for.
+        All of them, for each vector [ties, features], in the same order; None unless ties="all".
     rows
         Number of validation items.
     designs, scored

@@ -86,7 +86,7 @@ class SetLayout(NamedTuple):
 
     `pairs` holds *confident* and *swing* words side by side, set after set. `reach` has, for each set, three rows of words: items
     on which some larger set is confident, is right, and items that will surely be accepted with a wrong label. `after` is
-    what an item still waiting pays in the last stage, `step` what it pays at least for going on, `rest` what more it pays if no
+    what an item still waiting pays in the last stage, `step` what it pays at least for continuing, `rest` what more it pays if no
     larger set is confident on it. `ends` are the ends of the three regions in words.
     """
 
@@ -135,11 +135,6 @@ class SetLayout(NamedTuple):
             max_accepted=_popcount(union),
             max_wrong=_popcount(wrong),
         )
-
-    @property
-    def words(self) -> int:
-        """Number of words of a set's bits."""
-        return self.ends[2]
 
 
 def _unpack(words: Words, rows: int) -> Mask:

@@ -53,7 +53,12 @@ def estimate_workload(
     >>> estimate_workload(14, 4, 200, allow_exclusion=True).designs
     5317308365
     """
-    _check_arguments(n, max_stages, pinned)
+    if not 1 <= n <= MAX_FEATURES:
+        raise DesignError(f"features: the exact search takes 1 to {MAX_FEATURES}, got {n}. Use the genetic search")
+    if not 1 <= max_stages <= n:
+        raise DesignError(f"max_stages: expected 1 to {n}, the number of features, got {max_stages}")
+    if not 0 <= pinned < 2**n:
+        raise DesignError(f"pinned: expected a mask of {n} features (bit i = feature i), got {pinned}")
     designs = sum(_count_designs(n, stages, pinned, closed=not allow_exclusion) for stages in range(1, max_stages + 1))
     words = -(-rows // 64) + (0 if allow_exclusion else 1)
     # Bits given and laid out, the reach of each set, and one table of limits for each worker and one to come.
@@ -94,15 +99,6 @@ def split_parts(features: int, stages: int, *, pinned: int, closed: bool) -> Ite
             yield Part(stages, starts[first:last], int(work[first:last].sum()))
 
 
-def _check_arguments(n: int, max_stages: int, pinned: int) -> None:
-    if not 1 <= n <= MAX_FEATURES:
-        raise DesignError(f"features: the exact search takes 1 to {MAX_FEATURES}, got {n}. Use the genetic search")
-    if not 1 <= max_stages <= n:
-        raise DesignError(f"max_stages: expected 1 to {n}, the number of features, got {max_stages}")
-    if not 0 <= pinned < 2**n:
-        raise DesignError(f"pinned: expected a mask of {n} features (bit i = feature i), got {pinned}")
-
-
 def _count_designs(features: int, stages: int, pinned: int, *, closed: bool) -> int:
     """Return the number of designs with exactly so many stages and the pinned features in the first."""
     rest = features - pinned.bit_count()
@@ -116,11 +112,7 @@ def _count_chains(more: int, outside: int, *, closed: bool) -> int:
     if more < 0:
         # Closed, and the set is the last one: it has to be the full one.
         return int(outside == 0)
-    return (
-        _surjection_count(outside, more + 1)
-        if closed
-        else _surjection_count(outside, more) + _surjection_count(outside, more + 1)
-    )
+    return _surjection_count(outside, more + 1) + (0 if closed else _surjection_count(outside, more))
 
 
 def _surjection_count(items: int, boxes: int) -> int:

@@ -167,8 +167,21 @@ class _Run:
         return state, rule
 
     def report(self, state: GenerationState) -> None:
-        if self.on_generation is not None:
-            self.on_generation(_generation_record(state, self.algorithm.settings, self.elapsed_s()))
+        if self.on_generation is None:
+            return
+        top = state.ranking.order[0]
+        record = Generation(
+            number=state.number,
+            most=self.algorithm.settings.generations,
+            size=len(state.population),
+            front=state.ranking.front,
+            log_fitness=float(state.ranking.log_fitness[top]),
+            performance=float(state.objectives.performance()[top]),
+            best=tuple(state.best.tolist()),
+            evaluations=state.evaluations,
+            elapsed_s=self.elapsed_s(),
+        )
+        self.on_generation(record)
 
     def save(self, state: GenerationState) -> None:
         if self.checkpoints is None:
@@ -225,21 +238,6 @@ def _partial_state(
     number, count = (0, len(population)) if checkpoint is None else (checkpoint.generation, checkpoint.evaluations)
     # They are evaluated a second time, which takes no new fits.
     return algorithm.restore_generation(number, population, evaluations=count)
-
-
-def _generation_record(state: GenerationState, settings: Settings, elapsed_s: float) -> Generation:
-    top = state.ranking.order[0]
-    return Generation(
-        number=state.number,
-        most=settings.generations,
-        size=len(state.population),
-        front=state.ranking.front,
-        log_fitness=float(state.ranking.log_fitness[top]),
-        performance=float(state.objectives.performance()[top]),
-        best=tuple(state.best.tolist()),
-        evaluations=state.evaluations,
-        elapsed_s=elapsed_s,
-    )
 
 
 def _result(state: GenerationState, stopped: StopReason, elapsed_s: float) -> Evolution:

@@ -39,7 +39,7 @@ def _points(objectives: Objectives) -> Floats:
 def pareto_layers(objectives: Objectives, violation: Floats | None = None) -> Indices:
     """Return the index t of the set E_t that each design is peeled off with; E_0 is not dominated.
 
-    By violation of the constraints, a feasible design (0) beats one that is not, then the smaller violation does.
+    A feasible design (violation 0) beats one that is not, then the smaller violation does.
 
     Examples
     --------
