@@ -1,7 +1,7 @@
 """The paper's three landscapes: the exact front, and the share of it that the genetic algorithm finds, plain and with `polish`.
 
 A share is counted in objective vectors (accepted, right, cost): those of the exact front that the search's front holds, of all.
-Costs and splits are in `_shared_data.py`; docs/experiments.md tells the results.
+Costs and splits are in `_shared_data.py`; docs/experiments.md has the results.
 """
 
 from __future__ import annotations

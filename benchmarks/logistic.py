@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by threads of its own
 
 import numpy as np
 from _measure import Measurement, report
+from _shared_data import DATA, read_columns
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem, top_labels
 from emsco_train.models.logistic.row_blocks import RowBlocks
 
-SPAMBASE = Path(__file__).parents[2] / "shared" / "data" / "spambase.csv"
+SPAMBASE = DATA / "spambase.csv"
 WORKERS = 1  # of both: threads of ours and processes of scikit-learn's gain the same, on a machine that is free
 SETS = 600
 
@@ -86,10 +86,10 @@ def synthetic(rows: int, columns: int = 15) -> tuple[Any, Any]:
 
 def spambase() -> tuple[Any, Any]:
     """Return 1,840 standardised rows of Spambase."""
-    table = np.genfromtxt(SPAMBASE, delimiter=",", skip_header=1)
-    table = table[np.random.default_rng(0).permutation(len(table))[:1840]]
-    X = table[:, :-1]
-    return (X - X.mean(axis=0)) / X.std(axis=0), table[:, -1].astype(int)
+    columns = read_columns(SPAMBASE)
+    chosen = np.random.default_rng(0).permutation(len(columns.label))[:1840]
+    X = columns.matrix()[chosen]
+    return (X - X.mean(axis=0)) / X.std(axis=0), columns.label[chosen]
 
 
 def sklearn_seconds(X: Any, y: Any, sets: Any) -> float:  # noqa: N803

@@ -5,12 +5,10 @@ The plain way runs the same genetic algorithm for a few generations on two proce
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one BLAS thread a process, for both
@@ -18,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one BLAS thread a process, for 
 import numpy as np
 import psutil
 from _measure import Measurement, report
+from _shared_data import DATA, read_columns
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
@@ -33,7 +32,7 @@ from emsco_train.search.workbench import Workbench
 
 GENERATIONS = 150
 BASELINE_GENERATIONS = 2
-SPAMBASE = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "spambase.csv"
+SPAMBASE = DATA / "spambase.csv"
 
 _shared: dict[str, Any] = {}
 
@@ -59,15 +58,12 @@ def synthetic(features: int, validation: int = 1000) -> Problem:
 
 def spambase() -> Problem:
     """Return Spambase with unit costs."""
-    with SPAMBASE.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    names = [name for name in rows[0] if name != "label"]
-    columns = {name: np.array([float(row[name]) for row in rows]) for name in names}
-    return Problem.of(columns, [int(row["label"]) for row in rows], threshold=0.75)
+    columns = read_columns(SPAMBASE)
+    return Problem.of(columns.features, columns.label, threshold=0.75)
 
 
 def single_run(what: str, problem: Problem, target: int) -> Measurement:
-    """One run with the paper's settings, k = 5."""
+    """Measure one run with the paper's settings, k = 5."""
     settings = Settings(max_stages=5, generations=GENERATIONS)
     warm(problem)
     started = time.perf_counter()

@@ -2,7 +2,7 @@
 
 For each of five random splits the genetic algorithm searches with the paper's parameters, plain or with `polish`; the design is
 chosen on the validation rows and its figures on the test rows are those that its bundle would carry. As many rows measure designs
-as fit them (40 / 40 / 20): a choice among hundreds of designs flatters itself the more, the fewer rows it is made on.
+as fit them (40 / 40 / 20): a choice among hundreds of designs is the more optimistic, the fewer rows it is made on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ChosenDesign:
     polish
         Whether the local search followed.
     met
-        Whether some design had the accuracy and the coverage wished for; else it is the nearest one.
+        Whether some design had the accuracy and the coverage required; else it is the nearest one.
     stages
         Number of features of each stage.
     validation
@@ -156,7 +156,7 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
 
 
 def select(front: Front) -> tuple[Design, bool]:
-    """Return the cheapest design with the accuracy and coverage wished for, or the nearest to it, and which of the two it is."""
+    """Return the cheapest design with the accuracy and coverage required, or the nearest to it, and which of the two it is."""
     try:
         return front.select(min_accuracy=0.95, min_coverage=0.92), True
     except SelectionError as error:
@@ -170,7 +170,7 @@ def format_result(chosen: ChosenDesign) -> str:
         for name, (accuracy, coverage, cost) in (("validation", chosen.validation), ("test", chosen.test))
     )
     way = "polish" if chosen.polish else "plain "
-    note = "" if chosen.met else "  (wish not met: the nearest design)"
+    note = "" if chosen.met else "  (requirements not met: the nearest design)"
     stages = "+".join(map(str, chosen.stages))
     return (
         f"split {chosen.split} {way}: {figures} front {chosen.front}, {chosen.fits} fits, {chosen.seconds:.0f} s, {stages}{note}"

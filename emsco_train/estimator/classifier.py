@@ -34,11 +34,11 @@ from emsco_train.estimator.input_validation import (
     validate_predict_rows,
     validate_weights,
 )
-from emsco_train.estimator.search_plan import make_search_plan, run_search_plan
+from emsco_train.estimator.search_plan import search_by_parameters
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose_design
-from emsco_train.search.searches import Method
+from emsco_train.search.settings import Method
 
 __all__ = ["EmscoClassifier"]
 
@@ -212,7 +212,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
-        self.outcome_ = run_search_plan(problem, make_search_plan(self, problem.names, seed))
+        self.outcome_ = search_by_parameters(self, problem, seed)
         self.problem_ = problem
         self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front

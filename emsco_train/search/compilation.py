@@ -2,7 +2,7 @@
 
 Most of a compilation is numba's own Python code, at which threads would take turns. So a second process compiles what can be
 compiled by itself, and leaves it on disk for the first one. Where that fails (no process can be started, nothing can be written),
-everything is compiled here as it is needed: that takes longer, and gives the same.
+everything is compiled here as it is needed: that takes longer, with the same result.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
     *(expand_loss, score_sets, count_exits),  # what every search needs
-    *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nobody waits for these
+    *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 
 
@@ -118,15 +118,15 @@ def _compile(*functions: Any) -> None:
 
 @contextmanager
 def _second_process() -> Iterator[Callable[[Any], None]]:
-    """Start the second process; give a function that waits until it has compiled one, or has ended.
+    """Start the second process; yield a function that waits until it has compiled a function, or has ended.
 
-    It goes on by itself where all went well, and ends with the block otherwise.
+    It continues by itself where all went well, and ends with the block otherwise.
     """
     process = _start_process()
     if process is None:
         yield lambda _: None
         return
-    # Reads to the end, so that nothing is left of it.
+    # Reads to the end, so that no zombie process is left.
     drain = threading.Thread(target=process.communicate, daemon=True)
     try:
         yield lambda function: _wait_for_line(process, function.py_func.__name__)

@@ -5,15 +5,13 @@ There is no partial result: designs that were not yet visited may dominate those
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.problem import Problem
+from emsco_train.designs.chromosome import Population
 from emsco_train.errors import DesignError
 from emsco_train.search.exact.bit_counting import MAX_ENUMERATED_ROWS
 from emsco_train.search.exact.set_bits import SetBits
@@ -25,9 +23,9 @@ from emsco_train.search.settings import Settings
 from emsco_train.search.workbench import Workbench
 
 if TYPE_CHECKING:
-    from emsco_train.search.exact.exact_front import EnumerationProgress, ExactFront
+    from emsco_train.search.exact.exact_front import ExactFront
 
-__all__ = ["MAX_SECONDS", "ExactLimits", "ExactResult", "is_affordable", "search_exactly"]
+__all__ = ["MAX_SECONDS", "is_affordable", "search_exactly"]
 
 # "auto" searches exactly what is estimated to take no longer than this on one core, and has no more features.
 _AFFORDABLE_S = 60.0
@@ -41,115 +39,58 @@ _MAX_BYTES = 2**30
 _PER_FIT_S, _PER_CELL_S = 5e-5, 2.5e-8
 
 
-@dataclass(frozen=True, slots=True)
-class ExactLimits:
-    """How an exact search is bounded.
-
-    Parameters
-    ----------
-    ties, max_designs
-        As in `run_exhaustive`.
-    seconds
-        Most that it may be estimated to take.
-    jobs
-        Threads.
-    """
-
-    ties: Literal["count", "all"] = "count"
-    max_designs: int = 100_000
-    seconds: float = MAX_SECONDS
-    jobs: int = 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExactResult:
-    """The designs of an exact front.
-
-    Parameters
-    ----------
-    population
-        Their chromosomes; those that satisfy the constraints.
-    ties
-        How many designs are tied with each, itself included.
-    designs
-        Number of designs in the space.
-    """
-
-    population: NDArray[np.int8]
-    ties: list[int]
-    designs: int
-
-
 def search_exactly(
-    bench: Workbench, settings: Settings, threshold: int, limits: ExactLimits, *, limit: TimeLimit, on_progress: OnStep | None
-) -> ExactResult:
-    """Search every design of a workbench's problem; refuse what is too large before 2**n fits are made.
+    bench: Workbench,
+    settings: Settings,
+    threshold: int,
+    *,
+    limit: TimeLimit,
+    max_seconds: float,
+    jobs: int,
+    ties: Literal["count", "all"],
+    max_designs: int,
+    on_progress: OnStep | None,
+) -> tuple[Population, list[int], int]:
+    """Search every design of a workbench's problem; what is estimated to take more than `max_seconds` is refused before any fit.
 
-    Parameters
-    ----------
-    bench, threshold
-        The workbench, and at which of its thresholds.
-    settings
-        Of which stages, exclusion, pins and constraints count.
-    limits
-        See there.
-    limit
-        What takes longer ends with an error.
-    on_progress
-        Told about fits and designs, or None.
-
-    Raises
-    ------
-    DesignError
-        If the search is too large, or out of time.
+    Returns the feasible designs of the front, how many are tied with each, itself included, and the number of designs in the
+    space.
     """
     n = len(bench.problem.names)
     chosen = settings.resolved(n)
-    jobs = _affordable_jobs(bench.problem, chosen, limits.jobs)
-    work = _estimate_work(bench.problem, chosen, max(jobs, 1))
-    if jobs == 0:
+    workers = _affordable_jobs(bench.problem, chosen, jobs)
+    work = _estimate_work(bench.problem, chosen, max(workers, 1))
+    if workers == 0:
         rows = pluralize(len(bench.problem.validation), "validation row")
         detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
         remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {detail}. {remedy}")
-    if work.seconds_estimate > limits.seconds:
+    if work.seconds_estimate > max_seconds:
         designs = pluralize(work.designs, "design")
-        detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {limits.seconds:,.3g} s are allowed"
+        detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {max_seconds:,.3g} s are allowed"
         longer = "max_seconds" if limit.seconds is None else "time_limit"
         raise DesignError(f"the exact search is too large: {detail}. Lower max_stages, raise {longer}, or use `search='evolve'`")
     from emsco_train.search.exact.exact_front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
 
+    on_step = _limited_progress(limit, on_progress)
     exact = enumerate_front(
-        _collect_set_bits(bench, n, threshold, limit, on_progress),
+        _collect_set_bits(bench, n, threshold, on_step),
         n,
-        max_stages=_max_stages(chosen),
+        max_stages=chosen.max_stages or 1,
         allow_exclusion=chosen.allow_exclusion,
         pinned=sum(1 << position for position in chosen.pinned),
-        jobs=jobs,
-        ties=limits.ties,
-        max_designs=limits.max_designs,
-        max_seconds=limits.seconds,
-        max_bytes=_MAX_BYTES,
-        on_progress=_progress_callback(limit, on_progress),
+        jobs=workers,
+        ties=ties,
+        max_designs=max_designs,
+        on_progress=on_step,
     )
-    population, ties = _feasible_designs(exact, chosen, bench, threshold)
-    return ExactResult(population, ties, exact.designs)
+    return *_feasible_designs(exact, chosen, bench, threshold), exact.designs
 
 
 def is_affordable(problem: Problem, settings: Settings, time_limit: float | None = None) -> bool:
-    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the limit.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-    settings
-        Of which stages and exclusion count.
-    time_limit
-        Seconds that the search may take; None for no limit.
-    """
+    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the time limit."""
     n = len(problem.names)
-    # Other classifiers are fitted one by one, each far dearer than a logistic regression.
+    # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
     if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None:
         return False
     chosen = settings.resolved(n)
@@ -161,8 +102,8 @@ def is_affordable(problem: Problem, settings: Settings, time_limit: float | None
 
 
 def _estimate_work(problem: Problem, settings: Settings, jobs: int) -> Workload:
-    rows = len(problem.validation)
-    return estimate_workload(len(problem.names), _max_stages(settings), rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+    n, stages, rows = len(problem.names), settings.max_stages or 1, len(problem.validation)
+    return estimate_workload(n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
 
 
 def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
@@ -181,25 +122,27 @@ def _fit_seconds(problem: Problem) -> float:
     return float(2 ** len(problem.names) * per_fit)
 
 
-def _max_stages(settings: Settings) -> int:
-    return settings.max_stages or 1
+def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:
+    """Return a callback for every step: it passes the step on, and raises once the time is over, which ends the search."""
+
+    def on_step(step: Step) -> None:
+        if on_progress is not None:
+            on_progress(step)
+        things, done = ("feature set", "fitted") if step.phase == "fits" else ("design", "visited")
+        if limit.remaining() == 0.0 and (step.phase == "fits" or step.done < step.total):
+            detail = f"{step.done:,} of {pluralize(step.total, things)} were {done}"
+            remedy = "Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far"
+            raise DesignError(f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {detail}. {remedy}")
+
+    return on_step
 
 
-def _check_time(limit: TimeLimit, done: str) -> None:
-    """Raise when time is over, and say what was done until then."""
-    if limit.remaining() == 0.0:
-        detail = f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {done}"
-        raise DesignError(f"{detail}. Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far")
-
-
-def _collect_set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit, on_progress: OnStep | None) -> SetBits:
-    """Fit every feature set and lay the bits out by mask."""
+def _collect_set_bits(bench: Workbench, n: int, threshold: int, on_step: OnStep) -> SetBits:
+    """Fit every feature set and return the bits by mask."""
     masks = np.arange(1, 2**n)
     sets = ((masks[:, None] >> np.arange(n)) & 1).astype(np.bool_)
     for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(sets[part])):
-        if on_progress is not None:
-            on_progress(Step("fits", part.stop, len(sets)))
-        _check_time(limit, f"{part.stop:,} of {pluralize(len(sets), 'feature set')} were fitted")
+        on_step(Step("fits", part.stop, len(sets)))
     rows = bench.bits.locate(sets)
     empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
     confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
@@ -208,21 +151,7 @@ def _collect_set_bits(bench: Workbench, n: int, threshold: int, limit: TimeLimit
     return SetBits(confident, right, cost, rows=bench.bits.items)
 
 
-def _progress_callback(limit: TimeLimit, on_progress: OnStep | None) -> Callable[[EnumerationProgress], None]:
-    """Return what the enumeration calls several times a second: what this raises ends it."""
-
-    def report(progress: EnumerationProgress) -> None:
-        if on_progress is not None:
-            on_progress(Step("designs", progress.done, progress.designs, progress.vectors))
-        if progress.done < progress.designs:
-            _check_time(limit, f"{progress.done:,} of {pluralize(progress.designs, 'design')} were visited")
-
-    return report
-
-
-def _feasible_designs(
-    exact: ExactFront, settings: Settings, bench: Workbench, threshold: int
-) -> tuple[NDArray[np.int8], list[int]]:
+def _feasible_designs(exact: ExactFront, settings: Settings, bench: Workbench, threshold: int) -> tuple[Population, list[int]]:
     """Return the designs of the exact front that satisfy the constraints, with their ties."""
     offset = bench.evaluator(threshold).offset
     objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)

@@ -1,4 +1,4 @@
-"""Long work in short batches: a time limit and Ctrl-C are heeded soon, what was done until then is kept, and progress is told.
+"""Long work in short batches: a time limit and Ctrl-C take effect soon, what was done until then is kept, progress is reported.
 
 The sizes of batches follow the clock. Results do not: a design's objectives depend on the design alone.
 """
@@ -20,7 +20,7 @@ InterruptReason: TypeAlias = Literal["time", "interrupted"]
 Result = TypeVar("Result")
 
 _FIRST_BATCH = 16
-# Seconds that a batch is meant to take: short enough to be interrupted, long enough that its own price does not count.
+# Seconds that a batch should take: short enough to be interrupted, long enough that the overhead of a batch does not count.
 _TARGET_S = 0.25
 # The first batch may also compile; one measurement must not be trusted too far.
 _MAX_CHANGE = 4.0
@@ -33,7 +33,7 @@ class Step:
     Parameters
     ----------
     phase
-        "first" (designs of the first generation, or of the one that is taken up again), "polish" (designs of the local search),
+        "first" (designs of the first generation, or of the one that a run resumes from), "polish" (designs of the local search),
         "fits" (feature sets for the exact search), or "designs" (of the exact search).
     done, total
         How much of it is done, and how much there is at most.
@@ -52,14 +52,7 @@ OnStep: TypeAlias = Callable[[Step], object]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """A time limit, and since when it runs.
-
-    Parameters
-    ----------
-    started
-        On `time.monotonic`.
-    seconds
-        How many there are; None for no limit.
+    """A limit in seconds, None for no limit, that runs since `started` on `time.monotonic`.
 
     Examples
     --------
@@ -72,7 +65,7 @@ class TimeLimit:
 
     @classmethod
     def of(cls, time_limit: object) -> TimeLimit:
-        """Begin now; raise for what is no number of seconds."""
+        """Start now; raise if the limit is not a number of seconds."""
         return cls(time.monotonic(), check_time_limit(time_limit))
 
     def remaining(self) -> float | None:
@@ -81,15 +74,7 @@ class TimeLimit:
 
 
 class EvaluationInterrupted(Exception):
-    """Time is over, or the user pressed Ctrl-C, before all designs were evaluated.
-
-    Parameters
-    ----------
-    reason
-        Which of the two.
-    population, objectives
-        What was evaluated until then; None where nothing was.
-    """
+    """Time was over, or the user pressed Ctrl-C, before all designs were evaluated; holds those that were, if any."""
 
     def __init__(self, reason: InterruptReason, population: Population, objectives: Objectives | None) -> None:
         super().__init__(reason)
@@ -100,11 +85,6 @@ class EvaluationInterrupted(Exception):
 
 class AdaptiveBatches:
     """Cuts work into batches that take about a quarter of a second each.
-
-    Parameters
-    ----------
-    clock
-        Tells seconds.
 
     Examples
     --------
@@ -120,12 +100,7 @@ class AdaptiveBatches:
     def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
         """Do the work on so many things batch by batch, and yield each batch with its result.
 
-        Parameters
-        ----------
-        count
-            Of the things.
-        work
-            Does those of a batch. How long it takes sizes the next one; what the caller does in between does not.
+        How long the work takes decides the size of the next batch; what the caller does in between does not count.
         """
         begin = 0
         while begin < count:
@@ -146,30 +121,22 @@ class AdaptiveBatches:
 class BatchedEvaluator:
     """An evaluator that looks at the clock between batches.
 
-    Parameters
-    ----------
-    evaluator
-        Does the work.
-    deadline
-        On `time.monotonic`; None for no limit. One batch is evaluated however late it is, so that there is something to keep.
+    The deadline is on `time.monotonic`, None for no limit. One batch is evaluated however late it is, so that there is a result.
     """
 
     def __init__(self, evaluator: Evaluator, deadline: float | None) -> None:
         self._evaluator = evaluator
         self._deadline = deadline
-        self._pace = AdaptiveBatches()
-        self.n = evaluator.n
-        self.rows = evaluator.rows
+        self._batches = AdaptiveBatches()
 
-    def __call__(self, population: Population) -> Objectives:
-        """Return the objectives of compressed chromosomes, or raise `EvaluationInterrupted` with those there are."""
-        return self.evaluate(population, None)
+    def __call__(self, population: Population, on_batch: Callable[[int], object] | None = None) -> Objectives:
+        """Return the objectives of compressed chromosomes, or raise `EvaluationInterrupted` with those there are.
 
-    def evaluate(self, population: Population, on_batch: Callable[[int], object] | None) -> Objectives:
-        """Do the same, and tell after each batch how many are done."""
+        `on_batch` is called after each batch with the number of chromosomes done.
+        """
         scored: list[Objectives] = []
         try:
-            for part, objectives in self._pace.run(len(population), lambda part: self._evaluator(population[part])):
+            for part, objectives in self._batches.run(len(population), lambda part: self._evaluator(population[part])):
                 scored.append(objectives)
                 if on_batch is not None:
                     on_batch(part.stop)

@@ -6,19 +6,19 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.search.genetic.evolution import Generation
-from emsco_train.search.searches import Outcome, Step
+from emsco_train.search.pace import Step
+from emsco_train.search.searches import Outcome
 
 __all__ = ["Progress"]
 
-# A bar is drawn again at most so often.
+# Seconds between two updates of a bar, at least.
 _REDRAW_S = 0.1
-# What a terminal is taken for that does not tell its size.
+# The size of a terminal that does not report one.
 _COLUMNS, _ROWS = 120, 24
 _PHASES = {
     "first": ("first generation", "designs evaluated"),
@@ -28,9 +28,8 @@ _PHASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Update:
-    """One thing to tell: how much of which phase is done, and the words for it."""
+class _Update(NamedTuple):
+    """How much of which phase is done, and the text to show."""
 
     phase: str
     done: int
@@ -38,19 +37,11 @@ class _Update:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _PhaseStart:
-    """When a phase was first heard of, and how much of it was done by then."""
-
-    at: float
-    done: int
-
-
 class Progress:
     """Shows how far a search is.
 
-    Give its methods to `run_search` as `on_generation` and `on_progress`. On a terminal a bar renews itself; elsewhere a plain
-    line is written every few seconds, and the last one in any case.
+    Pass its methods to `run_search` as `on_generation` and `on_progress`. On a terminal it updates a bar; elsewhere it writes a
+    plain line every few seconds, and the last one in any case.
 
     Parameters
     ----------
@@ -59,11 +50,11 @@ class Progress:
     what
         Put before every line, such as the threshold that is searched at.
     time_limit
-        Seconds that the search may take, if they are limited: no more are announced.
+        Seconds that the search may take, if they are limited: the time left is never shown as longer.
     every_s
         Seconds between plain lines.
     clock
-        Tells seconds.
+        Returns seconds.
 
     Examples
     --------
@@ -91,7 +82,7 @@ class Progress:
         self._every_s = _REDRAW_S if self._terminal else every_s
         self._started = self._shown_at = clock()
         self._deadline = None if time_limit is None else self._started + time_limit
-        self._start = _PhaseStart(self._started, 0)
+        self._phase_started, self._phase_start_done = self._started, 0
         self._latest: _Update | None = None
         self._shown: _Update | None = None
 
@@ -104,23 +95,23 @@ class Progress:
         self.close()
 
     def on_generation(self, generation: Generation) -> None:
-        """Tell of a generation: its number, the size of its front and its best fitness.
+        """Show a generation: its number, the size of its front and its best fitness.
 
         Parameters
         ----------
         generation
-            As `run_search` gives it. The fitness shown is E, which can be compared between generations of similar cost.
+            As `run_search` reports it. The fitness shown is E, which can be compared between generations of similar cost.
         """
         summary = f"generation {generation.number} of {generation.most}, {_front_text(generation.front)}"
         self._update("generations", generation.number, generation.most, f"{summary}, best fitness {generation.performance:.4f}")
 
     def on_progress(self, step: Step) -> None:
-        """Tell of a step: fits and designs of the exact search, designs of the first generation and of the polish.
+        """Show a step: fits and designs of the exact search, designs of the first generation and of the polish.
 
         Parameters
         ----------
         step
-            As `run_search` gives it.
+            As `run_search` reports it.
         """
         name, things = _PHASES[step.phase]
         share = 100 * step.done // max(step.total, 1)
@@ -157,19 +148,19 @@ class Progress:
             self._show(self._latest)
 
     def _change_phase(self, now: float, done: int) -> None:
-        # A phase that was seen is seen to its end; one that was over in no time is not worth a line.
+        # A phase that was shown is shown to its end; one that was over in no time is not worth a line.
         last = self._latest
         if last is not None and self._shown is not None and self._shown.phase == last.phase and self._shown is not last:
             self._show(last)
         self._close_bar()
-        self._start = _PhaseStart(now, done)
+        self._phase_started, self._phase_start_done = now, done
 
     def _time_left(self, now: float, done: int, total: int) -> str:
-        """Return the words for the time left; none before there is a rate to tell it by, and none at the end."""
+        """Return the text for the time left; empty before there is a rate to estimate it by, and at the end."""
         if done >= total:
             return ""
         estimates = [] if self._deadline is None else [max(0.0, self._deadline - now)]
-        elapsed, more = now - self._start.at, done - self._start.done
+        elapsed, more = now - self._phase_started, done - self._phase_start_done
         if elapsed > 0 and more > 0:
             estimates.append(elapsed / more * (total - done))
         return f", about {_duration(min(estimates))} left" if estimates else ""
@@ -181,11 +172,8 @@ class Progress:
             return
         if self._bar is None:
             self._bar = _bar(self._stream, self._prefix, update)
-        self._bar.n, self._bar.total, self._bar.ncols = (
-            min(update.done, update.total),
-            update.total,
-            _terminal_width(self._stream),
-        )
+        self._bar.n, self._bar.total = min(update.done, update.total), update.total
+        self._bar.ncols = _terminal_width(self._stream)
         self._bar.set_description_str(update.text, refresh=True)
 
     def _write(self, text: str) -> None:
@@ -199,11 +187,11 @@ class Progress:
 
 
 def _bar(stream: TextIO, what: str, update: _Update) -> Any:
-    """Return a new bar; the words are ours, the drawing is tqdm's."""
+    """Return a new bar; the text is ours, the drawing is tqdm's."""
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
     class Bar(tqdm):  # type: ignore[misc,type-arg,unused-ignore] # has no types
-        # We draw when there is news; tqdm's thread that watches for slow bars is not needed.
+        # We draw on updates; tqdm's thread that watches for slow bars is not needed.
         monitor_interval = 0
 
     return Bar(
@@ -216,7 +204,7 @@ def _bar(stream: TextIO, what: str, update: _Update) -> Any:
 
 
 def _terminal_width(stream: TextIO) -> int:
-    """Return how many columns a terminal has; some tell 0, or nothing."""
+    """Return how many columns a terminal has; some report 0, or nothing."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
     except OSError:
@@ -228,7 +216,7 @@ def _front_text(count: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds as people say them.
+    """Return a duration as people write it.
 
     Examples
     --------
@@ -245,7 +233,7 @@ def _duration(seconds: float) -> str:
 
 
 def _describe_end(outcome: Outcome) -> str:
-    """Return why a search ended, and what of it is missing, in words."""
+    """Return why a search ended, and whether the polish was cut short."""
     if outcome.polished in ("interrupted", "time") and outcome.stopped in ("interrupted", "time"):
         where = " during the polish"
     elif outcome.polished == "skipped":

@@ -1,8 +1,8 @@
 """The two searches of a problem, and the choice between them: genetic where it must be, exact where it can be.
 
-What a time limit and Ctrl-C do is the same rule everywhere: keep what is true, and say so. The genetic algorithm and its polish
-keep the front so far. A part of an exact search is no front, since what was not yet visited may dominate it: out of time, it is
-an error, and Ctrl-C goes on to the caller.
+A time limit and Ctrl-C follow one rule: the genetic algorithm and its polish keep the front so far, and the outcome says why it
+ended. A part of an exact search is not a front, since what was not yet visited may dominate it: a time limit raises an error, and
+Ctrl-C KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -13,29 +13,17 @@ from typing import Literal
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.search.exact_search import MAX_SECONDS, ExactLimits, is_affordable, search_exactly
+from emsco_train.search.exact_search import MAX_SECONDS, is_affordable, search_exactly
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import Evolution, OnGeneration, StopReason, evolve_population
 from emsco_train.search.genetic.polish import PolishResult, PolishStopReason, polish_population
-from emsco_train.search.pace import OnStep, Step, TimeLimit
+from emsco_train.search.pace import OnStep, TimeLimit
+from emsco_train.search.scoring.objectives import Evaluator
 from emsco_train.search.settings import Constraints, Method, Settings
 from emsco_train.search.workbench import Workbench
-from emsco_train.support.numbers import check_seed, worker_count
+from emsco_train.support.numbers import check_seed, check_time_limit, worker_count
 
-__all__ = [
-    "Method",
-    "OnGeneration",
-    "OnStep",
-    "Outcome",
-    "Step",
-    "evolve",
-    "exhaustive",
-    "is_affordable",
-    "run_evolve",
-    "run_exhaustive",
-    "run_search",
-    "worker_count",
-]
+__all__ = ["Outcome", "evolve", "exhaustive", "run_evolve", "run_exhaustive", "run_search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +44,8 @@ class Outcome:
     fits
         Feature sets fitted.
     polished
-        How the polish ended, as in `PolishResult`; "skipped" if it was asked for but the generations were cut short before it;
-        None if it was not asked for.
+        How the polish ended, as in `PolishResult`; "skipped" if the generations were cut short before it; None without
+        polish.
     """
 
     front: Front
@@ -109,12 +97,24 @@ def exhaustive(
 
     Parameters
     ----------
-    problem
-        The problem.
-    max_stages, allow_exclusion, pinned, constraints
-        As in `Settings`.
-    ties, max_designs, on_progress, time_limit, jobs
-        As in `run_exhaustive`.
+    problem, max_stages, allow_exclusion, pinned, constraints
+        The problem, and what designs are allowed, as in `Settings`.
+    ties
+        "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
+    max_designs
+        Most designs to list with ties="all"; more are refused.
+    on_progress
+        Called with a `Step` several times a second, in the calling thread. What it raises ends the search.
+    time_limit
+        Seconds that it may take, an hour by default: what is estimated to take longer is refused, and what does take longer
+        raises an error. There is no partial result: designs not yet visited may dominate what was found.
+    jobs
+        Threads; None for all cores.
+
+    Raises
+    ------
+    DesignError
+        If the search is too large or runs out of time, or if arguments do not fit.
 
     Examples
     --------
@@ -163,17 +163,17 @@ def run_evolve(
     on_progress
         Called with a `Step` several times a second, while the first generation is evaluated and during the polish.
     checkpoints
-        Where to keep the state, and whether to begin from it. A run that is killed and resumed, however often, ends with the
-        front of an unbroken one.
+        Where to keep the state, and whether to start from it. A run that is killed and resumed, however often, ends with the
+        front of an uninterrupted one.
     time_limit
         Seconds for generations and polish together; the best front so far is returned, and `stopped` is "time".
     workbench, threshold
-        A workbench of this problem whose fits are to be shared, and which of its thresholds to search at.
+        A workbench of this problem, to share its fits, and which of its thresholds to search at.
 
     Raises
     ------
     DesignError
-        If settings, seed, jobs or time limit are no such things, or do not fit the problem.
+        If settings, seed, jobs or time limit are invalid, or do not fit the problem.
     CheckpointError
         If the checkpoint is unreadable, or belongs to other data, settings or another seed.
     KeyboardInterrupt
@@ -189,11 +189,11 @@ def run_evolve(
     >>> outcome.stopped, outcome.fits <= 15, outcome.front.select().coverage > 0.5
     ('generations', True, True)
     """
-    limit = TimeLimit.of(time_limit)
+    limit, chosen = TimeLimit.of(time_limit), settings or Settings()
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
-    chosen = settings or Settings()
+    evaluator = bench.evaluator(threshold)
     found = evolve_population(
-        bench.evaluator(threshold),
+        evaluator,
         chosen,
         seed=seed,
         on_generation=on_generation,
@@ -201,9 +201,13 @@ def run_evolve(
         checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold),
         time_limit=limit.remaining(),
     )
-    if not chosen.polish:
-        return _evolution_outcome(found, None, bench, threshold)
-    return _run_polish(found, chosen, bench, threshold, seed=seed, limit=limit, on_progress=on_progress)
+    result: Evolution | PolishResult = found
+    stopped, polished, designs = found.stopped, None, found.evaluations
+    if chosen.polish:
+        result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
+        designs += 0 if result is found else result.evaluations
+    front = bench.front(bench.designs(result.chromosomes, result.ties.tolist(), threshold))
+    return Outcome(front, "evolve", stopped, designs, bench.bits.fits, polished)
 
 
 def run_exhaustive(
@@ -221,41 +225,25 @@ def run_exhaustive(
 ) -> Outcome:
     """Search designs exactly: every non-dominated one, and how many are tied with it.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    settings
-        Of which stages, exclusion, pins and constraints count.
-    ties
-        "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
-    max_designs
-        Most designs to list with ties="all"; more are refused.
-    max_seconds
-        A search that is estimated to take longer is refused. The estimate is of the designs, not of the fits before.
-    time_limit
-        In place of `max_seconds`, seconds that it may take: what is estimated to take longer is refused, and what does take
-        longer ends with an error. There is no partial result: designs not yet visited may dominate what was found.
-    jobs
-        Threads; None for all cores.
-    on_progress
-        Called with a `Step` several times a second, in the calling thread. What it raises ends the search.
-    workbench, threshold
-        As in `run_evolve`.
-
-    Raises
-    ------
-    DesignError
-        If the search is too large or runs out of time, or if arguments do not fit.
-    KeyboardInterrupt
-        If Ctrl-C comes at any time: nothing is kept but the fits, in the workbench.
+    Of the settings, stages, exclusion, pins and constraints are used. A search that is estimated to take more than `max_seconds`
+    (without the fits) is refused. For the other parameters see `exhaustive`, and for the last two `run_evolve`. Ctrl-C raises
+    KeyboardInterrupt at any time: only the fits are kept, in the workbench.
     """
-    limit = TimeLimit.of(time_limit)
-    workers = worker_count(jobs)
+    limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     bench = workbench or Workbench(problem, jobs=workers)
-    allowed = max_seconds if limit.seconds is None else limit.seconds
-    limits = ExactLimits(ties, max_designs, allowed, workers)
-    return _run_exact(bench, settings or Settings(), threshold, limits, limit=limit, on_progress=on_progress)
+    population, tied, designs = search_exactly(
+        bench,
+        settings or Settings(),
+        threshold,
+        limit=limit,
+        max_seconds=max_seconds if limit.seconds is None else limit.seconds,
+        jobs=workers,
+        ties=ties,
+        max_designs=max_designs,
+        on_progress=on_progress,
+    )
+    front = bench.front(bench.designs(population, tied, threshold))
+    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits)
 
 
 def run_search(
@@ -286,14 +274,14 @@ def run_search(
     on_progress
         Called with a `Step` several times a second, by both.
     checkpoints
-        As in `run_evolve`. The exact search keeps none and begins anew; that of another run is refused here too.
+        As in `run_evolve`. The exact search keeps none and starts over; that of another run is refused here too.
     time_limit
-        Seconds. The genetic search returns its front so far, see `run_evolve`; the exact one has none, see `run_exhaustive`.
+        Seconds. The genetic search returns its front so far, see `run_evolve`; the exact one has none, see `exhaustive`.
 
     Raises
     ------
     DesignError, CheckpointError, KeyboardInterrupt
-        As `run_evolve` and `run_exhaustive` do.
+        As `run_evolve` and `exhaustive` do.
 
     Examples
     --------
@@ -307,80 +295,55 @@ def run_search(
     ('exhaustive', 'complete', ['designs', 'fits'])
     """
     if method not in ("auto", "evolve", "exhaustive"):
-        raise DesignError(f"search is {method!r}: 'auto', 'evolve' or 'exhaustive' is due")
-    limit = TimeLimit.of(time_limit)
-    chosen, whole = settings or Settings(), check_seed(seed)
-    bench = workbench or Workbench(problem, jobs=worker_count(jobs))
-    if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, limit.seconds)):
+        raise DesignError(f"search is {method!r}: expected 'auto', 'evolve' or 'exhaustive'")
+    chosen, checked = settings or Settings(), check_seed(seed)
+    if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, check_time_limit(time_limit))):
         if checkpoints is not None:
-            _bind_to_problem(checkpoints, problem, bench, threshold).load(chosen.resolved(len(problem.names)).digest(), whole)
-        limits = ExactLimits(seconds=MAX_SECONDS if limit.seconds is None else limit.seconds, jobs=worker_count(jobs))
-        return _run_exact(bench, chosen, threshold, limits, limit=limit, on_progress=on_progress)
+            _bind_to_problem(checkpoints, problem, workbench, threshold).load(
+                chosen.resolved(len(problem.names)).digest(), checked
+            )
+        return run_exhaustive(
+            problem, chosen, time_limit=time_limit, jobs=jobs, on_progress=on_progress, workbench=workbench, threshold=threshold
+        )
     return run_evolve(
         problem,
         chosen,
-        seed=whole,
+        seed=checked,
         jobs=jobs,
         on_generation=on_generation,
         on_progress=on_progress,
         checkpoints=checkpoints,
-        time_limit=limit.remaining(),
-        workbench=bench,
+        time_limit=time_limit,
+        workbench=workbench,
         threshold=threshold,
     )
 
 
-def _run_exact(
-    bench: Workbench, settings: Settings, threshold: int, limits: ExactLimits, *, limit: TimeLimit, on_progress: OnStep | None
-) -> Outcome:
-    found = search_exactly(bench, settings, threshold, limits, limit=limit, on_progress=on_progress)
-    front = bench.front(bench.designs(found.population, found.ties, threshold))
-    return Outcome(front, "exhaustive", "complete", found.designs, bench.bits.fits)
-
-
-def _bind_to_problem(checkpoints: Checkpoints, problem: Problem, bench: Workbench, threshold: int) -> Checkpoints:
+def _bind_to_problem(checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int) -> Checkpoints:
     """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
     if checkpoints.problem:
         return checkpoints
-    return replace(checkpoints, problem=replace(problem, thresholds=bench.thresholds[threshold]).digest())
+    own = problem if bench is None else replace(problem, thresholds=bench.thresholds[threshold])
+    return replace(checkpoints, problem=own.digest())
 
 
-def _evolution_outcome(
-    found: Evolution, polished: Literal["skipped", "interrupted"] | None, bench: Workbench, threshold: int
-) -> Outcome:
-    """Return the outcome of the generations alone."""
-    front = bench.front(bench.designs(found.chromosomes, found.ties.tolist(), threshold))
-    stopped: StopReason = "interrupted" if polished == "interrupted" else found.stopped
-    return Outcome(front, "evolve", stopped, found.evaluations, bench.bits.fits, polished)
-
-
-def _run_polish(
+def _polish(
     found: Evolution,
     settings: Settings,
-    bench: Workbench,
-    threshold: int,
-    *,
+    evaluator: Evaluator,
     seed: int,
-    limit: TimeLimit,
+    remaining: float | None,
     on_progress: OnStep | None,
-) -> Outcome:
-    """Return the outcome of generations and polish; what the generations found is never lost, whatever stops the polish."""
+) -> tuple[Evolution | PolishResult, StopReason, PolishStopReason | Literal["skipped"]]:
+    """Return what generations and polish found, never less than the former, why the search ended, and how the polish did."""
     if found.stopped in ("interrupted", "time"):
-        return _evolution_outcome(found, "skipped", bench, threshold)
-    remaining = limit.remaining()
-    evaluator = bench.evaluator(threshold)
+        return found, found.stopped, "skipped"
     try:
         done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=remaining, on_step=on_progress)
     except KeyboardInterrupt:
-        return _evolution_outcome(found, "interrupted", bench, threshold)
-    front = bench.front(bench.designs(done.chromosomes, done.ties.tolist(), threshold))
-    evaluations = found.evaluations + done.evaluations
-    return Outcome(front, "evolve", _stop_reason(found, done, settings, remaining), evaluations, bench.bits.fits, done.stopped)
-
-
-def _stop_reason(found: Evolution, done: PolishResult, settings: Settings, remaining: float | None) -> StopReason:
-    """Return why the whole search ended; seconds that the polish has of its own are no time limit."""
+        return found, "interrupted", "interrupted"
     own = settings.polish_seconds
+    # Where only the seconds of the polish's own are over, the search was not cut short.
     if done.stopped == "interrupted" or (done.stopped == "time" and remaining is not None and (own is None or remaining < own)):
-        return done.stopped
-    return found.stopped
+        return done, done.stopped, done.stopped
+    return done, found.stopped, done.stopped

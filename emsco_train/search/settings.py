@@ -1,4 +1,4 @@
-"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that tells two sets of choices apart."""
+"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that identifies them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
     (1, 0)
     """
     if isinstance(pinned, str) or not hasattr(pinned, "__iter__"):
-        raise DesignError(f"pinned is {pinned!r}: a list of feature names or positions is due")
+        raise DesignError(f"pinned is {pinned!r}: expected a list of feature names or positions")
     found = []
     for one in pinned:
         if is_integer(one):
@@ -66,7 +66,7 @@ def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
         elif one in names:
             found.append(list(names).index(one))
         else:
-            raise DesignError(f"pinned holds {one!r}, which is no feature (features: {', '.join(names)})")
+            raise DesignError(f"pinned holds {one!r}, which is not a feature (features: {', '.join(names)})")
     return tuple(found)
 
 
@@ -99,11 +99,11 @@ class Settings:
     distinct
         What counts once in the elite and in the result: "objectives" (ours: ties are one) or "chromosomes" (the paper's).
     share_ties
-        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not breed alone. Needs
+        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not make all the children. Needs
         distinct="objectives".
     revisit
-        Whether a child may be a design that was met before, as the paper has it; otherwise it is bred anew (ours), so that a run
-        spends its generations on new designs.
+        Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
+        run spends its generations on new designs.
     allow_exclusion
         Whether a feature may be left out altogether.
     pinned
@@ -146,7 +146,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every setting, list all faults in one error, and make numbers plain ones (so that hashes agree)."""
-        faults = [*_count_faults(self), *_number_faults(self), *_choice_faults(self)]
+        faults = [*_number_faults(self), *_choice_faults(self)]
         if faults:
             raise DesignError("settings: " + "; ".join(faults))
         for name in (*_MINIMUMS, *_INTERVALS):
@@ -172,17 +172,17 @@ class Settings:
         Raises
         ------
         DesignError
-            If there are more stages than features, or a pinned position that is no feature's.
+            If there are more stages than features, or a pinned position beyond the last feature.
         """
         stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
         if stages > n:
             raise DesignError(
-                f"max_stages is {stages}: an integer in [1, {n}] is due, since the data have {pluralize(n, 'feature')}"
+                f"max_stages is {stages}: expected an integer in [1, {n}], since the data have {pluralize(n, 'feature')}"
             )
         beyond = [position for position in self.pinned if position >= n]
         if beyond:
             raise DesignError(
-                f"pinned holds {beyond}: positions in [0, {n - 1}] are due, since the data have {pluralize(n, 'feature')}"
+                f"pinned holds {beyond}: expected positions in [0, {n - 1}], since the data have {pluralize(n, 'feature')}"
             )
         return replace(
             self,
@@ -217,25 +217,21 @@ _INTERVALS = {
 _OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish_seconds")
 
 
-def _count_faults(settings: Settings) -> Iterator[str]:
-    for name, least in _MINIMUMS.items():
-        value = getattr(settings, name)
-        most = MAX_STAGES if name == "max_stages" else math.inf
-        if value is None and name in _OPTIONAL:
-            continue
-        if not is_integer(value) or not least <= value <= most:
-            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer, {least} or more,"
-            yield _describe_fault(name, value, expected)
-
-
 def _number_faults(settings: Settings) -> Iterator[str]:
-    for name, (low, high, exclusive) in _INTERVALS.items():
+    for name in (*_MINIMUMS, *_INTERVALS):
         value = getattr(settings, name)
         if value is None and name in _OPTIONAL:
             continue
-        if not _in_interval(value, low, high, exclusive=exclusive):
-            closing = f"{high:g}]" if high < math.inf else "infinity)"
-            yield _describe_fault(name, value, f"a number in {'(' if exclusive else '['}{low:g}, {closing}")
+        if name in _MINIMUMS:
+            least, most = _MINIMUMS[name], MAX_STAGES if name == "max_stages" else math.inf
+            valid = is_integer(value) and least <= value <= most
+            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer of {least} or more"
+        else:
+            low, high, exclusive = _INTERVALS[name]
+            valid = _in_interval(value, low, high, exclusive=exclusive)
+            expected = f"a number in {'(' if exclusive else '['}{low:g}, {f'{high:g}]' if high < math.inf else 'infinity)'}"
+        if not valid:
+            yield _describe_fault(name, value, expected)
 
 
 def _choice_faults(settings: Settings) -> Iterator[str]:
@@ -245,12 +241,12 @@ def _choice_faults(settings: Settings) -> Iterator[str]:
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":
-        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', which knows no ties,")
+        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', where there are no ties")
     if not isinstance(settings.constraints, Constraints):
         yield _describe_fault("constraints", settings.constraints, "a Constraints record")
     pinned: object = settings.pinned
     if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
-        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more,")
+        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more")
     elif len(set(pinned)) < len(pinned):
         yield _describe_fault("pinned", pinned, "a tuple without repeats")
 
@@ -260,4 +256,4 @@ def _in_interval(value: object, low: float, high: float, *, exclusive: bool) -> 
 
 
 def _describe_fault(name: str, value: object, expected: str) -> str:
-    return f"{name} is {value!r}: {expected} is due"
+    return f"{name} is {value!r}: expected {expected}"

@@ -1,4 +1,4 @@
-"""`Workbench`: what all searches of one problem share: fitted sets, prices in units, and designs as people see them."""
+"""`Workbench`: what all searches of one problem share: fitted sets, prices in units, and designs with their figures."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from numba import njit
 
-__all__ = ["is_cached", "jit_entry", "jit_inner", "pause_gc", "source_key"]
+__all__ = ["is_cached", "jit_entry", "jit_inner", "pause_gc", "popcount", "source_key"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -115,3 +116,12 @@ def _decorator(fastmath: tuple[str, ...], *, cached: bool, refcounted: bool, inn
         return cast("_Function", decorator(function))
 
     return decorate
+
+
+@jit_inner(refcounted=False)
+def popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
+    """Return how many bits of a word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))

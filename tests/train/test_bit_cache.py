@@ -14,20 +14,20 @@ from emsco_train.search.scoring.bit_cache import BitCache, TopScores, pack_bits
 
 
 class CountingScorer:
-    """Scores a set by made-up but fixed numbers, in parts of two, and counts the sets it was asked for."""
+    """Scores a set by made-up but fixed numbers, in parts of two, and records the sets it was called for."""
 
     def __init__(self, items: int) -> None:
         self.items = items
-        self.asked: list[tuple[bool, ...]] = []
+        self.requested: list[tuple[bool, ...]] = []
 
     def one(self, chosen: tuple[bool, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return label and confidence of one set."""
         rng = np.random.default_rng(sum(2**index for index, taken in enumerate(chosen) if taken))
         return rng.integers(0, 3, self.items), rng.random(self.items)
 
-    def score(self, sets: Mask) -> Iterator[TopScores]:
+    def __call__(self, sets: Mask) -> Iterator[TopScores]:
         """Yield scores of two sets at a time."""
-        self.asked += [tuple(chosen) for chosen in sets.tolist()]
+        self.requested += [tuple(chosen) for chosen in sets.tolist()]
         for start in range(0, len(sets), 2):
             scored = [self.one(tuple(chosen)) for chosen in sets[start : start + 2].tolist()]
             yield TopScores(np.array([label for label, _ in scored]), np.array([confidence for _, confidence in scored]))
@@ -40,7 +40,7 @@ def unpacked(words: np.ndarray, items: int) -> np.ndarray:
 
 @given(st.integers(1, 200), st.integers(0, 2**32))
 def test_packing_keeps_every_bit(items: int, seed: int) -> None:
-    """Bit i of an item stands in word i // 64; the rest of the last word is zero."""
+    """Bit i of an item is in word i // 64; the rest of the last word is zero."""
     bits = np.random.default_rng(seed).random((3, items)) < 0.5
     words = pack_bits(bits)
     assert words.shape == (3, -(-items // 64))
@@ -61,7 +61,7 @@ def test_a_set_is_fitted_once_for_all_thresholds() -> None:
     bits = BitCache(scorer, target, thresholds)
     rows = bits.locate(sets_of(3, 5, 3, 7))
     assert rows[0] == rows[2]
-    assert len(scorer.asked) == bits.fits == 3
+    assert len(scorer.requested) == bits.fits == 3
     again = bits.locate(sets_of(7, 3))
     assert again.tolist() == [rows[3], rows[0]]
     assert bits.fits == 3
@@ -74,7 +74,7 @@ def test_a_set_is_fitted_once_for_all_thresholds() -> None:
 
 
 def test_more_sets_than_the_memory_holds_are_fitted_again() -> None:
-    """When the memory is full it is emptied: what comes out is the same, at the price of more fits."""
+    """When the memory is full it is emptied: the bits are the same, at the cost of more fits."""
     scorer, target = CountingScorer(64), np.zeros(64, dtype=np.intp)
     bits = BitCache(scorer, target, [(0.5,) * 3], max_bytes=1024 * 16)
     everything = sets_of(*range(1, 1025), features=11)

@@ -1,4 +1,4 @@
-"""Checkpoints: a run that was killed goes on as if nothing had happened, and a wrong file is told apart."""
+"""Checkpoints: a run that was killed continues as if nothing had happened, and the file of another run is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = Settings(
 
 
 class SimulatedCrash(Exception):
-    """Stands for a crash."""
+    """A crash."""
 
 
 class CrashingEvaluator:
@@ -66,10 +66,10 @@ def checkpoints_in(folder: Path, **changes: Any) -> Checkpoints:
     return replace(Checkpoints(folder / "run.json", "data", every=3, resume=True), **changes)
 
 
-def test_a_run_broken_many_times_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+def test_a_run_that_crashed_many_times_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     """Crashes after a random number of generations, again and again; population, front and counts are equal in the end."""
     landscape = random_landscape(6, 20, 0)
-    unbroken = evolve_population(landscape, SETTINGS, seed=5)
+    uninterrupted = evolve_population(landscape, SETTINGS, seed=5)
     random = np.random.default_rng(0)
     crashes = 0
     while True:
@@ -82,14 +82,14 @@ def test_a_run_broken_many_times_ends_like_an_unbroken_one(tmp_path: Path) -> No
             continue
         break
     assert crashes >= 3
-    assert comparable(found) == comparable(unbroken)
+    assert comparable(found) == comparable(uninterrupted)
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_interrupted_and_timed_out_runs_go_on(tmp_path: Path) -> None:
-    """What ended by Ctrl-C or for lack of time was kept at its last generation, and goes on from there."""
+def test_interrupted_and_timed_out_runs_continue(tmp_path: Path) -> None:
+    """What ended by Ctrl-C or a time limit was kept at its last generation, and continues from there."""
     landscape = random_landscape(6, 20, 0)
-    unbroken = evolve_population(landscape, SETTINGS, seed=5)
+    uninterrupted = evolve_population(landscape, SETTINGS, seed=5)
 
     def stop(record: Generation) -> None:
         if record.number == 10:
@@ -108,13 +108,13 @@ def test_interrupted_and_timed_out_runs_go_on(tmp_path: Path) -> None:
         checkpoints=checkpoints_in(tmp_path),
         on_generation=lambda record: numbers.append(record.number),
     )
-    assert comparable(third) == comparable(unbroken)
+    assert comparable(third) == comparable(uninterrupted)
     assert numbers == list(range(11, 26))
     assert third.elapsed_s >= first.elapsed_s
 
 
-def test_a_resumed_run_without_time_leaves_its_checkpoint_alone(tmp_path: Path) -> None:
-    """Time is over before the generation is evaluated again: a front of what was, and the same file to begin from next time."""
+def test_a_resumed_run_without_time_keeps_its_checkpoint(tmp_path: Path) -> None:
+    """Time is over before the generation is evaluated again: a front of what was, and the same file to start from next time."""
     landscape = random_landscape(6, 20, 0)
     chosen = replace(SETTINGS, population=100)
 
@@ -134,7 +134,7 @@ def test_a_resumed_run_without_time_leaves_its_checkpoint_alone(tmp_path: Path) 
 
 
 def test_a_first_generation_cut_short_is_not_kept(tmp_path: Path) -> None:
-    """No checkpoint of half a generation: who resumes begins anew, and ends as an unbroken run does."""
+    """No checkpoint of half a generation: a resumed run starts over, and ends as an uninterrupted one does."""
     landscape = random_landscape(6, 20, 0)
     chosen = replace(SETTINGS, population=100)
     assert evolve_population(landscape, chosen, seed=5, checkpoints=checkpoints_in(tmp_path), time_limit=0.0).stopped == "time"
@@ -153,7 +153,7 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     assert landscape.evaluated - before == len(np.unique(first.population, axis=0))
 
 
-def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
+def test_without_resume_a_run_starts_over(tmp_path: Path) -> None:
     """The old checkpoint is replaced, whatever it was."""
     (tmp_path / "run.json").write_text("rubbish")
     evolve_population(random_landscape(6, 20, 0), SETTINGS, seed=5, checkpoints=checkpoints_in(tmp_path, resume=False))
@@ -174,7 +174,7 @@ evolve_population(random_landscape(6, 20, 0), SETTINGS, seed=5, checkpoints=plac
 
 
 def test_killed_without_warning(tmp_path: Path) -> None:
-    """SIGKILL at a random moment, three times over, in processes of their own; the end is that of an unbroken run."""
+    """SIGKILL at a random moment, three times over, in processes of their own; the end is that of an uninterrupted run."""
     random = np.random.default_rng(1)
     path = tmp_path / "run.json"
     for _ in range(3):
@@ -210,7 +210,7 @@ def checkpoint_file(tmp_path: Path) -> Path:
 def test_checkpoint_of_another_run(checkpoint_file: Path, problem: str, chosen: Settings, seed: int, what: str) -> None:
     """Other data, settings or seed: refused before anything is evaluated."""
     landscape = random_landscape(6, 20, 0)
-    with pytest.raises(CheckpointError, match=rf"run.json: this checkpoint belongs to a run with {what} .*begin anew"):
+    with pytest.raises(CheckpointError, match=rf"run.json: this checkpoint belongs to a run with {what} .*start over"):
         evolve_population(landscape, chosen, seed=seed, checkpoints=Checkpoints(checkpoint_file, problem, resume=True))
     assert landscape.evaluated == 0
     assert issubclass(CheckpointError, TrainError)
@@ -229,7 +229,7 @@ def test_cut_short(checkpoint_file: Path, share: float) -> None:
     ("change", "expected"),
     [
         ({"version": VERSION + 1}, "newer than 2"),
-        ({"version": 1}, "of an older emsco.*Begin anew"),
+        ({"version": 1}, "of an older emsco.*Start over"),
         ({"version": "1"}, "version"),
         ({"format": "zip"}, "format"),
         ({"size": -3}, "size"),
@@ -245,7 +245,7 @@ def test_not_ours(checkpoint_file: Path, change: dict[str, Any], expected: str) 
 
 
 def test_not_even_an_object(checkpoint_file: Path) -> None:
-    """JSON, but no checkpoint."""
+    """JSON, but not a checkpoint."""
     checkpoint_file.write_text("[]")
     with pytest.raises(CheckpointError, match="the document"):
         read_checkpoint(checkpoint_file)
@@ -258,7 +258,7 @@ def test_not_even_an_object(checkpoint_file: Path) -> None:
 def test_damaged_population(checkpoint_file: Path, population: list[list[int]]) -> None:
     """Too few chromosomes, of the wrong length, or with impossible genes."""
     checkpoint_file.write_text(json.dumps(json.loads(checkpoint_file.read_text()) | {"population": population, "size": 30}))
-    with pytest.raises(CheckpointError, match="population is damaged: 30 chromosomes of 6 genes"):
+    with pytest.raises(CheckpointError, match="population is damaged: expected 30 chromosomes of 6 genes"):
         evolve_population(
             random_landscape(6, 20, 0),
             replace(SETTINGS, generations=3),
@@ -268,9 +268,9 @@ def test_damaged_population(checkpoint_file: Path, population: list[list[int]]) 
 
 
 def test_damaged_memory(checkpoint_file: Path) -> None:
-    """The designs met so far are no numbers."""
+    """The designs met so far are not valid."""
     checkpoint_file.write_text(json.dumps(json.loads(checkpoint_file.read_text()) | {"visited": "AAAA"}))
-    with pytest.raises(CheckpointError, match=r"visited is damaged.*Remove the file and begin anew"):
+    with pytest.raises(CheckpointError, match=r"visited is damaged.*Remove the file and start over"):
         evolve_population(
             random_landscape(6, 20, 0),
             replace(SETTINGS, generations=3),
@@ -281,7 +281,7 @@ def test_damaged_memory(checkpoint_file: Path) -> None:
 
 @pytest.mark.parametrize("state", [{}, {"bit_generator": "PCG64"}, {"bit_generator": "MT19937", "state": {}}])
 def test_damaged_random_state(checkpoint_file: Path, state: dict[str, Any]) -> None:
-    """The random generator's state must be one."""
+    """The state of the random generator must be valid."""
     checkpoint_file.write_text(json.dumps(json.loads(checkpoint_file.read_text()) | {"random_state": state}))
     with pytest.raises(CheckpointError, match="random_state is unusable"):
         evolve_population(
@@ -323,8 +323,8 @@ def test_every_is_checked(tmp_path: Path) -> None:
     assert Checkpoints("run.json").path == Path("run.json")  # type: ignore[arg-type]
 
 
-def test_other_versions_of_the_libraries_are_told_on_resume(tmp_path: Path) -> None:
-    """A run that is resumed with another numba is told both versions, and goes on; with the same ones, nothing is told."""
+def test_other_versions_of_the_libraries_are_reported_on_resume(tmp_path: Path) -> None:
+    """A run that is resumed with another numba warns with both versions, and continues; with the same ones, it does not warn."""
     path = tmp_path / "checkpoint.json"
     landscape = random_landscape(6, 80, seed=1)
     with pytest.raises(SimulatedCrash):

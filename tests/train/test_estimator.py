@@ -425,9 +425,9 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"search": "magic"}, "search is 'magic': 'auto', 'evolve' or 'exhaustive' is due"),
-        ({"pinned": ["size", "colour"]}, "pinned holds 'colour', which is no feature"),
-        ({"pinned": "size"}, "pinned is 'size': a list of feature names or positions is due"),
+        ({"search": "magic"}, "search is 'magic': expected 'auto', 'evolve' or 'exhaustive'"),
+        ({"pinned": ["size", "colour"]}, "pinned holds 'colour', which is not a feature"),
+        ({"pinned": "size"}, "pinned is 'size': expected a list of feature names or positions"),
         ({"pinned": [4]}, r"pinned holds \[4\]"),
         ({"pinned": [True]}, "pinned holds True"),
         ({"population": 0}, "population is 0"),

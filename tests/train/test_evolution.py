@@ -27,7 +27,7 @@ SMALL = Settings(max_stages=3, population=40, generations=12)
 
 
 class RecordingEvaluator:
-    """An evaluator that remembers every design it was asked about."""
+    """An evaluator that remembers every design it evaluated."""
 
     def __init__(self, landscape: Landscape) -> None:
         """Wrap a landscape."""
@@ -182,8 +182,7 @@ def test_growth() -> None:
 def test_next_size_by_hand(elite: int, size: int, expected: int) -> None:
     """Grow when the elite fills the population; shrink when it leaves more than the growth free, never below the start."""
     algorithm = GeneticAlgorithm.of(_all_tied(), replace(SMALL, population=5, growth=2), 0)
-    state = replace(algorithm.first_generation(), size=size)
-    assert algorithm._next_size(state, elite) == expected
+    assert algorithm._next_size(size, elite) == expected
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ def test_single_design(chosen: Settings) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, None])
 def test_seed_is_checked(seed: Any) -> None:
-    """A seed that is no natural number is refused before anything is evaluated."""
+    """A seed that is not an integer of at least 0 is refused before anything is evaluated."""
     landscape = random_landscape(4, 5, 0)
     with pytest.raises(DesignError, match="seed is"):
         evolve_population(landscape, Settings(), seed=seed)
@@ -268,13 +267,13 @@ def test_interruption_of_the_first_generation_keeps_what_was_evaluated() -> None
 
 
 def test_interruption_before_anything_is_no_front() -> None:
-    """Ctrl-C in the first batch: it goes on to the caller, with a word about why there is nothing."""
+    """Ctrl-C in the first batch: KeyboardInterrupt is raised, with a message about why there is no front."""
     with pytest.raises(KeyboardInterrupt, match="before any design was evaluated: there is no front yet"):
         evolve_population(InterruptedEvaluator(random_landscape(6, 20, 0), 0), SMALL, seed=0)
 
 
-def test_interruption_when_the_first_generation_is_told() -> None:
-    """Ctrl-C while the first generation is shown: its front is returned."""
+def test_interruption_while_the_first_generation_is_reported() -> None:
+    """Ctrl-C while the first generation is reported: its front is returned."""
     landscape = random_landscape(6, 20, 0)
 
     def callback(record: Generation) -> None:
@@ -286,7 +285,7 @@ def test_interruption_when_the_first_generation_is_told() -> None:
 
 @pytest.mark.parametrize("limit", [-1, True, "10", float("nan"), float("inf"), 10**400])
 def test_time_limit_is_checked(limit: Any) -> None:
-    """A time limit that is no number of seconds is refused before anything is evaluated."""
+    """A time limit that is not a number of seconds is refused before anything is evaluated."""
     landscape = random_landscape(4, 5, 0)
     with pytest.raises(DesignError, match=r"time_limit is .*: expected a number of seconds, 0 or more, or None for no limit"):
         evolve_population(landscape, Settings(), seed=0, time_limit=limit)
@@ -294,7 +293,7 @@ def test_time_limit_is_checked(limit: Any) -> None:
 
 
 def test_batches_change_nothing() -> None:
-    """Steps told or not, a far limit or none: the same run; the first generation is told up to its end, in order."""
+    """Steps reported or not, a far limit or none: the same run; the first generation is reported up to its end, in order."""
     landscape = random_landscape(6, 20, 0)
     chosen = replace(SMALL, population=200)
     steps: list[Step] = []
@@ -360,7 +359,7 @@ def test_nothing_feasible() -> None:
     requirements = Constraints(max_cost=0.001)
     found = evolve_population(landscape, replace(SMALL, constraints=requirements), seed=0)
     assert len(found.chromosomes) == len(found.objectives) == len(found.ties) == 0
-    assert found.best_objectives.cost[0] == landscape(found.population).cost.min()
+    assert landscape(found.best[None]).cost[0] == landscape(found.population).cost.min()
 
 
 def test_pins_and_exclusion_hold() -> None:
@@ -380,7 +379,7 @@ def _requested_designs(revisit: bool, n: int) -> tuple[list[tuple[int, ...]], Ev
 
 
 def test_no_design_is_visited_twice() -> None:
-    """Children are designs that the run has not met, so that all its evaluations tell something new; the paper's way repeats."""
+    """Children are designs that the run has not met, so that no evaluation is repeated; the paper's way repeats some."""
     requested, found = _requested_designs(revisit=False, n=9)
     assert len(set(requested)) == len(requested) == found.evaluations
     papers, _ = _requested_designs(revisit=True, n=9)
@@ -424,6 +423,6 @@ def test_sharing_ties_keeps_property_1() -> None:
 
 
 def test_space_of_settings() -> None:
-    """The breeder's space is that of its settings."""
+    """The space of the algorithm is that of its settings."""
     chosen = Settings(max_stages=2, pinned=(1,), allow_exclusion=True)
     assert GeneticAlgorithm.of(random_landscape(4, 5, 0), chosen, 0).space == DesignSpace(4, 2, allow_exclusion=True, pinned=(1,))

@@ -12,21 +12,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from emsco_train.errors import DesignError
-from emsco_train.search.exact import exact_front, workload as exact_plan
-from emsco_train.search.exact.exact_front import EnumerationProgress, ExactFront, enumerate_front
+from emsco_train.search.exact import workers, workload
+from emsco_train.search.exact.exact_front import ExactFront, enumerate_front
 from emsco_train.search.exact.set_bits import SetBits
-from emsco_train.search.exact.workers import Enumeration
 from emsco_train.search.exact.workload import estimate_workload
+from emsco_train.search.pace import Step
+from emsco_train.search.scoring.bit_cache import pack_bits
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
-
-
-def pack_bits(table: np.ndarray) -> np.ndarray:
-    """Pack booleans [sets, rows] into words."""
-    wide = np.zeros((len(table), -(-table.shape[1] // 64) * 64), dtype=bool)
-    wide[:, : table.shape[1]] = table
-    return np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def set_costs(features: list[int], shared: int = 0) -> np.ndarray:
@@ -45,7 +39,7 @@ def random_bits(rng: np.random.Generator, n: int, rows: int, *, confident: float
 
 
 def model_bits(rng: np.random.Generator, n: int, rows: int, threshold: float = 0.8) -> SetBits:
-    """Make bits as models give them: the more features, the surer, and mostly the righter."""
+    """Make bits like those of models: the more features, the more confident, and mostly the more accurate."""
     label = rng.choice([-1.0, 1.0], rows)
     evidence = label * rng.gamma(1.0, 0.15, n)[:, None] + rng.normal(0.0, 0.4, (n, rows))
     members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
@@ -116,19 +110,19 @@ def ties_by_vector(front: ExactFront) -> dict[tuple[int, ...], list[tuple[int, .
 
 
 def assert_exact(bits: SetBits, n: int, k: int, *, exclusion: bool, pinned: int, **options: Any) -> None:
-    """Hold the front, its ties, their numbers and representatives to brute force, and the number of designs to the formula."""
+    """Compare front, ties, their numbers and representatives with brute force, and the number of designs with the formula."""
     designs = chromosomes(n, k, exclusion=exclusion, pinned=pinned)
-    told: list[EnumerationProgress] = []
+    steps: list[Step] = []
     front = enumerate_front(
-        bits, n, max_stages=k, allow_exclusion=exclusion, pinned=pinned, ties="all", on_progress=told.append, **options
+        bits, n, max_stages=k, allow_exclusion=exclusion, pinned=pinned, ties="all", on_progress=steps.append, **options
     )
-    due = brute_force(bits, designs)
-    assert list(ties_by_vector(front).items()) == list(due.items())
-    assert front.ties.tolist() == [len(tied) for tied in due.values()]
-    assert [tuple(genes) for genes in front.chromosomes.tolist()] == [tied[0] for tied in due.values()]
+    expected = brute_force(bits, designs)
+    assert list(ties_by_vector(front).items()) == list(expected.items())
+    assert front.ties.tolist() == [len(tied) for tied in expected.values()]
+    assert [tuple(genes) for genes in front.chromosomes.tolist()] == [tied[0] for tied in expected.values()]
     assert front.chromosomes.dtype == np.int8
-    assert front.designs == len(designs) == told[-1].done == told[-1].designs
-    assert told[-1].vectors == len(due)
+    assert front.designs == len(designs) == steps[-1].done == steps[-1].total
+    assert steps[-1].front == len(expected)
 
 
 @pytest.mark.parametrize("exclusion", [False, True])
@@ -157,7 +151,7 @@ def test_every_pin(pinned: int, exclusion: bool) -> None:
 @pytest.mark.parametrize("exclusion", [False, True])
 @pytest.mark.parametrize("threshold", [0.55, 0.8, 0.99])
 def test_bits_of_models(threshold: float, exclusion: bool) -> None:
-    """The same holds where larger sets are surer and righter, as those of models are, and where most prefixes are pruned."""
+    """The same where larger sets are more confident and more accurate, as with models, and where most prefixes are pruned."""
     bits = model_bits(np.random.default_rng(5), 6, 130, threshold)
     assert_exact(bits, 6, 4, exclusion=exclusion, pinned=0)
 
@@ -189,7 +183,7 @@ def test_properties(data: st.DataObject) -> None:
 
 
 def test_vector_is_that_of_the_design() -> None:
-    """Each representative of a larger front has the vector that it stands for."""
+    """Each representative of a larger front has the vector that it represents."""
     bits = model_bits(np.random.default_rng(1), 10, 200)
     front = enumerate_front(bits, 10, max_stages=4)
     assert len(front.ties) > 5
@@ -210,14 +204,14 @@ def test_workers_change_nothing(exclusion: bool, monkeypatch: pytest.MonkeyPatch
     search = functools.partial(enumerate_front, bits, 9, max_stages=4, allow_exclusion=exclusion)
     first = search(jobs=1)
     assert is_same_front(first, search(jobs=2, prune=False))
-    monkeypatch.setattr(exact_plan, "_DESIGNS_PER_PART", 5000)
+    monkeypatch.setattr(workload, "_DESIGNS_PER_PART", 5000)
     assert all(is_same_front(first, search(jobs=jobs)) for jobs in (1, 2, 5))
 
 
 @pytest.mark.parametrize("exclusion", [False, True])
 def test_little_room(exclusion: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part with more finds than there is room for is walked again with more room: no tie is lost or counted twice."""
-    monkeypatch.setattr(exact_front, "Enumeration", functools.partial(Enumeration, slots=1))
+    monkeypatch.setattr(workers, "_INITIAL_SLOTS", 1)
     bits = random_bits(np.random.default_rng(3), 5, 20, confident=0.3, right=0.7, max_feature_cost=1)
     assert_exact(bits, 5, 4, exclusion=exclusion, pinned=0)
 
@@ -228,43 +222,42 @@ def test_counts_every_design(exclusion: bool) -> None:
     for n in range(1, 9):
         bits = random_bits(np.random.default_rng(n), n, 10, confident=0.2, right=0.5, max_feature_cost=4)
         for k in range(1, n + 1):
-            told: list[EnumerationProgress] = []
-            enumerate_front(bits, n, max_stages=k, allow_exclusion=exclusion, prune=False, on_progress=told.append)
-            assert told[-1].scored == told[-1].done == estimate_workload(n, k, 10, allow_exclusion=exclusion).designs
+            steps: list[Step] = []
+            front = enumerate_front(bits, n, max_stages=k, allow_exclusion=exclusion, prune=False, on_progress=steps.append)
+            assert front.scored == steps[-1].done == estimate_workload(n, k, 10, allow_exclusion=exclusion).designs
 
 
 def test_published_count() -> None:
     """The 4,094 + 519,156 + 14,676,024 designs of twelve features, and the one of a single stage, are scored one by one."""
     bits = model_bits(np.random.default_rng(4), 12, 64)
-    told: list[EnumerationProgress] = []
-    plain = enumerate_front(bits, 12, max_stages=4, prune=False, on_progress=told.append)
-    assert told[-1].scored == 1 + 4_094 + 519_156 + 14_676_024
+    plain = enumerate_front(bits, 12, max_stages=4, prune=False)
+    assert plain.scored == 1 + 4_094 + 519_156 + 14_676_024
     assert is_same_front(plain, enumerate_front(bits, 12, max_stages=4))
 
 
 def test_progress() -> None:
     """Progress only grows, comes from the calling thread, and ends with all designs; pruned ones are not scored."""
     bits = model_bits(np.random.default_rng(6), 11, 100)
-    told: list[tuple[EnumerationProgress, threading.Thread]] = []
-    enumerate_front(bits, 11, max_stages=4, on_progress=lambda state: told.append((state, threading.current_thread())))
-    done = [state.done for state, _ in told]
+    calls: list[tuple[Step, threading.Thread]] = []
+    front = enumerate_front(bits, 11, max_stages=4, on_progress=lambda step: calls.append((step, threading.current_thread())))
+    done = [step.done for step, _ in calls]
     assert done == sorted(done)
-    assert done[-1] == told[-1][0].designs > told[-1][0].scored
-    assert {thread for _, thread in told} == {threading.current_thread()}
+    assert done[-1] == calls[-1][0].total > front.scored
+    assert {thread for _, thread in calls} == {threading.current_thread()}
 
 
 @pytest.mark.parametrize("when", [1, 4])
 def test_interrupted(when: int) -> None:
-    """Ctrl-C in the middle comes through at once and leaves no thread behind; the next search works."""
+    """Ctrl-C in the middle is raised at once and leaves no thread behind; the next search works."""
     bits = model_bits(np.random.default_rng(7), 14, 100)
     calls = itertools.count(1)
 
-    def interrupt(_: EnumerationProgress) -> None:
+    def interrupt(_: Step) -> None:
         if next(calls) == when:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        enumerate_front(bits, 14, max_stages=5, max_seconds=1e6, on_progress=interrupt)
+        enumerate_front(bits, 14, max_stages=5, on_progress=interrupt)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("emsco-exhaustive")]
     assert len(enumerate_front(bits, 14, max_stages=2).ties) > 0
 

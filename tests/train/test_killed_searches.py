@@ -1,6 +1,6 @@
 """Long runs through the public API, on real data, in real processes that get real signals.
 
-Whatever the number of threads, and however often a run is killed and taken up again, the front is that of an unbroken run.
+Whatever the number of threads, and however often a run is killed and resumed, the front is that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from emsco_train.search.searches import run_evolve
 pytestmark = pytest.mark.uncounted
 
 PLAIN = Settings(max_stages=4, population=40, generations=60)
-# A run tells each generation and then waits so long: it would else be over before it can be killed. It is killed in the first
+# A run reports each generation and then waits so long: else it would be over before it can be killed. It is killed in the first
 # half of its generations, so that there is time for that even where the machine is busy.
 WAIT_S = 0.03
 PROOF = pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
@@ -46,7 +46,7 @@ def cancer(threshold: float = 0.9) -> Problem:
 
 
 def search(seed: int, settings: Settings, folder: Path, connection: Connection) -> None:
-    """Search in a process of its own, and tell each generation and each step of the polish."""
+    """Search in a process of its own, and report each generation and each step of the polish."""
 
     def send(what: int | str) -> None:
         connection.send(what)
@@ -66,7 +66,7 @@ def search(seed: int, settings: Settings, folder: Path, connection: Connection) 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is killed and taken up again; it has a folder for its checkpoint and its result.
+    """A run that is killed and resumed; it has a folder for its checkpoint and its result.
 
     Its processes are new interpreters ("spawn"), or, since imports take seconds, children of one that has imported everything
     and done nothing ("forkserver").
@@ -78,7 +78,7 @@ class Run:
     method: Literal["forkserver", "spawn"] = "forkserver"
 
     def kill(self, moment: Callable[[int | str], bool], delay: float) -> None:
-        """Go on, and be killed without warning, a little after the word that the moment has come."""
+        """Continue, and be killed without warning, a little after the message that the moment has come."""
         process, connection = self._start()
         wait_for(connection, moment)
         time.sleep(delay)
@@ -88,7 +88,7 @@ class Run:
         assert process.exitcode == -signal.SIGKILL
 
     def kill_in_generations(self, rng: np.random.Generator, most: int) -> None:
-        """Go on, and be killed at a random moment, at most so many generations later."""
+        """Continue, and be killed at a random moment, at most so many generations later."""
         after = int(rng.integers(1, most + 1))
         seen: list[int] = []
 
@@ -96,12 +96,12 @@ class Run:
             seen.append(int(word))
             return len(seen) > after or seen[-1] >= self.settings.generations // 2
 
-        # The first checkpoint is written once generation 0 is told, so it is there when generation 1 is.
+        # The first checkpoint is written once generation 0 is reported, so it is there when generation 1 is.
         self.kill(reached, float(rng.uniform(0.0, 0.05)))
         assert (self.folder / "run.json").exists()
 
     def finish(self) -> str:
-        """Go on to the end, and return the front."""
+        """Continue to the end, and return the front."""
         process, connection = self._start()
         with contextlib.suppress(EOFError):
             while True:
@@ -111,7 +111,7 @@ class Run:
         return (self.folder / "front.json").read_text()
 
     def uninterrupted(self) -> str:
-        """Return the front of a run that nobody disturbs, in this process."""
+        """Return the front of an uninterrupted run, in this process."""
         return run_evolve(cancer(), self.settings, seed=self.seed, jobs=1).front.to_json()
 
     def _start(self) -> tuple[BaseProcess, Connection]:
@@ -124,7 +124,7 @@ class Run:
 
 
 def wait_for(connection: Connection, moment: Callable[[int | str], bool]) -> None:
-    """Listen until the word says that the moment has come."""
+    """Wait for the message that the moment has come."""
     try:
         while not moment(connection.recv()):
             pass
@@ -142,7 +142,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("seed", "polish"), [(1, False), (2, False), (3, True)])
 def test_killed_twice_and_resumed(seed: int, polish: bool, tmp_path: Path) -> None:
-    """SIGKILL at a random moment, again in the process that resumes: the front is that of an unbroken run."""
+    """SIGKILL at a random moment, again in the process that resumes: the front is that of an uninterrupted run."""
     rng = np.random.default_rng(seed)
     run = Run(seed, replace(PLAIN, polish=polish, polish_evaluations=4_000), tmp_path)
     run.kill_in_generations(rng, 20)
@@ -210,10 +210,10 @@ def read_terminal(terminal: int, *, until: bytes | None) -> bytes:
     shown = b""
     while until is None or until not in shown:
         # Where nothing is compiled yet, that alone takes a minute.
-        assert select.select([terminal], [], [], 300)[0], f"nothing for five minutes, {until!r} is due after: {shown.decode()}"
+        assert select.select([terminal], [], [], 300)[0], f"nothing for five minutes, expected {until!r} after: {shown.decode()}"
         try:
             more = os.read(terminal, 4096)
-        except OSError:  # how Linux tells that the other side is closed
+        except OSError:  # how Linux reports that the other side is closed
             more = b""
         if not more:
             assert until is None, shown.decode()
@@ -229,7 +229,7 @@ def first_part(folder: Path, **changes: object) -> Outcome:
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    """Other data, costs or thresholds, other settings, another seed: `run_search` says which, and begins nothing."""
+    """Other data, costs or thresholds, other settings, another seed: `run_search` says which, and starts nothing."""
     whole = first_part(tmp_path)
     resume = Checkpoints(tmp_path / "run.json", resume=True)
     settings = replace(PLAIN, generations=2)
@@ -242,7 +242,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         run_search(cancer(), replace(settings, population=41), seed=1, checkpoints=resume)
     with pytest.raises(CheckpointError, match="with other seed"):
         run_search(cancer(), settings, seed=2, checkpoints=resume)
-    # A problem that is small enough for the exact search, which keeps no checkpoint: the wrong file is still told.
+    # A problem that is small enough for the exact search, which keeps no checkpoint: the wrong file is still refused.
     rows, y = load_breast_cancer(return_X_y=True)
     with pytest.raises(CheckpointError, match="with other data, costs or thresholds"):
         run_search(Problem.of(rows[:, :4], y), replace(settings, max_stages=2), seed=1, checkpoints=resume)

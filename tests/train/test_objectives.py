@@ -18,7 +18,7 @@ def make_objectives(*rows: tuple[int, int, int], total: int = 100, offset: float
 
 
 def test_figures() -> None:
-    """Coverage, accuracy, mean cost in the user's unit, thrift against the cheapest, and the norm of the three."""
+    """Coverage, accuracy, mean cost in the user's unit, cost ratio to the cheapest, and the norm of the three."""
     two = make_objectives((50, 40, 2000), (0, 0, 1000), scale=10.0)
     assert two.coverage.tolist() == [0.5, 0.0]
     assert two.accuracy.tolist() == [0.8, 0.0]
@@ -35,7 +35,7 @@ def test_nothing_accepted_is_accuracy_zero() -> None:
 
 
 def test_free_designs_need_the_offset() -> None:
-    """With it, thrift stays in (0, 1]; without it, a free design is refused."""
+    """With it, the cost ratio stays in (0, 1]; without it, a free design is refused."""
     assert make_objectives((1, 1, 0), (1, 1, 90), offset=10.0).cost_ratio().tolist() == [1.0, 0.1]
     with pytest.raises(DataError, match="offset"):
         make_objectives((1, 1, 0))

@@ -1,4 +1,4 @@
-"""Ranks against the definition and moocore, constraints, fitness, and who stands for ties."""
+"""Ranks against the definition and moocore, constraints, fitness, and which design represents ties."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ SAME = make_objectives([(9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 9), (
 
 
 def test_ties_have_one_representative() -> None:
-    """Of tied chromosomes, the one with fewest stages, then the lexicographically least; repeats are no ties."""
+    """Of tied chromosomes, the one with fewest stages, then the lexicographically least; repeats do not count as ties."""
     ranking = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives")
     assert TIED[ranking.order].tolist() == [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
     assert ranking.ties.tolist() == [3, 1, 1]
@@ -133,7 +133,7 @@ def test_ties_have_one_representative() -> None:
 
 
 def test_the_papers_way_counts_chromosomes() -> None:
-    """Every different chromosome stands for itself; equal fitness is in lexicographic order."""
+    """Every different chromosome represents itself; equal fitness is in lexicographic order."""
     ranking = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="chromosomes")
     assert TIED[ranking.order].tolist() == [[0, 0, 1], [0, 1, 1], [0, 1, 2], [1, 0, 1], [0, 0, 0]]
     assert ranking.ties.tolist() == [1] * 5
@@ -149,7 +149,7 @@ def test_shared_place_on_the_wheel() -> None:
 
 
 def test_infeasible_generation() -> None:
-    """The nearest to feasible lead, and the standing says that they are not there yet."""
+    """The nearest to feasible come first, and the ranking says that they are not feasible."""
     ranking = rank_population(TIED, SAME, constraints=Constraints(min_coverage=0.9), epsilon=0.01, distinct="objectives")
     assert (TIED[ranking.order[0]].tolist(), ranking.front, ranking.feasible) == ([1, 0, 1], 1, True)
     ranking = rank_population(TIED, SAME, constraints=Constraints(max_cost=0.5), epsilon=0.01, distinct="objectives")

@@ -126,7 +126,7 @@ def test_bound_on_seconds() -> None:
 
 
 def test_a_time_limit_beside_that_of_the_settings() -> None:
-    """The shorter of the two holds; no time left is no neighbour."""
+    """The shorter of the two holds; with no time left, no neighbour is evaluated."""
     for own, limit in ((1e-9, 100.0), (100.0, 0.0), (None, 0.0)):
         chosen = Settings(max_stages=4, polish_seconds=own)
         found = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, time_limit=limit)
@@ -150,21 +150,21 @@ def test_time_runs_out_within_a_round() -> None:
     assert np.array_equal(scored.vectors(), found.objectives.vectors())
 
 
-def test_progress_is_told() -> None:
-    """Evaluations grow up to the bound; what is told changes nothing."""
+def test_progress_is_reported() -> None:
+    """Evaluations grow up to the bound; reporting changes nothing."""
     chosen = Settings(max_stages=4, polish_evaluations=500)
     steps: list[Step] = []
-    told = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
+    reported = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
     plain = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1)
-    assert np.array_equal(told.chromosomes, plain.chromosomes)
+    assert np.array_equal(reported.chromosomes, plain.chromosomes)
     done = [step.done for step in steps]
     assert done == sorted(done)
     assert (done[-1], steps[-1].total, steps[-1].phase) == (500, 500, "polish")
     assert all(step.front for step in steps)
 
 
-def test_interruption_in_the_words_between() -> None:
-    """Ctrl-C while a step is shown: what was evaluated until then counts."""
+def test_interruption_while_progress_is_reported() -> None:
+    """Ctrl-C while a step is reported: what was evaluated until then counts."""
     landscape = random_landscape(6, 20, 2)
 
     def stop(step: Step) -> None:

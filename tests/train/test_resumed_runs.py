@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
+from emsco_train.search import sweep
 from tests.train.processes import RunningCommand, run, run_expecting_error, run_successfully, start
 from tests.train.sample_tables import read_rows, write_wide
 
@@ -132,15 +134,15 @@ def test_ctrl_c_in_a_later_exact_search_keeps_the_thresholds_before(
     wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of an exact search is not a front, but those of the thresholds before it are kept; --resume adds the rest."""
-    prepared, own = prepare(request(wide, 0.7, 0.8)), training._search_threshold
+    prepared, own = prepare(request(wide, 0.7, 0.8)), sweep.run_search
 
-    def interrupted(*arguments: object) -> object:
-        if arguments[3] == 1:
+    def interrupted(*arguments: Any, **options: Any) -> object:
+        if options["threshold"] == 1:
             raise KeyboardInterrupt
-        return own(*arguments)  # type: ignore[arg-type]
+        return own(*arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(training, "_search_threshold", interrupted)
+        patched.setattr(sweep, "run_search", interrupted)
         trained = training.train(prepared, tmp_path / "run")
     assert trained.interrupted
     assert [entry.thresholds for entry in trained.run.thresholds] == [(0.7, 0.7)]
@@ -153,10 +155,10 @@ def test_ctrl_c_in_a_later_exact_search_keeps_the_thresholds_before(
 def test_ctrl_c_before_anything_was_found_leaves_nothing(wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was found, so nothing is there."""
 
-    def interrupted(*_: object) -> object:
+    def interrupted(*_: object, **__: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_search_threshold", interrupted)
+    monkeypatch.setattr(sweep, "run_search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         training.train(prepare(request(wide, 0.7)), tmp_path / "run")
     assert not (tmp_path / "run").exists()

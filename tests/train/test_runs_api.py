@@ -30,8 +30,8 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.search.remeasurement import remeasure_front
 from emsco_train.search.settings import Constraints
+from emsco_train.search.sweep import remeasure_front
 from emsco_train.search.workbench import Workbench
 from tests.train.sample_tables import write_wide
 

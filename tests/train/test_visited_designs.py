@@ -1,4 +1,4 @@
-"""The memory of designs met: what counts as fresh, and how it is kept in a file."""
+"""The record of designs met: what counts as new, and how it is kept in a file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def make_population(rows: list[list[int]]) -> np.ndarray:
 
 
 @given(ROWS, ROWS)
-def test_fresh_is_what_a_set_would_say(before: list[list[int]], now: list[list[int]]) -> None:
-    """A row is fresh if it was never met and no earlier row equals it."""
+def test_new_is_what_a_set_would_say(before: list[list[int]], now: list[list[int]]) -> None:
+    """A row is new if it was never met and no earlier row equals it."""
     met = {tuple(row) for row in before}
     wanted = []
     for row in map(tuple, now):
@@ -32,8 +32,8 @@ def test_fresh_is_what_a_set_would_say(before: list[list[int]], now: list[list[i
 
 
 @given(ROWS)
-def test_joining_is_the_same_in_parts(rows: list[list[int]]) -> None:
-    """Whatever the order and the parts, the same numbers in the same order: a run taken up again goes on as it would have."""
+def test_a_union_is_the_same_in_parts(rows: list[list[int]]) -> None:
+    """Whatever the order and the parts, the same numbers in the same order: a resumed run continues as it would have."""
     whole = VisitedDesigns.empty().union(make_population(rows))
     parts = VisitedDesigns.empty()
     for row in reversed(rows):
@@ -42,14 +42,14 @@ def test_joining_is_the_same_in_parts(rows: list[list[int]]) -> None:
     assert np.array_equal(VisitedDesigns.from_text(whole.to_text()).hashes, whole.hashes)
 
 
-def test_no_two_designs_share_a_number() -> None:
-    """All 15,625 rows of six genes, those left out included, have numbers of their own."""
+def test_no_two_designs_share_a_hash() -> None:
+    """All 15,625 rows of six genes, those left out included, have different numbers."""
     rows = np.stack(np.meshgrid(*[np.arange(-1, 4, dtype=np.int8)] * 6), axis=-1).reshape(-1, 6)
     assert len(np.unique(row_hashes(rows))) == 5**6
 
 
 @pytest.mark.parametrize("text", ["?", "abc", base64.b64encode(b"seven b").decode()])
-def test_what_is_no_memory_is_refused(text: str) -> None:
-    """Neither base64 nor whole numbers."""
-    with pytest.raises(ValueError, match="no numbers of 64 bits in base64"):
+def test_invalid_text_is_refused(text: str) -> None:
+    """Not base64, or not whole numbers."""
+    with pytest.raises(ValueError, match="expected 64-bit numbers in base64"):
         VisitedDesigns.from_text(text)

@@ -1,7 +1,7 @@
-"""One compiled step of the exact search: how many of the waiting items a feature set lets go, and how well.
+"""One compiled step of the exact search: how many of the waiting items a feature set accepts, and how well.
 
-A set's bits are stored as pairs of words, *confident* and *swing* (see `bits`), in three regions of items. numba has
-no word for a vector's population count, so this step is written in LLVM's own terms: it becomes the best code that each machine
+A set's bits are stored as pairs of words, *confident* and *swing* (see `set_bits`), in three regions of items. numba has no
+function for a vector's population count, so this step is written in LLVM's own terms: it becomes the best code that each machine
 has (ARM counts bits in vector registers only), and is about twice as fast as counting word by word.
 """
 

@@ -2,14 +2,14 @@
 
 A design is a chain of feature sets S1 < S2 < ...; its first sets are a *prefix*, kept on a stack with the items still waiting
 after it. The last free set is scored for all its values in one tight loop; the full set after it, where it is forced, is scored
-along with it (see `bits`).
+along with it (see `set_bits`).
 
 Two rules, and nothing else, decide what is left out, and both leave out only designs that some known design strictly dominates
 (no worse in all three objectives, better in one), so that neither the front nor the number of ties can change:
 
 1. a design that costs more than `limits.max_cost` at its (accepted, right);
 2. a prefix, or one more set above it, whose *best conceivable* design does: it accepts what any larger set accepts, is right
-   wherever a larger set is right, and pays for no more than the next set, and for all sets where nothing lets the item go.
+   wherever a larger set is right, and pays for no more than the next set, and for all sets where nothing accepts the item.
 """
 
 from __future__ import annotations
@@ -21,25 +21,17 @@ import numpy as np
 from emsco_train.search.exact.bit_counting import count_pairs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
 from emsco_train.search.exact.set_bits import SetLayout, Units
-from emsco_train.support.compiled import jit_entry, jit_inner
+from emsco_train.support.compiled import jit_entry, jit_inner, popcount
 
 __all__ = ["walk_designs"]
 
-# Nothing here makes an array, so numba need not count who uses the arrays; that counting took a third of the time.
+# Nothing here makes an array, so numba need not count references to arrays, which took a third of the time.
 # A number that is written out in a call has a type of its own, hence int(np.int64(0)): the function is compiled once.
 
 
 @jit_inner(refcounted=False)
-def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@jit_inner(refcounted=False)
 def _push(layout: SetLayout, stack: Stack, level: int, larger: int) -> None:  # pragma: no cover - compiled
-    """Put the prefix that goes on with set `larger` above the one at `level`."""
+    """Put the prefix that continues with set `larger` above the one at `level`."""
     words = layout.ends[2]
     first, _, whole = count_pairs(layout.pairs, larger * words, stack.waiting[level], layout.ends)
     leaving = whole & 0xFFFF
@@ -59,14 +51,14 @@ def _push(layout: SetLayout, stack: Stack, level: int, larger: int) -> None:  # 
 
 @jit_inner(refcounted=False)
 def _is_dominated(layout: SetLayout, limits: CostLimits, stack: Stack, level: int) -> bool:  # pragma: no cover - compiled
-    """Whether a known design strictly dominates the best conceivable design with this prefix; notes what that one is held to."""
+    """Whether a known design strictly dominates the best conceivable design with this prefix; stores the limit for it."""
     base = stack.sets[level]
     accepted, right, doomed = np.int64(0), np.int64(0), np.int64(0)
     for word in range(layout.ends[2]):
         waiting = stack.waiting[level, 2 * word]
-        accepted += _popcount(waiting & layout.reach[base, 0, word])
-        right += _popcount(waiting & layout.reach[base, 1, word])
-        doomed += _popcount(waiting & layout.reach[base, 2, word])
+        accepted += popcount(waiting & layout.reach[base, 0, word])
+        right += popcount(waiting & layout.reach[base, 1, word])
+        doomed += popcount(waiting & layout.reach[base, 2, word])
     unsettled = stack.left[level] - accepted
     cost = stack.cost[level] + stack.left[level] * layout.step[base] + unsettled * layout.rest[base]
     doomed += stack.accepted[level] - stack.right[level]
@@ -83,7 +75,7 @@ def _is_dominated(layout: SetLayout, limits: CostLimits, stack: Stack, level: in
 
 @jit_inner(refcounted=False)
 def _is_too_expensive(layout: SetLayout, stack: Stack, level: int, larger: int) -> bool:  # pragma: no cover - compiled
-    """Whether going on from the prefix at `level` with set `larger` costs more than its best conceivable design may."""
+    """Whether continuing the prefix at `level` with set `larger` costs more than its best conceivable design may."""
     added = layout.cost[larger] - (layout.cost[stack.sets[level]] if level else 0)
     cost = stack.cost[level] + stack.left[level] * added + stack.unsettled[level] * layout.after[larger]
     return bool(cost > stack.max_cost[level])
@@ -116,7 +108,7 @@ def _record_find(
     stages: int,
     listing: bool,  # noqa: FBT001
 ) -> None:  # pragma: no cover - compiled
-    """Note a design that no known one dominates."""
+    """Record a design that no known one dominates."""
     slot = -1 if listing else buffer.slots[cell]
     if slot < 0:
         slot = buffer.counters[0]
@@ -146,7 +138,7 @@ def _all_to_last(layout: SetLayout, stack: Stack, level: int) -> Any:  # pragma:
     """Count items accepted, and those wrong, if all that wait go straight to the forced last stage (if there is one)."""
     accepted, wrong = stack.accepted[level], stack.accepted[level] - stack.right[level]
     for word in range(layout.ends[1]):
-        count = _popcount(stack.waiting[level, 2 * word])
+        count = popcount(stack.waiting[level, 2 * word])
         accepted += count
         if word >= layout.ends[0]:
             wrong += count
@@ -228,9 +220,9 @@ def _visit_prefix(
     continuations: Units,
     options: Any,
 ) -> bool:  # pragma: no cover - compiled
-    """Account for all designs that go on from the prefix at `level` with set `larger`; True if the walk has to go deeper."""
+    """Account for all designs that continue the prefix at `level` with set `larger`; True if the walk has to go deeper."""
     prune, listing = options
-    outside = layout.features - _popcount(np.uint64(larger))
+    outside = layout.features - popcount(np.uint64(larger))
     more = continuations.shape[0] - level - 1
     if outside < (more + 1 if layout.closed else more):
         return False

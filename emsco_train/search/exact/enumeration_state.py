@@ -22,7 +22,7 @@ class CostLimits(NamedTuple):
 class Stack(NamedTuple):
     """Prefixes from the empty one (level 0) on: set, what to try next, counts, cost so far, waiting items (each word twice).
 
-    `unsettled` counts the waiting items that no larger set lets go; `max_cost` is the limit of the best conceivable design.
+    `unsettled` counts the waiting items that no larger set accepts; `max_cost` is the limit of the best conceivable design.
     """
 
     sets: Units
@@ -51,7 +51,7 @@ def empty_stack(layout: SetLayout, depth: int) -> Stack:
     """Return a stack for chains of up to `depth` sets, with the empty prefix at its bottom."""
     sets, untried, accepted, right, cost, left, unsettled = np.zeros((7, depth + 1), dtype=np.int64)
     max_cost = np.full(depth + 1, np.iinfo(np.int64).max)
-    waiting = np.zeros((depth + 1, 2 * layout.words), dtype=np.uint64)
+    waiting = np.zeros((depth + 1, 2 * layout.ends[2]), dtype=np.uint64)
     waiting[0] = np.repeat(layout.valid, 2)
     left[0] = layout.rows
     return Stack(sets, untried, accepted, right, cost, left, unsettled, max_cost, waiting)

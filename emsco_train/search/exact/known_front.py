@@ -5,6 +5,7 @@ Dominance is exact, on integers: more accepted, a larger fraction right / accept
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,28 +15,9 @@ from emsco_train.search.exact.enumeration_state import CostLimits
 from emsco_train.search.exact.set_bits import SetLayout, Units
 from emsco_train.support.compiled import jit_entry
 
-__all__ = ["FoundDesigns", "KnownFront", "Vector", "lower_limits", "undominated_mask"]
+__all__ = ["KnownFront", "Vector", "chain_genes", "lower_limits", "undominated_mask"]
 
 Vector: TypeAlias = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundDesigns:
-    """Designs that one part of the walk found.
-
-    Parameters
-    ----------
-    vectors
-        Accepted, right, cost [finds, 3].
-    counts
-        Number of designs with this vector, in this part [finds].
-    chains
-        The cumulative sets of one of them: the one that stands for all [finds, stages].
-    """
-
-    vectors: Units
-    counts: Units
-    chains: Units
 
 
 @dataclass(slots=True)
@@ -45,48 +27,47 @@ class _Tie:
 
 
 class KnownFront:
-    """The non-dominated vectors met so far.
+    """The non-dominated vectors met so far, over designs of so many features.
 
     Examples
     --------
-    >>> table = KnownFront()
+    >>> table = KnownFront(2)
     >>> some = np.array([[5, 4, 70], [5, 3, 70], [6, 4, 80]])
-    >>> table.merge(FoundDesigns(some, np.array([1, 1, 2]), np.array([[1, 3], [2, 3], [1, 3]])))
+    >>> table.merge(some, np.array([1, 1, 2]), np.array([[1, 3], [2, 3], [1, 3]]))
     True
     >>> table.vectors().tolist()
     [[5, 4, 70], [6, 4, 80]]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: int) -> None:
+        self._features = features
         self._ties: dict[Vector, _Tie] = {}
 
-    def merge(self, found: FoundDesigns) -> bool:
-        """Take in designs not counted before; tell whether the vectors changed."""
-        return self._merge(found, counted=True)
+    def merge(self, vectors: Units, counts: Units, chains: Units) -> bool:
+        """Add vectors (accepted, right, cost), each with its number of designs and the chain of sets that represents them.
 
-    def merge_uncounted(self, found: FoundDesigns) -> bool:
-        """Take in designs that will come again: their vectors set limits, and they are not counted yet."""
-        return self._merge(found, counted=False)
-
-    def _merge(self, found: FoundDesigns, *, counted: bool) -> bool:
-        keep = undominated_mask(found.vectors, self.vectors())
+        Returns whether the known vectors changed. Designs that will be found again are merged with counts of 0: their vectors
+        set limits.
+        """
+        keep = undominated_mask(vectors, self.vectors())
         changed = False
-        for vector, count, chain in zip(
-            found.vectors[keep].tolist(), found.counts[keep].tolist(), found.chains[keep].tolist(), strict=True
-        ):
+        for vector, count, chain in zip(vectors[keep].tolist(), counts[keep].tolist(), chains[keep].tolist(), strict=True):
             tie = self._ties.get(tuple(vector))
-            changed |= tie is None
             if tie is None:
-                self._ties[tuple(vector)] = _Tie(count * counted, tuple(chain))
+                self._ties[tuple(vector)] = _Tie(count, tuple(chain))
+                changed = True
                 continue
-            tie.count += count * counted
-            if _precedes(tuple(chain), tie.chain):
-                tie.chain = tuple(chain)
+            tie.count += count
+            tie.chain = min(tie.chain, tuple(chain), key=self._design_order)
         if changed:
-            vectors = self._sort_vectors()
-            kept = vectors[undominated_mask(vectors, vectors)]
+            ordered = self._sort_vectors()
+            kept = ordered[undominated_mask(ordered, ordered)]
             self._ties = {tuple(vector): self._ties[tuple(vector)] for vector in kept.tolist()}
         return changed
+
+    def _design_order(self, chain: tuple[int, ...]) -> tuple[int, list[int]]:
+        """Return what ties are ordered by: fewer stages first, then the lexicographically lesser chromosome."""
+        return len(chain), chain_genes(chain, self._features)
 
     def _sort_vectors(self) -> Units:
         """Return all vectors by cost, then the better ones first."""
@@ -102,7 +83,7 @@ class KnownFront:
         return [tie.count for tie in self._ties.values()]
 
     def chains(self) -> list[tuple[int, ...]]:
-        """Return the chain of sets that stands for each vector."""
+        """Return the chain of sets that represents each vector."""
         return [tie.chain for tie in self._ties.values()]
 
     def limits(self, layout: SetLayout) -> CostLimits:
@@ -113,24 +94,15 @@ class KnownFront:
         return CostLimits(max_cost, layout.min_accepted, stride)
 
 
-def _precedes(chain: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether a chain has fewer stages than another, or as many and the lexicographically lesser chromosome."""
-    if len(chain) != len(other):
-        return len(chain) < len(other)
-    apart = 0
-    for mine, theirs in zip(chain, other, strict=True):
-        apart |= mine ^ theirs
-    # All features before the first that is not in the same sets are equal. The more sets have it, the earlier its stage is;
-    # a feature in no set is left out: -1, the least.
-    bit = apart & -apart
-    sets_with = [sum(1 for members in design if members & bit) for design in (chain, other)]
-    stages = [len(chain) - count if count else -1 for count in sets_with]
-    return stages[0] < stages[1]
+def chain_genes(chain: Sequence[int], features: int) -> list[int]:
+    """Return the stage of each feature in a chain of sets, -1 where no set has it."""
+    containing = [sum(members >> feature & 1 for members in chain) for feature in range(features)]
+    return [len(chain) - count if count else -1 for count in containing]
 
 
 @jit_entry()
 def undominated_mask(vectors: Units, others: Units) -> Any:  # pragma: no cover - compiled
-    """Tell for each vector that none of the others dominates it; an equal one does not."""
+    """Return for each vector whether none of the others dominates it; an equal one does not."""
     keep = np.ones(vectors.shape[0], dtype=np.bool_)
     for row in range(vectors.shape[0]):
         accepted, right, cost = vectors[row]

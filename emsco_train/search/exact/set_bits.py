@@ -1,8 +1,8 @@
-"""The bits of every feature set, as they are given and as the exact search walks them.
+"""The bits of every feature set, as they are given and as the exact search reads them.
 
-`SetBits` is what comes in. `SetLayout` is the same, laid out for speed: items are sorted into three regions by what the last
+`SetBits` is the input. `SetLayout` is the same, laid out for speed: items are sorted into three regions by what the last
 stage says of them, where the last stage is the same for all designs (no feature may be left out): *right*, *wrong*, *unsure*.
-An item that an earlier stage lets go then changes the sums of "everything left goes to the last stage" by one bit each:
+An item that an earlier stage accepts then changes the sums of "everything left goes to the last stage" by one bit each:
 
 - it leaves early, which saves cost: bit *confident*, in every region;
 - it is accepted where it would not have been: bit *confident*, in the region *unsure*;
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Mask
 from emsco_train.errors import DesignError
+from emsco_train.search.scoring.bit_cache import Words, pack_bits
 
 __all__ = ["SetBits", "SetLayout", "Units", "Words"]
 
 Units: TypeAlias = NDArray[np.int64]
-Words: TypeAlias = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,15 +54,15 @@ class SetBits:
         """Check shapes, types and padding, which the compiled walk relies on."""
         words = -(-self.rows // 64)
         if words < 1:
-            raise DesignError(f"bits: {self.rows} rows, at least 1 is due")
+            raise DesignError(f"bits: expected at least 1 row, got {self.rows}")
         for name, values, shape, dtype in (
             ("confident", self.confident, (len(self.cost), words), np.uint64),
             ("right", self.right, (len(self.cost), words), np.uint64),
             ("cost", self.cost, (len(self.cost),), np.int64),
         ):
             if values.shape != shape or values.dtype != dtype:
-                got = f"{values.dtype}{list(values.shape)}"
-                raise DesignError(f"bits: {name} is {got}, due is {np.dtype(dtype)}{list(shape)} for {self.rows} rows")
+                expected, got = f"{np.dtype(dtype)}{list(shape)}", f"{values.dtype}{list(values.shape)}"
+                raise DesignError(f"bits: {name}: expected {expected} for {self.rows} rows, got {got}")
         _check_values(self)
 
 
@@ -86,7 +86,7 @@ class SetLayout(NamedTuple):
 
     `pairs` holds *confident* and *swing* words side by side, set after set. `reach` has, for each set, three rows of words: items
     on which some larger set is confident, is right, and items that will surely be accepted with a wrong label. `after` is
-    what an item still waiting pays in the last stage, `step` what it pays at least for going on, `rest` what more it pays if no
+    what an item still waiting pays in the last stage, `step` what it pays at least for continuing, `rest` what more it pays if no
     larger set is confident on it. `ends` are the ends of the three regions in words.
     """
 
@@ -110,7 +110,7 @@ class SetLayout(NamedTuple):
         """Lay out the bits; `closed` when every design ends in the full set."""
         confident, right = _unpack(bits.confident, bits.rows), _unpack(bits.right, bits.rows)
         order, ends = _split_regions(confident, right, closed=closed)
-        arranged = [_pack(_arrange(table, order)) for table in (confident, right)]
+        arranged = [pack_bits(_arrange(table, order)) for table in (confident, right)]
         swing = arranged[1].copy()
         swing[:, : ends[0]] ^= arranged[0][:, : ends[0]]
         any_confident, any_right = (_union_of_supersets(words, features) for words in arranged)
@@ -136,19 +136,10 @@ class SetLayout(NamedTuple):
             max_wrong=_popcount(wrong),
         )
 
-    @property
-    def words(self) -> int:
-        """Number of words of a set's bits."""
-        return self.ends[2]
-
 
 def _unpack(words: Words, rows: int) -> Mask:
     octets = words.astype("<u8", copy=False).view(np.uint8)
     return np.unpackbits(octets, axis=1, bitorder="little", count=rows).view(np.bool_)
-
-
-def _pack(table: Mask) -> Words:
-    return np.packbits(table, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
 def _popcount(words: Words) -> int:

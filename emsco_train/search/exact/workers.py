@@ -1,4 +1,4 @@
-"""Runs the compiled walk over all parts of the space, on threads (it does not hold Python's lock) with a bench each."""
+"""Runs the compiled walk over all parts of the space, on threads (it releases Python's lock), each with memory of its own."""
 
 from __future__ import annotations
 
@@ -11,60 +11,47 @@ import numpy as np
 
 from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, empty_stack
-from emsco_train.search.exact.known_front import FoundDesigns
 from emsco_train.search.exact.set_bits import SetLayout, Units
 from emsco_train.search.exact.workload import Part, count_continuations
 from emsco_train.support.interrupts import defer_interrupts
 
 __all__ = ["Enumeration", "PartResult", "run_parts"]
 
+# Finds that a worker has room for at first.
+_INITIAL_SLOTS = 2**14
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enumeration:
-    """The designs to visit, and how.
-
-    Parameters
-    ----------
-    layout
-        The sets.
-    max_stages
-        Most stages of a design.
-    pinned
-        Mask of the features that the first stage must have.
-    listing
-        Whether every find is wanted, or the number of finds of each vector.
-    prune
-        Whether prefixes without hope are left out.
-    slots
-        FindBuffer that a bench has room for at first.
-    """
+    """The designs to visit, and how: `listing` keeps every find instead of their number; `prune` skips hopeless prefixes."""
 
     layout: SetLayout
     max_stages: int
     pinned: int = 0
     listing: bool = False
     prune: bool = True
-    slots: int = 2**14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartResult:
-    """What one part of the walk gave: its designs were accounted for, or, if `truncated`, there was no room for all finds.
+    """The finds of one part of the walk; all of them, unless `truncated`: then the worker had no room for more.
 
     Parameters
     ----------
     part
         The part.
-    found
-        The finds.
+    vectors, counts
+        Accepted, right, cost [finds, 3], and the number of designs of this part with that vector [finds].
+    chains
+        The cumulative sets of the design that represents them [finds, stages].
     designs, scored
-        How many designs are accounted for, and how many of them were scored one by one.
-    truncated
-        Whether the walk stopped early for want of room.
+        Designs accounted for, and how many of them were scored one by one.
     """
 
     part: Part
-    found: FoundDesigns
+    vectors: Units
+    counts: Units
+    chains: Units
     designs: int
     scored: int
     truncated: bool
@@ -74,52 +61,36 @@ class _Worker:
     """Working memory of one thread."""
 
     def __init__(self, enumeration: Enumeration) -> None:
-        self._space = enumeration
+        self._enumeration = enumeration
         height = enumeration.layout.max_accepted - enumeration.layout.min_accepted + 1
         self._slots = np.full(height * (enumeration.layout.max_wrong + 1), -1, dtype=np.int32)
         self._stack = empty_stack(enumeration.layout, enumeration.max_stages)
-        self._capacity = enumeration.slots
-        self._finds = self._allocate()
+        self._buffer = self._allocate(_INITIAL_SLOTS)
 
-    def _allocate(self) -> FindBuffer:
-        cell, cost, ties = np.zeros((3, self._capacity), dtype=np.int64)
-        chain = np.zeros((self._capacity, self._space.max_stages), dtype=np.int64)
+    def _allocate(self, capacity: int) -> FindBuffer:
+        cell, cost, ties = np.zeros((3, capacity), dtype=np.int64)
+        chain = np.zeros((capacity, self._enumeration.max_stages), dtype=np.int64)
         return FindBuffer(self._slots, cell, cost, ties, chain, counters=np.zeros(4, dtype=np.int64))
 
     def run(self, part: Part, limits: CostLimits, stop: Units) -> PartResult:
         """Walk one part."""
-        enumeration, buffer = self._space, self._finds
+        chosen, layout, buffer = self._enumeration, self._enumeration.layout, self._buffer
         buffer.counters[:] = 0
-        table = count_continuations(enumeration.layout.features, part.stages, closed=enumeration.layout.closed)
-        walk_designs(
-            enumeration.layout,
-            limits,
-            self._stack,
-            buffer,
-            part.starts,
-            table,
-            enumeration.pinned,
-            (enumeration.prune, enumeration.listing),
-            stop,
-        )
+        table = count_continuations(layout.features, part.stages, closed=layout.closed)
+        options = (chosen.prune, chosen.listing)
+        walk_designs(layout, limits, self._stack, buffer, part.starts, table, chosen.pinned, options, stop)
         used, designs, scored, truncated = buffer.counters.tolist()
         self._slots[buffer.cell[:used]] = -1
-        found = _collect_finds(buffer, used, limits, enumeration.layout, len(table))
+        more, wrong = np.divmod(buffer.cell[:used], limits.stride)
+        accepted = more + limits.min_accepted
+        vectors = np.stack([accepted, accepted - wrong, buffer.cost[:used]], axis=1)
+        chains = buffer.chain[:used, : len(table)].copy()
+        if layout.closed:
+            chains = np.concatenate([chains, np.full((used, 1), 2**layout.features - 1, dtype=np.int64)], axis=1)
+        counts = buffer.ties[:used].copy()
         if truncated:
-            self._capacity *= 4
-            self._finds = self._allocate()
-        return PartResult(part, found, designs, scored, bool(truncated))
-
-
-def _collect_finds(buffer: FindBuffer, used: int, limits: CostLimits, layout: SetLayout, free: int) -> FoundDesigns:
-    more, wrong = np.divmod(buffer.cell[:used], limits.stride)
-    accepted = more + limits.min_accepted
-    vectors = np.stack([accepted, accepted - wrong, buffer.cost[:used]], axis=1)
-    chains = buffer.chain[:used, :free]
-    if layout.closed:
-        full = np.full((used, 1), 2**layout.features - 1, dtype=np.int64)
-        chains = np.concatenate([chains, full], axis=1)
-    return FoundDesigns(vectors, buffer.ties[:used].copy(), chains.copy())
+            self._buffer = self._allocate(4 * len(buffer.cell))
+        return PartResult(part, vectors, counts, chains, designs, scored, bool(truncated))
 
 
 def run_parts(
@@ -129,10 +100,10 @@ def run_parts(
     limits: Callable[[], CostLimits],
     take: Callable[[PartResult], None],
 ) -> None:
-    """Walk all parts, each under the latest limits, and hand each harvest to `take`, in the order in which they end.
+    """Walk all parts, each under the latest limits, and hand each result to `take`, in the order in which they end.
 
-    A part that was cut short comes again, with more room. Whatever ends the sweep, no thread goes on after it. Ctrl-C comes out
-    of it once they have stopped, which is at once.
+    A truncated part is walked again, with more room. Whatever ends the walk, no thread outlives it. Ctrl-C is raised once all
+    threads have stopped, which is at once.
     """
     stop = np.zeros(1, dtype=np.int64)
     with defer_interrupts(stop):
@@ -158,7 +129,7 @@ def _run_in_threads(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 idle.append(running.pop(future))
                 result = future.result()
-                # Where all are to stop, it may be a part of its part.
+                # After the signal to stop, the result may be incomplete.
                 if stop[0]:
                     break
                 if result.truncated:

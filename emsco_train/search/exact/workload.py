@@ -1,4 +1,4 @@
-"""How much work an exact search is, whether it is allowed, and how it is cut into parts."""
+"""How much work an exact search is, and how it is divided into parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from emsco_train.errors import DesignError
 from emsco_train.search.exact.set_bits import Units
 
-__all__ = ["MAX_FEATURES", "Part", "Workload", "check_affordable", "count_continuations", "estimate_workload", "split_parts"]
+__all__ = ["MAX_FEATURES", "Part", "Workload", "count_continuations", "estimate_workload", "split_parts"]
 
 # Two bits for each item of each of 2**20 sets is where memory ends; the chains themselves end earlier.
 MAX_FEATURES = 20
@@ -25,17 +25,7 @@ _PER_BIT = 25.0
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What an exact search will take.
-
-    Parameters
-    ----------
-    designs
-        Number of designs in the space.
-    seconds_estimate
-        Time for the enumeration if nothing can be pruned: real data take about half of it.
-    bytes
-        Memory, the bits given included.
-    """
+    """What an exact search needs: seconds if nothing can be pruned (real data take about half), memory with the bits given."""
 
     designs: int
     seconds_estimate: float
@@ -44,7 +34,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Designs of so many stages, by their first sets; no first set stands for all designs with one free set."""
+    """Designs of so many stages, by their first sets; without first sets, all designs with one free set."""
 
     stages: int
     starts: Units
@@ -63,7 +53,12 @@ def estimate_workload(
     >>> estimate_workload(14, 4, 200, allow_exclusion=True).designs
     5317308365
     """
-    _check_arguments(n, max_stages, pinned)
+    if not 1 <= n <= MAX_FEATURES:
+        raise DesignError(f"features: the exact search takes 1 to {MAX_FEATURES}, got {n}. Use the genetic search")
+    if not 1 <= max_stages <= n:
+        raise DesignError(f"max_stages: expected 1 to {n}, the number of features, got {max_stages}")
+    if not 0 <= pinned < 2**n:
+        raise DesignError(f"pinned: expected a mask of {n} features (bit i = feature i), got {pinned}")
     designs = sum(_count_designs(n, stages, pinned, closed=not allow_exclusion) for stages in range(1, max_stages + 1))
     words = -(-rows // 64) + (0 if allow_exclusion else 1)
     # Bits given and laid out, the reach of each set, and one table of limits for each worker and one to come.
@@ -71,19 +66,6 @@ def estimate_workload(
     tables = (rows + 1) ** 2 * (8 * (jobs + 1) + 4 * jobs)
     seconds = designs * (_PER_DESIGN + _PER_WORD * words) * 1e-9 / jobs + 2**n * rows * _PER_BIT * 1e-9
     return Workload(designs, seconds, sets + tables)
-
-
-def check_affordable(work: Workload, *, max_seconds: float, max_bytes: int) -> None:
-    """Refuse what would take too long or too much memory; say how much, and what to do."""
-    faults = []
-    if work.seconds_estimate > max_seconds:
-        needed = f"up to {work.seconds_estimate:,.0f} s for {work.designs:,} designs"
-        faults.append(f"time: it would take {needed}, allowed are {max_seconds:,.0f} s")
-    if work.bytes > max_bytes:
-        faults.append(f"memory: it would take {work.bytes / 2**20:,.0f} MiB, allowed are {max_bytes / 2**20:,.0f} MiB")
-    if faults:
-        remedy = "Allow fewer stages or fewer features, use the genetic search, or raise max_seconds / max_bytes"
-        raise DesignError("the exact search is refused: " + "; ".join(faults) + f". {remedy}")
 
 
 def count_continuations(features: int, stages: int, *, closed: bool) -> Units:
@@ -117,15 +99,6 @@ def split_parts(features: int, stages: int, *, pinned: int, closed: bool) -> Ite
             yield Part(stages, starts[first:last], int(work[first:last].sum()))
 
 
-def _check_arguments(n: int, max_stages: int, pinned: int) -> None:
-    if not 1 <= n <= MAX_FEATURES:
-        raise DesignError(f"features: the exact search takes 1 to {MAX_FEATURES}, got {n}. Use the genetic search")
-    if not 1 <= max_stages <= n:
-        raise DesignError(f"max_stages: {max_stages} is not between 1 and the number of features, {n}")
-    if not 0 <= pinned < 2**n:
-        raise DesignError(f"pinned: {pinned} is no mask of {n} features (bit i = feature i)")
-
-
 def _count_designs(features: int, stages: int, pinned: int, *, closed: bool) -> int:
     """Return the number of designs with exactly so many stages and the pinned features in the first."""
     rest = features - pinned.bit_count()
@@ -139,11 +112,7 @@ def _count_chains(more: int, outside: int, *, closed: bool) -> int:
     if more < 0:
         # Closed, and the set is the last one: it has to be the full one.
         return int(outside == 0)
-    return (
-        _surjection_count(outside, more + 1)
-        if closed
-        else _surjection_count(outside, more) + _surjection_count(outside, more + 1)
-    )
+    return _surjection_count(outside, more + 1) + (0 if closed else _surjection_count(outside, more))
 
 
 def _surjection_count(items: int, boxes: int) -> int:

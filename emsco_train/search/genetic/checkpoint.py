@@ -1,9 +1,9 @@
-"""Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and taken up again.
+"""Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and resumed.
 
 The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs
-met so far (64-bit numbers in base64), and the state of the random generator. It is written beside its name and moved into place,
-so that the name never stands for half a file. A change of the meaning of a field raises `VERSION`; an older version that can
-still be understood stays readable (1 cannot: its runs did not keep the designs met).
+met so far (64-bit numbers in base64), and the state of the random generator. It is written under another name and moved into
+place, so that it is never half a file. A change of the meaning of a field raises `VERSION`; an older version that can still be
+understood stays readable (1 cannot: its runs did not keep the designs met).
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
 from emsco_train.data.problem_warnings import warn_version_change
+from emsco_train.designs.chromosome import DesignSpace, Population, compress
 from emsco_train.errors import TrainError
+from emsco_train.search.genetic.visited_designs import VisitedDesigns
 from emsco_train.support.numbers import is_integer
 from emsco_train.support.validation_errors import first_error
 
@@ -34,7 +37,7 @@ class CheckpointError(TrainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Where a run keeps its checkpoint, and whether it begins from one.
+    """Where a run keeps its checkpoint, and whether it starts from one.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class Checkpoints:
     every
         Generations between two checkpoints.
     resume
-        Begin from the file if it is there; a run that was killed before its first checkpoint begins anew.
+        Start from the file if it exists; a run that was killed before its first checkpoint starts over.
     """
 
     path: Path
@@ -55,13 +58,13 @@ class Checkpoints:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        """Check the distance between checkpoints, and take the name of a file as well as a path."""
+        """Check the distance between checkpoints, and accept the name of a file as well as a path."""
         if not is_integer(self.every) or self.every < 1:
-            raise CheckpointError(f"every is {self.every!r}: an integer of 1 or more is due")
+            raise CheckpointError(f"every is {self.every!r}: expected an integer of at least 1")
         object.__setattr__(self, "path", Path(self.path))
 
     def load(self, settings: str, seed: int) -> Checkpoint | None:
-        """Return the checkpoint to begin from, or None.
+        """Return the checkpoint to start from, or None.
 
         Parameters
         ----------
@@ -78,7 +81,7 @@ class Checkpoints:
         Warns
         -----
         VersionWarning
-            If it was written with other versions of the libraries that decide results.
+            If it was written with other versions of the libraries that affect results.
         """
         if not self.resume or not self.path.exists():
             return None
@@ -90,13 +93,13 @@ class Checkpoints:
         ):
             if theirs != ours:
                 detail = f"{self.path}: this checkpoint belongs to a run with other {what} ({theirs[:12]}, now {ours[:12]})"
-                raise CheckpointError(f"{detail}. Give it the same ones, or begin anew without resuming")
+                raise CheckpointError(f"{detail}. Use the same ones, or start over without resuming")
         warn_version_change(found.versions, f"{self.path}: this run")
         return found
 
 
 class Checkpoint(BaseModel):
-    """The state of a run at the start of a generation; enough to go on as if nothing had happened."""
+    """The state of a run at the start of a generation; enough to continue as if nothing had happened."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -117,44 +120,57 @@ class Checkpoint(BaseModel):
     # Not in those of an earlier emsco.
     versions: dict[str, str] = {}
 
+    def checked_designs(self, space: DesignSpace) -> tuple[Population, VisitedDesigns]:
+        """Return the population and the designs met so far; raise unless these and the random state are valid."""
+        population = self._checked_population(space)
+        try:
+            np.random.default_rng().bit_generator.state = dict(self.random_state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint's random_state is unusable: {error}. Remove the file and start over"
+            ) from error
+        try:
+            return population, VisitedDesigns.from_text(self.visited)
+        except ValueError as error:
+            raise CheckpointError(f"the checkpoint's visited is damaged: {error}. Remove the file and start over") from error
+
+    def _checked_population(self, space: DesignSpace) -> Population:
+        population = np.array(self.population, dtype=object)
+        least = -1 if space.allow_exclusion else 0
+        if population.ndim == 2 and population.shape == (self.size, space.n):
+            inside = (population >= least) & (population < space.max_stages)
+            genes = np.where(inside, population, 0).astype(np.int8)
+            if inside.all() and np.array_equal(compress(genes), genes):
+                return genes
+        expected = f"{self.size} chromosomes of {space.n} genes in [{least}, {space.max_stages - 1}] without empty stages"
+        raise CheckpointError(f"the checkpoint's population is damaged: expected {expected}. Remove the file and start over")
+
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read and check a checkpoint.
-
-    Raises
-    ------
-    CheckpointError
-        If it cannot be read, is damaged, or was written by a newer version.
-    """
+    """Read and check a checkpoint; raise CheckpointError if it cannot be read, is damaged, or is of a newer version."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}. Check the path and its permissions") from error
     except ValueError as error:
-        raise CheckpointError(f"{path}: damaged or cut short, no JSON: {error}. Remove it and begin anew") from error
+        raise CheckpointError(f"{path}: damaged or cut short, not valid JSON: {error}. Remove it and start over") from error
     version = document.get("version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > VERSION:
         detail = f"{path}: checkpoint version {version} is newer than {VERSION}, the newest that this emsco reads"
         raise CheckpointError(f"{detail}. Resume with the emsco that wrote it")
     if version == 1:
-        raise CheckpointError(f"{path}: checkpoint version 1 is of an older emsco, which searched in another way. Begin anew")
+        raise CheckpointError(f"{path}: checkpoint version 1 is of an older emsco, which searched in another way. Start over")
     try:
         return Checkpoint.model_validate(document)
     except ValidationError as error:
         fault = first_error(error, "the document")
         raise CheckpointError(
-            f"{path}: no checkpoint of ours, {fault.path}: {fault.message}. Remove it and begin anew"
+            f"{path}: not a checkpoint of emsco, {fault.path}: {fault.message}. Remove it and start over"
         ) from error
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint in one step: a reader, or a crash, sees the old one or the new one.
-
-    Raises
-    ------
-    CheckpointError
-        If it cannot be written.
-    """
+    """Write a checkpoint in one step: a reader, or a crash, sees the old one or the new one."""
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:

@@ -6,7 +6,7 @@ Everything that the next generation needs is in `GenerationState`, the state of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ __all__ = ["GenerationState", "GeneticAlgorithm", "HaltingRule"]
 
 HaltingRule: TypeAlias = Literal["generations", "patience", "elite"]
 
-# Children bred for each one that is still missing, round after round, where those met before do not count; until a round in which
+# Children made for each one that is still missing, round after round, where those met before do not count; until a round in which
 # hardly any is new: then nearly all designs near the parents were met, and some are met again.
 _CHILDREN_PER_MISSING = (1.5, 4, 8)
 _MIN_NEW_SHARE = 0.05
@@ -38,26 +38,17 @@ class GenerationState:
     ----------
     number
         0 is the first population.
-    size
-        Chromosomes that a generation has now (|G|).
-    population
-        The chromosomes.
-    objectives
-        Of each of them.
-    ranking
-        How they stand to each other.
+    population, objectives, ranking
+        The chromosomes, the objectives of each, and how they rank.
     random_state
         Of the random generator, before the children are drawn.
     stale
         For how many generations the fittest chromosome has been the same.
-    evaluations
-        Chromosomes evaluated so far.
-    visited
-        Which they were; nothing where designs may be visited again.
+    evaluations, visited
+        Chromosomes evaluated so far, and which they were; none where designs may be visited again.
     """
 
     number: int
-    size: int
     population: Population
     objectives: Objectives
     ranking: Ranking
@@ -77,21 +68,11 @@ class GenerationState:
 class GeneticAlgorithm:
     """Makes generations; what stays the same from one to the next.
 
-    Parameters
-    ----------
-    evaluator
-        Tells the objectives of chromosomes.
-    settings
-        Resolved for the number of features.
-    space
-        Which designs are allowed.
-    table
-        Of mutation's draws.
-    rng
-        Source of all randomness; set to a state's own before it is used.
+    `settings` are resolved for the number of features, `table` is that of `stage_probabilities`, and `rng` is set to a state's
+    own before it is used.
     """
 
-    evaluator: Evaluator
+    evaluator: Callable[[Population], Objectives]
     settings: Settings
     space: DesignSpace
     table: Floats
@@ -99,7 +80,7 @@ class GeneticAlgorithm:
 
     @classmethod
     def of(cls, evaluator: Evaluator, settings: Settings, seed: int) -> GeneticAlgorithm:
-        """Return the breeder of a run."""
+        """Return the algorithm of a run."""
         resolved = settings.resolved(evaluator.n)
         space = resolved.space(evaluator.n)
         return cls(evaluator, resolved, space, stage_probabilities(space.max_stages, resolved.beta), np.random.default_rng(seed))
@@ -112,45 +93,42 @@ class GeneticAlgorithm:
             population = initial_population(self.settings.population, self.space, self.table, self.rng)
         objectives, evaluations = self._evaluate(population)
         visited = self._remember(VisitedDesigns.empty(), population)
-        return self._state(0, len(population), population, objectives, stale=0, evaluations=evaluations, visited=visited)
+        return self._state(0, population, objectives, stale=0, evaluations=evaluations, visited=visited)
 
     def restore_generation(
         self,
         number: int,
-        size: int,
         population: Population,
-        random_state: Mapping[str, Any],
         *,
-        stale: int,
         evaluations: int,
-        visited: VisitedDesigns,
+        random_state: Mapping[str, Any] | None = None,
+        stale: int = 0,
+        visited: VisitedDesigns | None = None,
     ) -> GenerationState:
-        """Return a generation again whose plain data was kept; what the evaluator does for it is not counted twice."""
-        self.rng.bit_generator.state = dict(random_state)
+        """Return a generation again whose plain data was kept; its evaluations are not counted twice."""
+        if random_state is not None:
+            self.rng.bit_generator.state = dict(random_state)
         objectives, _ = self._evaluate(population)
-        return self._state(number, size, population, objectives, stale=stale, evaluations=evaluations, visited=visited)
+        visited = visited or VisitedDesigns.empty()
+        return self._state(number, population, objectives, stale=stale, evaluations=evaluations, visited=visited)
 
     def next_generation(self, state: GenerationState) -> GenerationState:
         """Return the next generation: the elite, and children for the rest."""
         # An interrupted call may have drawn already: every call begins with the state's own numbers.
         self.rng.bit_generator.state = dict(state.random_state)
         elite = self.elite_size(state)
-        size = self._next_size(state, elite)
         kept = state.ranking.order[:elite]
-        children = self._children(state, size - elite)
+        children = self._unvisited_children(state, self._next_size(len(state.population), elite) - elite)
         scored, evaluated = self._evaluate(children)
-        population = np.concatenate([state.population[kept], children])
-        objectives = state.objectives.take(kept).join([scored])
         successor = self._state(
             state.number + 1,
-            size,
-            population,
-            objectives,
+            np.concatenate([state.population[kept], children]),
+            state.objectives.take(kept).join([scored]),
             stale=0,
             evaluations=state.evaluations + evaluated,
             visited=self._remember(state.visited, children),
         )
-        return _count_stale(successor, state)
+        return replace(successor, stale=state.stale + 1) if np.array_equal(successor.best, state.best) else successor
 
     def halting_rule(self, state: GenerationState) -> HaltingRule | None:
         """Return the halting rule that ends the run here, if any."""
@@ -158,7 +136,7 @@ class GeneticAlgorithm:
             return "generations"
         if self.settings.patience is not None and state.stale >= self.settings.patience:
             return "patience"
-        if self.settings.growth == 0 and self.elite_size(state) == state.size:
+        if self.settings.growth == 0 and self.elite_size(state) == len(state.population):
             return "elite"
         return None
 
@@ -166,33 +144,33 @@ class GeneticAlgorithm:
         """Return M: how many of the fittest distinct chromosomes pass unchanged."""
         return max(round_half_up(self.settings.elite * len(state.ranking.order)), state.ranking.front)
 
-    def _next_size(self, state: GenerationState, elite: int) -> int:
-        size, growth = state.size, self.settings.growth
+    def _next_size(self, size: int, elite: int) -> int:
+        growth = self.settings.growth
         if elite == size:
             size += growth
         if elite < size - growth and size > self.settings.population:
             size -= growth
         return size
 
-    def _children(self, state: GenerationState, count: int) -> Population:
-        """Return so many children; unless the settings allow it, none that was met before, as far as others can be bred."""
+    def _unvisited_children(self, state: GenerationState, count: int) -> Population:
+        """Return so many children; unless the settings allow it, none that was met before, as far as others can be made."""
         if self.settings.revisit:
-            return self._breed(state, count)
+            return self._children(state, count)
         kept = state.population[:0]
         for tries in _CHILDREN_PER_MISSING:
-            offspring = self._breed(state, math.ceil(tries * (count - len(kept))))
+            offspring = self._children(state, math.ceil(tries * (count - len(kept))))
             candidates = np.concatenate([kept, offspring])
             before, kept = len(kept), candidates[state.visited.is_new(candidates)][:count]
             if len(kept) == count:
                 return kept
             if len(kept) - before < _MIN_NEW_SHARE * len(offspring):
                 break
-        return np.concatenate([kept, self._breed(state, count - len(kept))])
+        return np.concatenate([kept, self._children(state, count - len(kept))])
 
     def _remember(self, visited: VisitedDesigns, population: Population) -> VisitedDesigns:
         return visited if self.settings.revisit else visited.union(population)
 
-    def _breed(self, state: GenerationState, count: int) -> Population:
+    def _children(self, state: GenerationState, count: int) -> Population:
         assert self.settings.mutation is not None  # noqa: S101 - resolved
         parents = select(state.ranking.log_fitness, 2 * count, self.rng)
         first, second = state.population[parents[:count]], state.population[parents[count:]]
@@ -208,7 +186,6 @@ class GeneticAlgorithm:
     def _state(
         self,
         number: int,
-        size: int,
         population: Population,
         objectives: Objectives,
         *,
@@ -225,10 +202,5 @@ class GeneticAlgorithm:
             distinct=chosen.distinct,
             share_ties=chosen.share_ties,
         )
-        return GenerationState(
-            number, size, population, objectives, ranking, self.rng.bit_generator.state, stale, evaluations, visited
-        )
-
-
-def _count_stale(state: GenerationState, before: GenerationState) -> GenerationState:
-    return replace(state, stale=before.stale + 1) if np.array_equal(state.best, before.best) else state
+        random_state = self.rng.bit_generator.state
+        return GenerationState(number, population, objectives, ranking, random_state, stale, evaluations, visited)

@@ -1,6 +1,7 @@
-"""The operators of the genetic algorithm: first population, selection, recombination, mutation.
+"""The operators of the genetic algorithm: first population, selection, crossover, mutation.
 
-All are pure, work on whole populations, and take the random generator. Rounding is half up, in integers.
+All are pure, work on whole populations of compressed chromosomes, and take the random generator. `space` says which designs are
+allowed, `table` is that of `stage_probabilities`. Rounding is half up, in integers.
 """
 
 from __future__ import annotations
@@ -26,18 +27,7 @@ def _new_stage_probability(beta: float, stages: int) -> float:
 
 
 def increase_probability(n: int, mutation: float, beta: float, stages: int) -> float:
-    """Return the chance that mutation gives a chromosome one stage more (the paper's P_incr).
-
-    Parameters
-    ----------
-    n
-        Number of features.
-    mutation
-        Chance of each gene to be redrawn.
-    beta
-        Bias against later stages.
-    stages
-        Number of stages before the mutation, fewer than the most allowed.
+    """Return the chance that mutation adds a stage to a chromosome of so many, fewer than the most allowed (the paper's P_incr).
 
     Examples
     --------
@@ -64,19 +54,7 @@ def stage_probabilities(max_stages: int, beta: float) -> Floats:
 
 
 def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.random.Generator) -> Population:
-    """Return the first generation: the single-stage chromosome, mutated until it has two stages.
-
-    Parameters
-    ----------
-    size
-        Number of chromosomes.
-    space
-        Which designs are allowed; it holds more than one.
-    table
-        Of `stage_probabilities`.
-    rng
-        Source of randomness.
-    """
+    """Return the first generation of a space of more than one design: single-stage chromosomes, mutated until they have two."""
     least = min(2, space.max_stages)
     population = np.zeros((size, space.n), dtype=np.int8)
     waiting = np.arange(size)
@@ -93,16 +71,9 @@ def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.ran
 
 
 def select(log_fitness: Floats, count: int, rng: np.random.Generator) -> Indices:
-    """Draw parents by the roulette wheel: with replacement, in proportion to fitness.
+    """Draw so many parents by the roulette wheel: with replacement, in proportion to fitness.
 
-    Parameters
-    ----------
-    log_fitness
-        Logarithm of each chromosome's fitness; only differences matter, so nothing overflows.
-    count
-        How many to draw.
-    rng
-        Source of randomness.
+    Of the logarithms of fitness only differences matter, so nothing overflows.
     """
     wheel = np.cumsum(np.exp(log_fitness - log_fitness.max()))
     drawn: Indices = np.searchsorted(wheel, rng.random(count) * wheel[-1], side="right").astype(np.int64)
@@ -110,21 +81,7 @@ def select(log_fitness: Floats, count: int, rng: np.random.Generator) -> Indices
 
 
 def crossover(first: Population, second: Population, space: DesignSpace, rate: float, rng: np.random.Generator) -> Population:
-    """Return one child for each pair of parents.
-
-    Parameters
-    ----------
-    first
-        One parent of each pair, compressed.
-    second
-        The other.
-    space
-        Which designs are allowed.
-    rate
-        Chance of a child to mix its parents; otherwise it is one of them, by a fair coin.
-    rng
-        Source of randomness.
-    """
+    """Return one child for each pair of parents: by the rate, it mixes them; otherwise it is one of them, by a fair coin."""
     children = space.repair(_crossover_once(first, second, rate, rng))
     while (empty := (children < 0).all(axis=1)).any():
         children[empty] = space.repair(_crossover_once(first[empty], second[empty], rate, rng))
@@ -132,21 +89,7 @@ def crossover(first: Population, second: Population, space: DesignSpace, rate: f
 
 
 def mutate(population: Population, space: DesignSpace, rate: float, table: Floats, rng: np.random.Generator) -> Population:
-    """Return the chromosomes with each gene redrawn by chance, compressed.
-
-    Parameters
-    ----------
-    population
-        Compressed chromosomes.
-    space
-        Which designs are allowed.
-    rate
-        Chance of each gene to be redrawn.
-    table
-        Of `stage_probabilities`.
-    rng
-        Source of randomness.
-    """
+    """Return the chromosomes with each gene redrawn with a chance of `rate`, compressed."""
     mutated = space.repair(_mutate_once(population, space, rate, table, rng))
     while (empty := (mutated < 0).all(axis=1)).any():
         mutated[empty] = space.repair(_mutate_once(population[empty], space, rate, table, rng))

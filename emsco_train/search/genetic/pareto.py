@@ -1,4 +1,4 @@
-"""Pareto ranks, constraints and fitness of one generation, and who stands for designs that are tied.
+"""Pareto ranks, constraints and fitness of one generation, and which design represents those that are tied.
 
 Order is exact: accepted counts and costs are integers, and accuracies are fractions that float64 orders exactly (`MAX_ROWS`).
 """
@@ -39,12 +39,7 @@ def _points(objectives: Objectives) -> Floats:
 def pareto_layers(objectives: Objectives, violation: Floats | None = None) -> Indices:
     """Return the index t of the set E_t that each design is peeled off with; E_0 is not dominated.
 
-    Parameters
-    ----------
-    objectives
-        Of all designs.
-    violation
-        Of their constraints: a feasible design (0) beats one that is not, then the smaller violation does.
+    A feasible design (violation 0) beats one that is not, then the smaller violation does.
 
     Examples
     --------
@@ -84,17 +79,7 @@ def violations(objectives: Objectives, constraints: Constraints) -> Floats:
 
 
 def log_fitness(performance: Floats, ranks: Indices, epsilon: float) -> Floats:
-    """Return the logarithm of gamma^rank E, with gamma = max E / min E + epsilon.
-
-    Parameters
-    ----------
-    performance
-        E of each design, above 0.
-    ranks
-        Of `pareto_ranks`.
-    epsilon
-        Above 0: a higher rank is then always fitter.
-    """
+    """Return the logarithm of gamma^rank E, with gamma = max E / min E + epsilon; above 0, a higher rank is always fitter."""
     gamma = performance.max() / performance.min() + epsilon
     fitness: Floats = ranks * np.log(gamma) + np.log(performance)
     return fitness
@@ -102,16 +87,16 @@ def log_fitness(performance: Floats, ranks: Indices, epsilon: float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """How the chromosomes of one generation stand to each other.
+    """How the chromosomes of one generation compare.
 
     Parameters
     ----------
     log_fitness
-        Of every chromosome of the generation: its place on the roulette wheel.
+        Of every chromosome of the generation: its share of the roulette wheel.
     order
         Indices of the distinct ones, fittest first; equal fitness in lexicographic order.
     ties
-        How many different chromosomes each of `order` stands for, itself included.
+        How many different chromosomes are tied with each of `order`, itself included.
     front
         How many of `order`, from its start, nothing dominates (|E0*|).
     feasible
@@ -134,22 +119,10 @@ def rank_population(
     distinct: Literal["objectives", "chromosomes"],
     share_ties: bool = False,
 ) -> Ranking:
-    """Rank a generation and find its distinct chromosomes.
+    """Rank a generation, repeats included, and find its distinct chromosomes.
 
-    Parameters
-    ----------
-    population
-        Compressed chromosomes, repeats included.
-    objectives
-        Of each of them.
-    constraints
-        What designs must satisfy.
-    epsilon
-        As in `log_fitness`.
-    distinct
-        "objectives": of tied chromosomes, the one with fewest stages, then the lexicographically least, stands for all.
-    share_ties
-        Divide the fitness of tied chromosomes by their number, repeats included.
+    With distinct="objectives", of tied chromosomes the one with fewest stages, then the lexicographically least, represents all;
+    `share_ties` divides their fitness by their number, repeats included.
     """
     violation = violations(objectives, constraints) if constraints.any() else None
     layers = pareto_layers(objectives, violation)
@@ -178,16 +151,9 @@ def _tie_counts(objectives: Objectives) -> Indices:
 
 
 def representatives(population: Population, objectives: Objectives, index: Indices) -> tuple[Indices, Indices]:
-    """Return who stands for each set of tied chromosomes, and how many they are.
+    """Return which chromosome represents each set of tied ones, and how many they are.
 
-    Parameters
-    ----------
-    population
-        Compressed chromosomes.
-    objectives
-        Of each of them.
-    index
-        Which ones to look at: different chromosomes in lexicographic order.
+    Of the population, those at `index` are looked at: different chromosomes in lexicographic order.
     """
     vectors = objectives.vectors()[index]
     # A stable sort keeps the lexicographic order where vectors and stages are equal.

@@ -1,14 +1,14 @@
 """Polish: a local search from the last generation, ours and not the paper's, for the designs that the generations missed.
 
-It goes best first. Every design evaluated waits to be *opened*, that is, to have all its neighbours evaluated; next come those
-that the fewest members of the front dominate. So the front itself is opened first, then what is just behind it, then what is
+It goes best first. Every design evaluated waits to be *expanded*, that is, to have all its neighbours evaluated; next come those
+that the fewest members of the front dominate. So the front itself is expanded first, then what is just behind it, then what is
 further off: where a step from the front to a missing member leads through designs that are a little worse, the search takes it.
-Counting who dominates needs no scale of the objectives. Two rules keep it from digging in one place: of designs that are tied,
-the r-th waits as if r - 1 more dominated it (ties by the thousand are plateaus to cross, not to fill), and designs that are
-dominated by the same member of the front take turns.
+Counting dominating members needs no scale of the objectives. Two rules keep it from digging in one place: of tied designs, the
+r-th waits as if r - 1 more dominated it (ties by the thousand are plateaus to cross, not to fill), and designs that are dominated
+by the same member of the front take turns.
 
 Any design can be reached from any other by steps to neighbours (`neighbours.py`), so without bounds the search is exhaustive.
-The tests say what share of exact fronts it finds.
+The tests measure what share of exact fronts it finds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PolishStopReason: TypeAlias = Literal["exhausted", "evaluations", "time", "inter
 
 # Neighbours made in one round, about: enough to fill the evaluator's batches, few enough for memory and a fresh order.
 _NEIGHBOURS_PER_ROUND = 40_000
-# Neighbours made for each evaluation allowed: where most were met before, the search is nearly done and ends.
+# Neighbours made for each evaluation allowed: where most were met before, the search is nearly done and stops.
 _NEIGHBOURS_PER_EVALUATION = 10
-# Candidates looked at again in each round, as a multiple of those opened.
+# Candidates looked at again in each round, as a multiple of those expanded.
 _SHORTLIST_FACTOR = 16
 # A turn missed weighs as much as this many dominating members of the front; a hundredth of a bound missed as much as one.
 _TURN_WEIGHT = 0.2
@@ -52,21 +52,14 @@ class PolishResult:
 
     Parameters
     ----------
-    chromosomes
-        The front of everything evaluated, fittest first, ties counted as the settings say; none if none is feasible.
-    objectives
-        Of each of them.
-    ties
-        How many evaluated chromosomes each stands for.
-    evaluations
-        Designs evaluated, those of the start included.
-    expanded
-        Designs whose neighbours were all evaluated.
+    chromosomes, objectives, ties
+        The front of everything evaluated, fittest first, none if none is feasible; and how many evaluated chromosomes are tied
+        with each, itself included, counted as the settings say.
+    evaluations, expanded
+        Designs evaluated, those of the start included, and designs whose neighbours were all evaluated.
     stopped
         "exhausted" (every allowed design was evaluated), "evaluations" (their bound; or ten times as many neighbours were
         made, most of them met before), "time" or "interrupted".
-    elapsed_s
-        Seconds that it took.
     """
 
     chromosomes: Population
@@ -75,21 +68,10 @@ class PolishResult:
     evaluations: int
     expanded: int
     stopped: PolishStopReason
-    elapsed_s: float
 
 
 class _Archive:
-    """Everything evaluated so far, and what of it is still to be opened.
-
-    Parameters
-    ----------
-    population
-        Different compressed chromosomes to begin from.
-    objectives
-        Of each of them.
-    constraints
-        What designs must satisfy.
-    """
+    """Everything evaluated so far, and what of it is still to be expanded; starts from different compressed chromosomes."""
 
     def __init__(self, population: Population, objectives: Objectives, constraints: Constraints) -> None:
         self.population = population[:0]
@@ -115,14 +97,14 @@ class _Archive:
         return kept
 
     def add(self, population: Population, objectives: Objectives) -> None:
-        """Take in designs that were just evaluated."""
+        """Add designs that were just evaluated."""
         # Rounding of huge costs could mislead the order of the search a little; the result is ranked exactly.
         points = np.column_stack([-objectives.accepted, -objectives.accuracy, objectives.cost]).astype(float)
         behind, _ = count_dominators(points, self._front)
         candidates = np.concatenate([self._front, points[behind == 0]])
         self._front = candidates[first_minima(candidates)]
         delay = self._count_repeats(objectives) + _VIOLATION_WEIGHT * violations(objectives, self._constraints)
-        # In this order: should Ctrl-C come in between, every design that has objectives is still in its place.
+        # In this order: if Ctrl-C comes in between, every design that has objectives is still in its place.
         self.population = np.concatenate([self.population, population])
         self.objectives = self.objectives.join([objectives])
         self.expanded = np.concatenate([self.expanded, np.zeros(len(population), dtype=bool)])
@@ -131,7 +113,7 @@ class _Archive:
         self._penalty = np.concatenate([self._penalty, delay])
 
     def expand_next(self, count: int) -> Population:
-        """Return so many designs to be opened next, and mark them so; none when all are."""
+        """Return so many designs to be expanded next, and mark them as expanded; none when all are."""
         waiting = np.flatnonzero(~self.expanded)
         # The front has moved on since most were counted: the likeliest are counted again.
         likely = waiting[_smallest(self._dominator_counts[waiting] + self._penalty[waiting], count * _SHORTLIST_FACTOR)]
@@ -158,39 +140,22 @@ def polish_population(
     time_limit: float | None = None,
     on_step: OnStep | None = None,
 ) -> PolishResult:
-    """Search locally from a population, or a front.
+    """Search locally from compressed chromosomes, best the whole last generation.
 
-    Parameters
-    ----------
-    evaluator
-        Tells the objectives of designs.
-    settings
-        `polish_evaluations` and `polish_seconds` bound the search; `max_stages`, exclusion, pins and constraints hold.
-    start
-        Compressed chromosomes to begin from; best the whole last generation.
-    seed
-        Of the choice among neighbours when the last ones are too many for the bound.
-    time_limit
-        Seconds for this call, where they are fewer than `polish_seconds`; None for those alone. Looked at several times a second.
-    on_step
-        Called with a `Step` of the phase "polish", several times a second.
-
-    Notes
-    -----
-    When time is over, and after Ctrl-C, everything evaluated until then counts. Only Ctrl-C while the start itself is evaluated
-    goes on to the caller.
+    The seed decides the choice among neighbours when the last ones are too many for `polish_evaluations`. The shorter of
+    `polish_seconds` and `time_limit` (None: no limit) holds. When time is over, and after Ctrl-C, everything evaluated until then
+    counts; only Ctrl-C while the start itself is evaluated raises KeyboardInterrupt.
     """
-    started = time.monotonic()
     resolved = settings.resolved(evaluator.n)
     space = resolved.space(evaluator.n)
     assert resolved.polish_evaluations is not None  # noqa: S101 - resolved
     limits = [seconds for seconds in (settings.polish_seconds, time_limit) if seconds is not None]
-    batched = BatchedEvaluator(evaluator, started + min(limits) if limits else None)
+    batched = BatchedEvaluator(evaluator, time.monotonic() + min(limits) if limits else None)
     first = start[unique_rows(start)]
-    # Not paced: the search has just evaluated it, and a part of it would be worse than no polish.
+    # Not in batches: the search has just evaluated it, and a part of it would be worse than no polish.
     archive = _Archive(first, evaluator(first), settings.constraints)
     stopped = _search(batched, resolved.polish_evaluations, space, archive, np.random.default_rng(seed), on_step)
-    return _result(archive, settings, stopped, time.monotonic() - started)
+    return _result(archive, settings, stopped)
 
 
 def _search(
@@ -201,7 +166,7 @@ def _search(
     rng: np.random.Generator,
     on_step: OnStep | None,
 ) -> PolishStopReason:
-    """Open designs round by round until there is a reason to end, and return it."""
+    """Expand designs round by round until there is a reason to stop, and return it."""
     count, made = max(1, _NEIGHBOURS_PER_ROUND // neighbour_count(space)), 0
     try:
         while len(archive.population) < max_evaluations and made < _NEIGHBOURS_PER_EVALUATION * max_evaluations:
@@ -217,7 +182,7 @@ def _search(
             if len(fresh) > room:
                 fresh = fresh[np.sort(rng.permutation(len(fresh))[:room])]
             if len(fresh):
-                archive.add(fresh, evaluator.evaluate(fresh, _progress_callback(archive, max_evaluations, on_step)))
+                archive.add(fresh, evaluator(fresh, _progress_callback(archive, max_evaluations, on_step)))
     except EvaluationInterrupted as interruption:
         if interruption.objectives is not None:
             archive.add(interruption.population, interruption.objectives)
@@ -228,7 +193,7 @@ def _search(
 
 
 def _progress_callback(archive: _Archive, max_evaluations: int, on_step: OnStep | None) -> Callable[[int], object] | None:
-    """Return what is to be called with the number of designs that a round has evaluated so far."""
+    """Return the callback for the number of designs that a round has evaluated so far."""
     if on_step is None:
         return None
     before, front = len(archive.population), archive.front_size
@@ -236,15 +201,7 @@ def _progress_callback(archive: _Archive, max_evaluations: int, on_step: OnStep 
 
 
 def count_dominators(points: Floats, front: Floats) -> tuple[Floats, Indices]:
-    """Return how many members of the front dominate each point, and which is the first of them.
-
-    Parameters
-    ----------
-    points
-        Rows to be minimised.
-    front
-        Different rows of which none dominates another.
-    """
+    """Return how many members of the front dominate each point, and which is the first of them; rows are to be minimised."""
     counts, first = np.zeros(len(points)), np.zeros(len(points), dtype=np.int64)
     if not len(front):
         return counts, first
@@ -278,7 +235,7 @@ def _positions_in_group(groups: Indices | Hashes, urgency: Floats | Indices) -> 
     return turns
 
 
-def _result(archive: _Archive, settings: Settings, stopped: PolishStopReason, elapsed_s: float) -> PolishResult:
+def _result(archive: _Archive, settings: Settings, stopped: PolishStopReason) -> PolishResult:
     feasible = np.flatnonzero(violations(archive.objectives, settings.constraints) == 0)
     kept = feasible[non_dominated(archive.objectives.take(feasible))] if len(feasible) else feasible
     population, objectives = archive.population[kept], archive.objectives.take(kept)
@@ -295,5 +252,4 @@ def _result(archive: _Archive, settings: Settings, stopped: PolishStopReason, el
         evaluations=len(archive.population),
         expanded=int(np.count_nonzero(archive.expanded)),
         stopped=stopped,
-        elapsed_s=elapsed_s,
     )

@@ -25,7 +25,7 @@ _STORED_DTYPE = np.dtype("<u8")
 
 
 def row_hashes(rows: NDArray[np.signedinteger[Any]]) -> Hashes:
-    """Return a 64-bit number for each row: different rows share one about never, and then one design is passed over."""
+    """Return a 64-bit number for each row: different rows almost never share one, and then one design is skipped."""
     return rows.astype(np.uint64) @ _weights(rows.shape[1])
 
 
@@ -47,12 +47,7 @@ def merge_sorted(one: Hashes, two: Hashes) -> Hashes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisitedDesigns:
-    """The designs met so far.
-
-    Parameters
-    ----------
-    hashes
-        Of each of them, in order.
+    """The designs met so far, by their hashes in order.
 
     Examples
     --------
@@ -65,22 +60,16 @@ class VisitedDesigns:
 
     @classmethod
     def empty(cls) -> VisitedDesigns:
-        """Return the memory of a search that has met nothing."""
+        """Return the record of a search that has met nothing."""
         return cls(np.zeros(0, dtype=np.uint64))
 
     @classmethod
     def from_text(cls, text: str) -> VisitedDesigns:
-        """Return what `to_text` wrote.
-
-        Raises
-        ------
-        ValueError
-            If it is something else.
-        """
+        """Return what `to_text` wrote; raise ValueError for anything else."""
         try:
             stored = np.frombuffer(base64.b64decode(text, validate=True), dtype=_STORED_DTYPE)
         except (binascii.Error, ValueError) as error:
-            raise ValueError(f"no numbers of 64 bits in base64: {error}") from error
+            raise ValueError(f"expected 64-bit numbers in base64: {error}") from error
         return cls(np.sort(stored.astype(np.uint64)))
 
     def to_text(self) -> str:
@@ -98,11 +87,11 @@ class VisitedDesigns:
         return fresh
 
     def union(self, population: Population) -> VisitedDesigns:
-        """Return the memory of these designs as well; those met before are kept once."""
+        """Return the record with these designs added; those met before are kept once."""
         return self.take_new(population)[1]
 
     def take_new(self, population: Population) -> tuple[Population, VisitedDesigns]:
-        """Return the rows not met before, each once and in their order, and the memory of them as well."""
+        """Return the rows not met before, each once and in their order, and the record with these added."""
         hashes, first = self._find_new(population)
         rows: Population = population[np.sort(first)]
         return rows, VisitedDesigns(merge_sorted(self.hashes, hashes))

@@ -6,9 +6,9 @@ set is fitted once, and for each threshold of a sweep two bits per item are kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,48 +19,28 @@ from emsco_train.models.borderline import ThresholdLevels
 
 __all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits"]
 
-Words = NDArray[np.uint64]
+Words: TypeAlias = NDArray[np.uint64]
 
 _INITIAL_CAPACITY = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopScores:
-    """What the models of some feature sets say about every validation item.
-
-    Parameters
-    ----------
-    label
-        Position of the most probable label [sets, items].
-    confidence
-        Its probability [sets, items].
-    """
+    """The position of the most probable label, and its probability, by the models of some feature sets [sets, items]."""
 
     label: Ints
     confidence: Floats
 
 
-class SetScorer(Protocol):
-    """Fits feature sets and scores the validation items: the only slow part of a search."""
-
-    def score(self, sets: Mask) -> Iterator[TopScores]:
-        """Yield the scores of the sets [sets, features], in order, in parts that fit into memory."""
-        ...
+# Fits feature sets [sets, features] and yields the scores of the validation items, in order, in parts that fit into memory.
+SetScorer: TypeAlias = Callable[[Mask], Iterator[TopScores]]
 
 
 class BitCache:
     """Packed bits of every feature set met so far.
 
-    Parameters
-    ----------
-    scorer
-        Fits and scores what is not there yet.
-    target
-        Position of each validation item's label.
-    thresholds
-        For each threshold of a sweep, the confidence that each label needs.
-    max_bytes
-        Most memory for the bits. When they are full they are forgotten and fitted again as needed: slower, never different.
+    `target` holds the position of each validation item's label, `thresholds`, for each threshold of a sweep, the confidence that
+    each label needs. Bits that fill `max_bytes` are dropped, and fitted again as needed: slower, never different.
     """
 
     def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
@@ -73,7 +53,7 @@ class BitCache:
         self._capacity = max_bytes // per_set
         if self._capacity < _INITIAL_CAPACITY:
             detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
-            raise DesignError(f"max_bytes: {detail}, at least {_INITIAL_CAPACITY} are due. Allow more, or use fewer items")
+            raise DesignError(f"max_bytes: {detail}, expected at least {_INITIAL_CAPACITY}. Allow more, or use fewer items")
         self.fits = 0
         self._reset()
 
@@ -113,7 +93,7 @@ class BitCache:
         start = len(self._rows)
         self._reserve(start + len(keys))
         row = start
-        for scores in self._scorer.score(sets):
+        for scores in self._scorer(sets):
             part = slice(row, row + len(scores.label))
             hit = scores.label == self._target
             for index, level in enumerate(self._levels):

@@ -5,33 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Mask
 from emsco_train.costs.units import CostUnits
+from emsco_train.designs.chromosome import Population
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.exit_counting import count_exits
-from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.scoring.objectives import Counts, Objectives
 
 __all__ = ["CachedEvaluator", "ExitCounts", "cumulative_sets"]
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExitCounts:
-    """Where the validation items leave each design.
+    """At which stage the validation items leave each design.
 
     Parameters
     ----------
-    left
-        Items that leave at each stage [designs, stages]; zero behind a design's last stage.
-    right
-        Those of them that leave with the right label.
+    accepted, right
+        Items accepted at each stage [designs, stages], and those of them with the right label; zero after the last stage.
     cost
-        Cost units of each stage's cumulative set, zero behind the last stage.
+        Cost units of each stage's cumulative set, zero after the last stage.
     full_cost
-        Cost units of all that a design acquires: what a rejected item pays.
+        Cost units of all that a design acquires: the cost of a rejected item.
     """
 
     accepted: Counts
@@ -41,17 +37,7 @@ class ExitCounts:
 
 
 class CachedEvaluator:
-    """The evaluator of a search, for one threshold of a sweep.
-
-    Parameters
-    ----------
-    bits
-        The cache of feature sets, shared by all thresholds and seeds.
-    units
-        Prices in whole units.
-    threshold
-        Position of the threshold in the sweep.
-    """
+    """The evaluator of a search, at one of the thresholds of a cache of feature sets."""
 
     def __init__(self, bits: BitCache, units: CostUnits, threshold: int = 0) -> None:
         self._bits = bits
@@ -61,18 +47,18 @@ class CachedEvaluator:
         self.rows = bits.items
         free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
         full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
-        # Contract: where some feature set costs nothing, one hundredth of the whole is added above and below the line.
+        # Where some feature set costs nothing, one hundredth of the full cost is added to both sides of the cost ratio.
         self.offset = 0.01 * full_cost * self.rows if free else 0.0
 
-    def __call__(self, population: NDArray[np.int8]) -> Objectives:
+    def __call__(self, population: Population) -> Objectives:
         """Return the objectives of compressed chromosomes [designs, features]."""
         exits = self.exits(population)
         accepted = exits.accepted.sum(axis=1)
         cost = (exits.accepted * exits.cost).sum(axis=1) + (self.rows - accepted) * exits.full_cost
         return Objectives(accepted, exits.right.sum(axis=1), cost, self.rows, self.offset, self._units.scale)
 
-    def exits(self, population: NDArray[np.int8]) -> ExitCounts:
-        """Return where the items leave each of these designs."""
+    def exits(self, population: Population) -> ExitCounts:
+        """Return at which stage the items leave each of these designs."""
         sets, valid = cumulative_sets(population)
         chains = np.full(valid.shape, -1, dtype=np.int64)
         chains[valid] = self._bits.locate(sets[valid])
@@ -83,7 +69,7 @@ class CachedEvaluator:
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
 
 
-def cumulative_sets(population: NDArray[np.int8]) -> tuple[Mask, Mask]:
+def cumulative_sets(population: Population) -> tuple[Mask, Mask]:
     """Return the cumulative feature set of every stage [designs, stages, features], and which stages there are.
 
     Examples

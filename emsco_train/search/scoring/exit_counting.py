@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.support.compiled import jit_entry, jit_inner
+from emsco_train.support.compiled import jit_entry, popcount
 
 __all__ = ["count_exits"]
-
-
-@jit_inner(refcounted=False)
-def _popcount(word: np.uint64) -> np.int64:  # pragma: no cover - compiled
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @jit_entry()
@@ -40,8 +32,8 @@ def count_exits(
             leaving = np.int64(0)
             good = np.int64(0)
             for word in range(words):
-                leaving += _popcount(waiting[word] & confident[row, word])
-                good += _popcount(waiting[word] & right[row, word])
+                leaving += popcount(waiting[word] & confident[row, word])
+                good += popcount(waiting[word] & right[row, word])
                 waiting[word] &= ~confident[row, word]
             exits[design, stage] = leaving
             hits[design, stage] = good

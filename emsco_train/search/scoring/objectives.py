@@ -28,12 +28,10 @@ class Objectives:
 
     Parameters
     ----------
-    accepted
-        Rows accepted, int64[m].
-    right
-        Rows accepted with the right label, int64[m].
+    accepted, right
+        Rows accepted, and rows accepted with the right label [m].
     cost
-        Cost units summed over all rows, int64[m].
+        Cost units summed over all rows [m].
     rows
         Number of validation rows.
     offset
@@ -58,7 +56,7 @@ class Objectives:
     def __post_init__(self) -> None:
         """Refuse what would make comparisons inexact, or g3 a division by zero."""
         if not 0 < self.rows <= MAX_ROWS:
-            raise DataError(f"there are {self.rows} validation rows: 1 to {MAX_ROWS} are due. Validate on a sample")
+            raise DataError(f"there are {self.rows} validation rows: expected 1 to {MAX_ROWS}. Validate on a sample")
         if self.offset <= 0 and len(self.cost) and self.cost.min() <= 0:
             raise DataError(
                 f"a design costs {self.cost.min()} units and offset is {self.offset}: free designs need an offset above 0"
@@ -84,18 +82,12 @@ class Objectives:
         return self.cost / (self.rows * self.scale)
 
     def cost_ratio(self, cheapest: int | None = None) -> Floats:
-        """Return the cheapest cost by each cost, both with the offset: in (0, 1] (g3).
-
-        Parameters
-        ----------
-        cheapest
-            Units of the cheapest design; None for the cheapest of these.
-        """
+        """Return the cheapest cost (None: of these designs) by each cost, both with the offset: in (0, 1] (g3)."""
         least = self.cost.min() if cheapest is None else cheapest
         return np.asarray((least + self.offset) / (self.cost + self.offset), dtype=np.float64)
 
     def performance(self, cheapest: int | None = None) -> Floats:
-        """Return the Euclidean norm of coverage, accuracy and thrift (E)."""
+        """Return the Euclidean norm of coverage, accuracy and cost ratio (E)."""
         squares: Floats = self.coverage**2 + self.accuracy**2 + self.cost_ratio(cheapest) ** 2
         return np.sqrt(squares)
 
@@ -119,15 +111,11 @@ class Objectives:
 
 
 class Evaluator(Protocol):
-    """Tells the objectives of designs; deterministic, so that asking twice changes nothing but time."""
+    """Evaluates designs; deterministic, so that evaluating twice changes nothing but time."""
 
     @property
     def n(self) -> int:
         """Number of features."""
-
-    @property
-    def rows(self) -> int:
-        """Number of validation rows."""
 
     def __call__(self, population: Population, /) -> Objectives:
         """Return the objectives of compressed chromosomes, int8[m, n]."""
