@@ -15,7 +15,7 @@ __all__ = ["write_report"]
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of a run and return where it lies.
+    """Write the page of a run and return its path.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     path = data.folder.path / REPORT_NAME if out is None else Path(out)
     _check_target(path, data)
     if out is None and path.exists() and not is_report(path):
-        # One that the user names may be replaced; here, it is we who choose the name.
+        # A file that the user names may be replaced; this name is our choice.
         raise DesignError(f"{path} is not a page of emsco-report: move it away, or name another file for the page")
     write_text(path, render_page(data))
     return path
@@ -46,7 +46,7 @@ def _check_target(path: Path, data: ReportData) -> None:
     if path.is_dir():
         raise DesignError(f"{path} is a folder: name a file for the page")
     if not path.parent.is_dir():
-        raise DesignError(f"{path.parent} is no folder: make it first, or name another file for the page")
+        raise DesignError(f"{path.parent} is not a folder: create it first, or name another file for the page")
     own = [data.folder.path / name for name in ("run.json", *data.run.files)]
     if path.exists() and any(file.exists() and path.samefile(file) for file in own):
         raise DesignError(f"{path} is a file of the run itself: name another file for the page")
