@@ -28,7 +28,7 @@ class ProgressBar:
         self._what, self._stream = what, sys.stderr if stream is None else stream
         self._every_s, self._clock = every_s, clock
         self._last_shown_s = clock()
-        self._progress_bar: Any = None
+        self._bar: Any = None
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -36,14 +36,14 @@ class ProgressBar:
 
     def __exit__(self, *_: object) -> None:
         """Leave the bar on the screen as it is."""
-        if self._progress_bar is not None:
-            self._progress_bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def show(self, done: int, total: int) -> None:
         """Show how many things of how many are done."""
         if self._stream.isatty():
-            self._progress_bar = self._progress_bar or _progress_bar(self._what, total, self._stream)
-            self._progress_bar.update(done - self._progress_bar.n)
+            self._bar = self._bar or _make_bar(self._what, total, self._stream)
+            self._bar.update(done - self._bar.n)
             return
         now = self._clock()
         if now - self._last_shown_s >= self._every_s:
@@ -51,7 +51,7 @@ class ProgressBar:
             print(f"{100 * done // total} % of {total:,} {self._what}", file=self._stream, flush=True)
 
 
-def _progress_bar(what: str, total: int, stream: TextIO) -> Any:
+def _make_bar(what: str, total: int, stream: TextIO) -> Any:
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
     class Bar(tqdm):  # type: ignore[misc,type-arg,unused-ignore] # has no types

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.errors import DesignError
-from emsco_train.runs.request import TrainRequest, parse_threshold
+from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy, parse_threshold
 from emsco_train.runs.source import Columns
 from emsco_train.search.settings import Constraints, Settings
 
-__all__ = ["make_request", "parse_class_weight", "parse_pairs", "parse_shares", "parse_unknown"]
+__all__ = ["make_request", "parse_class_weight", "parse_pairs", "parse_shares"]
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -24,6 +24,8 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
     splits: dict[str | None, str] = {None: options.data} if options.data is not None else {}
     splits |= {name: getattr(options, name) for name in ("train", "validation", "test", "certify") if getattr(options, name)}
     kinds = parse_pairs(options.kind, "--kind", get_args(Kind))
+    # A word for all columns is kept under "".
+    unknown = [text if "=" in text else f"={text}" for text in options.unknown]
     return TrainRequest(
         paths=splits,
         columns=Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds),
@@ -54,7 +56,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         max_search_rows=options.max_search_rows,
         C=options.C,
         class_weight=parse_class_weight(options.class_weight),
-        unknown=parse_unknown(options.unknown),
+        unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
     )
 
 
@@ -75,17 +77,6 @@ def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -
             raise DesignError(f"{option} {text.removeprefix('=')!r}: {expected}")
         found[name] = match
     return found
-
-
-def parse_unknown(given: Sequence[str]) -> dict[str, Any]:
-    """Read --unknown: a word for all columns, kept under "", or COLUMN=WORD.
-
-    Examples
-    --------
-    >>> parse_unknown(["ignore", "flag=fail"])
-    {'': 'ignore', 'flag': 'fail'}
-    """
-    return parse_pairs([text if "=" in text else f"={text}" for text in given], "--unknown", ("fail", "ignore"))
 
 
 def parse_shares(text: str | None) -> Shares | None:

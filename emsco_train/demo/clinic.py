@@ -71,7 +71,10 @@ def create_clinic(folder: Path) -> Clinic:
     features = {source: tuple(name for name in names if mark in name) for source, mark in _NAME_PARTS.items()}
     _mark_folder(folder)
     clinic = Clinic(folder / "patients.csv", folder / "costs.toml", folder / "clinic.sqlite", features, diagnoses)
-    _write_table(clinic.table, names, rows, diagnoses)
+    with clinic.table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, "diagnosis"])
+        writer.writerows([*map(repr, row), diagnosis] for row, diagnosis in zip(rows, diagnoses, strict=True))
     clinic.costs.write_text(_costs(names, features).to_toml(), encoding="utf-8")
     _write_database(clinic.database, names, rows, features)
     return clinic
@@ -93,13 +96,6 @@ def _costs(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> Cos
     ]
     own = {name: 2.0 if name in features["whole_slide"] else 1.0 for name in names}
     return CostModel.from_mapping(own, groups=groups, unit=_UNIT)
-
-
-def _write_table(path: Path, names: Sequence[str], rows: Sequence[Sequence[float]], diagnoses: Sequence[str]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*names, "diagnosis"])
-        writer.writerows([*map(repr, row), diagnosis] for row, diagnosis in zip(rows, diagnoses, strict=True))
 
 
 def _write_database(
