@@ -3,7 +3,7 @@
 The library's messages are for users of Python: they call an argument by its name, in one of three forms, which a command
 translates into what its own users type:
 
-- ``max_stages is 99`` or ``max_stages must be`` at the start of a fault, for an option of the command: ``--max-stages is 99``;
+- ``max_stages is 99`` or ``max_stages must be`` at the start of a message, for an option of the command: ``--max-stages is 99``;
 - ``max_stages`` or ``max_stages=3`` anywhere, for an option of the command whose name has an underscore, and so is not a word;
 - an argument in backticks, whichever command it is for: ```force=True``` becomes ``--force``, and
   ```kinds={'a': 'numeric'}``` becomes ``--kind a=numeric``.

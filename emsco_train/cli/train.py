@@ -135,7 +135,7 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
     with parser.usage_errors(options):
         request = make_request(options)
     prepared = prepare(request)
-    # The searches load compiled code: after the data, whose faults are reported at once, too.
+    # The searches load compiled code: after the data, whose errors are reported at once, too.
     from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415
     from emsco_train.search.progress import Progress  # noqa: PLC0415

@@ -41,7 +41,7 @@ def load_object(target: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             names = [known for known in getattr(found, "__dict__", ()) if not known.startswith("_")][:_MAX_SHOWN]
-            raise DesignError(f"{target}: there is no {part!r}. There is: {', '.join(names) or 'nothing'}")
+            raise DesignError(f"{target}: no attribute {part!r}. Available: {', '.join(names) or 'none'}")
         found = getattr(found, part)
     return found
 

@@ -21,7 +21,7 @@ def design_view(data: ReportData, design_data: DesignData) -> tuple[str, str, st
     stages = (
         f'<h3>Stages</h3><div class="wide">{draw_cascade(design_data.stages, data.cost_format)}</div>'
         f'<p class="hint">Shares are of the {rows}. '
-        f"Features of a stage are acquired only for items that get there.</p>{_excluded_features(design_data)}"
+        f"Features of a stage are acquired only for items that reach it.</p>{_excluded_features(design_data)}"
     )
     return _title(data, design_data) + _counts_table(data, design_data), stages, _calibration(data, design_data)
 
@@ -87,7 +87,7 @@ def _calibration(data: ReportData, design_data: DesignData) -> str:
 def _stage_calibration(data: ReportData, design_data: DesignData, stage: StageData) -> str:
     reached, accepted = stage.calibration.reached, stage.calibration.accepted
     if not reached.rows:
-        shown = '<p class="empty">No row gets here.</p>'
+        shown = '<p class="empty">No row reaches this stage.</p>'
     else:
         shown = reliability_diagram(reached, design_data.design.thresholds, len(data.run.labels))
     facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _calibration_facts(reached, accepted))
@@ -98,7 +98,7 @@ def _stage_calibration(data: ReportData, design_data: DesignData, stage: StageDa
 
 def _calibration_facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
     if reached.error is not None:
-        yield "ECE, rows that get here", f"{reached.error:.3f}"
+        yield "ECE, rows that reach it", f"{reached.error:.3f}"
     if accepted.error is not None and accepted.confidence is not None:
         yield "ECE, rows accepted", f"{accepted.error:.3f}"
         yield "mean confidence of these", f"{100 * accepted.confidence:.2f} %"

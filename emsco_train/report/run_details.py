@@ -137,7 +137,7 @@ def _format_value(value: object) -> str:
 
 
 def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Return a plain table; the first columns are words, the others numbers."""
+    """Return a plain table; the first columns are text, the others numbers."""
     head = "".join(f'<th scope="col"{_alignment(place, left)}>{escape_html(name)}</th>' for place, name in enumerate(header))
     body = "".join(
         f"<tr>{''.join(f'<td{_alignment(place, left)}>{escape_html(text)}</td>' for place, text in enumerate(row))}</tr>"

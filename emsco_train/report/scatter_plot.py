@@ -120,12 +120,12 @@ def _draw_point(data: ReportData, position: int, design_data: DesignData, colour
 
 
 def _y_position(design_data: DesignData, y: Axis) -> float:
-    """Return where a design is drawn: one that accepts nothing has no accuracy, and lies at the bottom."""
+    """Return where a design is drawn: one that accepts nothing has no accuracy, and is at the bottom."""
     return y.position(design_data.design.accuracy) if design_data.validation.accepted else y.start
 
 
 def _fittest_label(across: float, up: float) -> str:
-    """Return the word beside the fittest, on the side where there is room."""
+    """Return the label of the fittest, on the side where there is room."""
     room = across < _RIGHT - 90
     side, anchor = (across + 14, "start") if room else (across - 14, "end")
     return f'<text class="note halo {anchor}" x="{format_coordinate(side)}" y="{format_coordinate(up)}" dy=".35em">fittest</text>'

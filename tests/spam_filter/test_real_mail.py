@@ -1,4 +1,4 @@
-"""Real mail: it is read as Python's parser reads it, and the filter on it does what was promised."""
+"""Real mail: it is read as Python's parser reads it, and the filter on it is as good as documented."""
 
 from __future__ import annotations
 

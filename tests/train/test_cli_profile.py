@@ -120,7 +120,7 @@ def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[
     assert "measured  2 of 2 items, 5 repeats; prices in us of CPU time" in shown.out
     assert "total     all features: " in shown.out
     assert "next      emsco-train --data TABLE --label COL --costs costs.toml" in shown.out
-    # What the user's code warns of is told once, in one line; on a slow machine, there are lines about progress beside it.
+    # A warning of the user's code is one line, once; on a slow machine, there are lines about progress beside it.
     assert [line for line in shown.err.splitlines() if "% of" not in line] == ["emsco-profile: warning: odd letters"]
 
 
@@ -191,8 +191,8 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
     [
         (("past:acquirers", "--items", "post:mails"), "module past cannot be imported: ModuleNotFoundError"),
         (("faulty:acquirers", "--items", "post:mails"), "cannot be imported: RuntimeError: no database"),
-        (("post:acquirer", "--items", "post:mails"), "there is no 'acquirer'. There is: asyncio"),
-        (("post:number.real.x", "--items", "post:mails"), "there is no 'x'. There is: nothing"),
+        (("post:acquirer", "--items", "post:mails"), "no attribute 'acquirer'. Available: asyncio"),
+        (("post:number.real.x", "--items", "post:mails"), "no attribute 'x'. Available: none"),
         (
             ("post:number", "--items", "post:mails"),
             "post:number: expected an Acquirers object, or a function that returns one, got int",

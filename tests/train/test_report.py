@@ -405,7 +405,7 @@ def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
 def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
     """It has no accuracy: it is at the bottom of the picture, and does not stretch the axis down to 0.
 
-    Here the first stage accepts all test rows, so that no row gets to the others: the views say so.
+    Here the first stage accepts all test rows, so that no row reaches the others: the views say so.
     """
     written = make_run(tmp_path / "run")
     content = read_report_data(written)
@@ -428,7 +428,7 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
     assert "accuracy n/a" in text
     assert ">0 %</text>" not in text
     later = sum(len(design.stages) - 1 for design in front)
-    assert sum(view.count("No row gets here.") for view in views_of(text)) == later > 0
+    assert sum(view.count("No row reaches this stage.") for view in views_of(text)) == later > 0
 
 
 def _large(folder: Path, designs: int) -> int:
