@@ -1,7 +1,7 @@
-"""The paper's data sets that lie beside the project, with the costs chosen for them: for docs/experiments.md.
+"""The paper's data sets beside the project, with the costs chosen for them: for docs/experiments.md.
 
 The paper's table of cost classes is a picture that its text does not hold. The classes here were chosen by its words, before any
-result was seen; docs/experiments.md tells the other readings.
+result was seen; docs/experiments.md has the other readings.
 """
 
 from __future__ import annotations

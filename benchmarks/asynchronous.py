@@ -31,7 +31,7 @@ def main() -> None:
         instant_sources("3 stages, 15 async acquirers side by side", STAGES, "<= 7"),
         *slow_sources(),
         *concurrent_items(FEW, "<= 1.8"),
-        # No promise, but what to expect: every acquirer is a task, and the garbage collector walks over all of them.
+        # Not guaranteed, but what to expect: every acquirer is a task, and the garbage collector walks over all of them.
         *concurrent_items(STAGES, "<= 3"),
     ]
     report(lines, "build/bench-asynchronous.json")
@@ -148,11 +148,11 @@ def concurrent_items(stages: Sequence[Sequence[str]], target: str) -> list[Measu
     items = rows(CONCURRENT)
 
     async def bare(item: Any) -> None:
-        for due in by_stage:
-            if len(due) == 1:
-                await due[0](item)
+        for calls in by_stage:
+            if len(calls) == 1:
+                await calls[0](item)
             else:
-                await asyncio.gather(*[source(item) for source in due])
+                await asyncio.gather(*[source(item) for source in calls])
 
     async def gather(work: Callable[[Any], Awaitable[Any]]) -> None:
         await asyncio.gather(*[work(item) for item in items])

@@ -28,7 +28,7 @@ STAGES = [NAMES[:4], NAMES[4:9], NAMES[9:]]
 ITEMS = 200
 ROUNDS = 41
 OFF = "no observer"
-# The first two are promises, and the third tells the noise of the machine; the rest is what to expect, with room.
+# The first two are guaranteed, and the third shows the noise of the machine; the rest is what to expect, with room.
 TARGETS = {
     "metrics, acquirers not timed": "<= 1.3",
     "metrics": "<= 2.2",
@@ -38,7 +38,7 @@ TARGETS = {
     "tracing, no SDK": "<= 1.3",
     "audit": "<= 5",
 }
-# In prometheus_client's multi-process mode, which is chosen when it is imported: measured in a process of its own. The promises
+# In prometheus_client's multi-process mode, which is chosen when it is imported: measured in a separate process. The guarantees
 # are missed there: each number is written through to a shared file by that library, which has no way to add several at once.
 SEVERAL = {
     "metrics of several processes, acquirers not timed": "<= 1.3",
@@ -62,7 +62,7 @@ def main() -> None:
             "tracing, no SDK": [DecisionTracer()],
             "audit": [audit],
         }
-        least = time_in_turns({name: work(bundle, told) for name, told in observers.items()}, rounds=ROUNDS)
+        least = time_in_turns({name: work(bundle, chosen) for name, chosen in observers.items()}, rounds=ROUNDS)
     report([*table(least, TARGETS), *several_processes()], "build/bench-observers.json")
 
 

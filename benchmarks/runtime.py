@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by threads of its own
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by using threads
 
 import numpy as np
 import onnxruntime
@@ -214,7 +214,7 @@ def many_features() -> Measurement:
 
 
 def wide_acquirers() -> list[Measurement]:
-    """Decide items whose features all come from one acquirer: the price of a feature must not grow with their number."""
+    """Decide items whose features all come from one acquirer: the time for a feature must not grow with their number."""
     lines = []
     for kind in ("a sequence", "a mapping"):
         works = {}

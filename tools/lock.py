@@ -19,7 +19,7 @@ from pythons import ROOT, find_pythons, supported_versions
 FOLDER = ROOT / "requirements"
 # What builds the package comes before it: an isolated build would take the newest.
 REQUIREMENTS = ("pip", "hatchling", "editables", f"{ROOT}[dev]")
-# Extras whose lower bounds are promises to users; `dev` is ours alone.
+# Extras whose lower bounds are guaranteed to users; `dev` is for development only.
 PUBLIC_EXTRAS = ("train", "parquet", "metrics", "otel", "example")
 
 

@@ -28,7 +28,7 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class PictureStage:
-    """One stage of the picture: what it acquires, what that adds to the bill, and how many of a hundred items leave there."""
+    """One stage of the picture: what it acquires, what that adds to the cost, and how many of a hundred items leave there."""
 
     name: str
     acquires: str

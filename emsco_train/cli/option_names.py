@@ -1,10 +1,10 @@
 """From the arguments that the library's messages name to the options of a command.
 
-The library speaks to users of Python: a message calls an argument by its name, in one of three forms, which a command turns into
-what its own users type:
+The library's messages are for users of Python: they call an argument by its name, in one of three forms, which a command
+translates into what its own users type:
 
-- ``max_stages is 99`` at the start of a fault, for an option of the command: ``--max-stages is 99``;
-- ``max_stages`` or ``max_stages=3`` anywhere, for an option of the command whose name has an underscore, and so is no word;
+- ``max_stages is 99`` or ``max_stages must be`` at the start of a message, for an option of the command: ``--max-stages is 99``;
+- ``max_stages`` or ``max_stages=3`` anywhere, for an option of the command whose name has an underscore, and so is not a word;
 - an argument in backticks, whichever command it is for: ```force=True``` becomes ``--force``, and
   ```kinds={'a': 'numeric'}``` becomes ``--kind a=numeric``.
 """
@@ -18,6 +18,9 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from emsco_runtime.cli.console import CommandError
+from emsco_runtime.errors import EmscoError
+
 __all__ = ["OptionNames"]
 
 # Arguments whose option has another name.
@@ -26,12 +29,7 @@ _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 
 class OptionNames:
-    """The options of a command.
-
-    Parameters
-    ----------
-    given
-        The command's arguments as they were parsed.
+    """The options of a command, from its arguments as they were parsed.
 
     Examples
     --------
@@ -44,20 +42,17 @@ class OptionNames:
         names = sorted({*vars(given), *_OTHER_OPTION_NAMES})
         every, long = "|".join(names), "|".join(name for name in names if "_" in name) or "(?!)"
         self._argument_pattern = re.compile(
-            rf"(?:(?<=: )|(?<=; )|^)({every})(?= (?:is|holds|has) )|(?<![\w'\"`/.-])({long})(?![\w'\"./])(=?)"
+            rf"(?:(?<=: )|(?<=; )|^)({every})(?= (?:is|holds|has|must) )|(?<![\w'\"`/.-])({long})(?![\w'\"./])(=?)"
         )
 
     def translate(self, message: str) -> str:
-        """Return a message in the words of the command."""
+        """Return a message with the options of the command in place of arguments."""
         bare = self._argument_pattern.sub(lambda found: _option_name(found[1] or found[2]) + (" " if found[3] else ""), message)
         return _QUOTED_ARGUMENT.sub(_replace_argument, bare)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Say the errors of the library in the words of the command."""
-        from emsco_runtime.cli.console import CommandError  # noqa: PLC0415 - after the arguments: --help must answer at once
-        from emsco_runtime.errors import EmscoError  # noqa: PLC0415
-
+        """Raise the errors of the library as errors of the command, with translated messages."""
         try:
             yield
         except EmscoError as error:
@@ -69,27 +64,22 @@ def _option_name(name: str) -> str:
 
 
 def _replace_argument(found: re.Match[str]) -> str:
-    try:
-        return _format_option(found[1], found[2]) or found[0]
-    except (SyntaxError, ValueError):
-        # Words of the user's own that are in backticks.
-        return found[0]
-
-
-def _format_option(name: str, value: str | None) -> str:
-    """Return an argument with its value, as Python has it, as it is typed for a command."""
+    """Return a Python argument with its value as it is typed for a command."""
+    name, value = found[1], found[2]
     if value is None or value == "True":
         return _option_name(name)
     if value == "None":
         return f"no {_option_name(name)}"
-    return " ".join(
-        f"{_option_name(own_option or name)} {shlex.quote(word)}"
-        for own_option, word in _option_values(ast.parse(value, mode="eval").body)
-    )
+    try:
+        words = list(_option_values(ast.parse(value, mode="eval").body))
+    except (SyntaxError, ValueError):
+        # The user's own text, in backticks.
+        return found[0]
+    return " ".join(f"{_option_name(option or name)} {shlex.quote(word)}" for option, word in words) or found[0]
 
 
 def _option_values(value: ast.expr) -> Iterator[tuple[str | None, str]]:
-    """Yield the words of a value, each with the option that it has of its own, if any."""
+    """Yield the words of a value, each with its own option, if it has one."""
     if isinstance(value, ast.Dict):
         for key, inner in zip(value.keys, value.values, strict=True):
             place = ast.literal_eval(key) if key is not None else ""

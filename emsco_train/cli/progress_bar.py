@@ -5,25 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """Shows how many things are done; unlike `emsco_train.search.progress`, it knows no searches and loads nothing of them.
+    """Shows how many things are done; unlike `emsco_train.search.progress`, it loads nothing of a search.
 
-    Parameters
-    ----------
-    what
-        The things that are counted.
-    stream
-        Where to write; standard error unless given.
-    every_s
-        Seconds between plain lines.
-    clock
-        Tells seconds.
+    Writes to standard error unless a stream is given. `every_s` is the time between plain lines, in seconds.
 
     Examples
     --------
@@ -33,34 +23,27 @@ class ProgressBar:
     """
 
     def __init__(
-        self,
-        what: str,
-        stream: TextIO | None = None,
-        *,
-        every_s: float = 5.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, what: str, stream: TextIO | None = None, *, every_s: float = 5.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._what = what
-        self._stream = sys.stderr if stream is None else stream
-        self._every_s = every_s
-        self._clock = clock
+        self._what, self._stream = what, sys.stderr if stream is None else stream
+        self._every_s, self._clock = every_s, clock
         self._last_shown_s = clock()
-        self._progress_bar: Any = None
+        self._bar: Any = None
 
     def __enter__(self) -> Self:
         """Return itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the bar on the screen as it is."""
-        if self._progress_bar is not None:
-            self._progress_bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def show(self, done: int, total: int) -> None:
-        """Tell how many things of how many are done."""
+        """Show how many things of how many are done."""
         if self._stream.isatty():
-            self._progress_bar = self._progress_bar or _progress_bar(self._what, total, self._stream)
-            self._progress_bar.update(done - self._progress_bar.n)
+            self._bar = self._bar or _make_bar(self._what, total, self._stream)
+            self._bar.update(done - self._bar.n)
             return
         now = self._clock()
         if now - self._last_shown_s >= self._every_s:
@@ -68,7 +51,7 @@ class ProgressBar:
             print(f"{100 * done // total} % of {total:,} {self._what}", file=self._stream, flush=True)
 
 
-def _progress_bar(what: str, total: int, stream: TextIO) -> Any:
+def _make_bar(what: str, total: int, stream: TextIO) -> Any:
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
     class Bar(tqdm):  # type: ignore[misc,type-arg,unused-ignore] # has no types

@@ -1,8 +1,9 @@
-"""What the training commands print: the data, the columns, the designs worth a look, a chosen design and its bill."""
+"""What the training commands print: the data, the columns, the designs worth a look, what to type next."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.run_file import CountsEntry, ThresholdEntry
+from emsco_train.runs.run_file import CountsEntry
 from emsco_train.runs.run_record import describe_columns
 from emsco_train.runs.training import TrainedRun
 
@@ -32,14 +33,11 @@ _FLOOR_COUNT = 4
 
 
 def format_data(prepared: PreparedRun) -> list[str]:
-    """Return what was read, and how it was divided."""
+    """Return what was read, and how it was split."""
     problem, source = prepared.problem, prepared.source
-    counts = dict.fromkeys(problem.labels, 0)
-    for split in problem.splits():
-        for position in split.target.tolist():
-            counts[problem.labels[position]] += 1
+    counts = Counter(position for split in problem.splits() for position in split.target.tolist())
     files = ", ".join(Path(file.path).name for file in source.files)
-    labels = ", ".join(f"{label}: {count}" for label, count in counts.items())
+    labels = ", ".join(f"{label}: {counts[position]}" for position, label in enumerate(problem.labels))
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
     return [
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
@@ -50,7 +48,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
 
 
 def format_columns(prepared: PreparedRun) -> str:
-    """Return a table of the columns as they were understood."""
+    """Return a table of the columns as they were read."""
     problem = prepared.problem
     rows = [
         [
@@ -92,18 +90,14 @@ def format_front(trained: TrainedRun) -> list[str]:
 
 
 def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list[str]]:
-    """Return the yardstick: all features for everyone, in one stage."""
+    """Return the baseline at each threshold: all features for everyone, in one stage."""
     entries = trained.run.thresholds
-    names = ["everything at once"] if len(entries) == 1 else [f"everything at {_threshold_text(entry)}" for entry in entries]
     lines = []
-    for name, entry in zip(names, entries, strict=True):
-        texts = [text for figures in entry.everything for text in format_counts(figures)]
-        lines.append([name, "-", *(texts if has_test_rows else texts[:3]), "(one stage)"])
+    for entry in entries:
+        where = "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds)) if len(entries) > 1 else "once"
+        texts = [text for counts in entry.everything for text in format_counts(counts)]
+        lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "(one stage)"])
     return lines
-
-
-def _threshold_text(entry: ThresholdEntry) -> str:
-    return "/".join(f"{number:g}" for number in dict.fromkeys(entry.thresholds))
 
 
 def calibration_warnings(measured: MeasuredDesign) -> list[str]:
@@ -111,14 +105,13 @@ def calibration_warnings(measured: MeasuredDesign) -> list[str]:
     return [stage.warning for stage in measured.calibration if stage.warning is not None]
 
 
-def format_counts(figures: Counts | CountsEntry) -> list[str]:
+def format_counts(counts: Counts | CountsEntry) -> list[str]:
     """Return coverage, accuracy and mean cost as every command prints them."""
-    shares = [percent(figures.accepted, figures.rows), percent(figures.right, figures.accepted)]
-    return [*shares, number(figures.cost)]
+    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), number(counts.cost)]
 
 
 def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
-    """Return designs with names: the fittest at each threshold, and the cheapest above floors between it and the best."""
+    """Return named designs: the fittest at each threshold, and the cheapest above floors between it and the most accurate."""
     front = trained.front
     levels = list(dict.fromkeys(design.thresholds for design in front))
     best = [next(design for design in front if design.thresholds == level) for level in levels]
@@ -132,17 +125,17 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 
 def minimum_coverage(designs: Sequence[Design]) -> float:
-    """Return half of the best coverage: an accurate design that answers hardly anything is worth no look."""
+    """Return half of the best coverage: an accurate design that accepts hardly anything is not worth a look."""
     return round(max(design.coverage for design in designs) / 2, 2)
 
 
 def accuracy_floors(designs: Sequence[Design]) -> list[float]:
-    """Return round floors of accuracy below the best that is worth having.
+    """Return round floors of accuracy, up to the best that is worth a look.
 
     Examples
     --------
-    >>> from types import SimpleNamespace as Seen
-    >>> accuracy_floors([Seen(accuracy=0.812, coverage=0.9), Seen(accuracy=0.71, coverage=1.0)])
+    >>> from types import SimpleNamespace as Shares
+    >>> accuracy_floors([Shares(accuracy=0.812, coverage=0.9), Shares(accuracy=0.71, coverage=1.0)])
     [0.73, 0.76, 0.78, 0.81]
     """
     least = minimum_coverage(designs)

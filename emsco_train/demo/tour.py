@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import sys
 import time
 from pathlib import Path
+from textwrap import indent
 
 from emsco_runtime import Cascade
 from emsco_runtime.bundle.summary import percent, pluralize
@@ -37,13 +39,7 @@ _LABEL = "diagnosis"
 
 
 def run_tour(folder: Path) -> None:
-    """Walk the whole way in a folder, and tell what happens.
-
-    Parameters
-    ----------
-    folder
-        Where table, run, report and bundle go.
-    """
+    """Go from a table to decisions, with table, run, report and bundle in a folder, and print each step."""
     clinic = create_clinic(folder)
     _title(1, "A table, and what its columns cost")
     print(f"   {clinic.table}: {len(clinic.diagnoses)} patients, {sum(map(len, clinic.features.values()))} measurements.")
@@ -55,7 +51,7 @@ def run_tour(folder: Path) -> None:
     _title(3, "Choose one, fit it, replay every row through the runtime, certify it, write the bundle")
     exported = _export(trained, folder)
 
-    _title(4, "Decide patients. The database is asked when a stage needs it, and not before")
+    _title(4, "Decide patients. The database is queried when a stage needs it, and not before")
     _decide(clinic, folder)
 
     _title(5, "In short")
@@ -82,31 +78,22 @@ def _train(clinic: Clinic, folder: Path) -> TrainedRun:
     started = time.monotonic()
     trained = train(prepare(request), run, force=True, watch=lambda what: Progress(sys.stderr, what=what))
     entry = trained.run.thresholds[0]
-    spent = f"{time.monotonic() - started:.0f} s"
-    found = f"{pluralize(len(trained.front), 'design')} on the front"
     tried = f"{pluralize(entry.designs, 'design')} tried, {pluralize(entry.fits, 'stage model')} fitted"
-    print(f"   {tried}, {found}, {spent}. Some of them:\n")
-    print(_indented(_design_examples(trained.front)))
+    found = f"{pluralize(len(trained.front), 'design')} on the front, {time.monotonic() - started:.0f} s"
+    print(f"   {tried}, {found}. Some of them:\n")
+    print(indent(_design_examples(trained.front), "   "))
     return trained
 
 
 def _design_examples(front: Front) -> str:
     """Return a table of the cheapest designs that decide so many of the validation patients, accurately enough."""
-    constraints = [Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=coverage) for coverage in _COVERAGES]
-    reachable = [requirements for requirements in constraints if any(requirements.meets(design) for design in front)]
-    designs = dict.fromkeys(requirements.choose(front, front.full_cost) for requirements in reachable)
-    return table(
-        ["decided", "accuracy of the decided", "mean cost", "measurements"],
-        [
-            [
-                f"{one.coverage:.1%}",
-                f"{one.accuracy:.1%}",
-                f"{one.cost:.2f} EUR",
-                ", then ".join(str(len(names)) for names in one.stages),
-            ]
-            for one in designs
-        ],
-    )
+    wanted = [Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=coverage) for coverage in _COVERAGES]
+    reachable = [requirements for requirements in wanted if any(map(requirements.meets, front))]
+    rows = []
+    for design in dict.fromkeys(requirements.choose(front, front.full_cost) for requirements in reachable):
+        sizes = ", then ".join(str(len(names)) for names in design.stages)
+        rows.append([f"{design.coverage:.1%}", f"{design.accuracy:.1%}", f"{design.cost:.2f} EUR", sizes])
+    return table(["decided", "accuracy of the decided", "mean cost", "measurements"], rows)
 
 
 def _export(trained: TrainedRun, folder: Path) -> RunExport:
@@ -117,23 +104,21 @@ def _export(trained: TrainedRun, folder: Path) -> RunExport:
     criteria = SelectionCriteria(Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=_MIN_COVERAGE))
     exported = export_open_run(opened, bundle, criteria, name="clinic", version="1", force=True)
     write_report(trained.folder.path, folder / "report.html")
-    print(_indented(_stage_table(exported)))
+    print(indent(_stage_table(exported), "   "))
     replayed = pluralize(exported.export.rows, "row")
-    print(f"\n   {replayed} replayed: label, stage and bill equal, probabilities within {exported.export.largest:.0e}")
-    print(_indented("\n".join(describe_certificate(exported.choice.certificate)[:1])))
+    print(f"\n   {replayed} replayed: label, stage and cost equal, probabilities within {exported.export.largest:.0e}")
+    print(f"   {describe_certificate(exported.choice.certificate)[0]}")
     return exported
 
 
 def _stage_table(exported: RunExport) -> str:
     manifest = exported.export.bundle.manifest
     meter = manifest.meter()
+    before = itertools.accumulate((stage.acquire for stage in manifest.stages), initial=())
     rows = []
-    listed: list[str] = []
-    for place, stage in enumerate(manifest.stages, start=1):
-        added = meter.increment(listed, stage.acquire)
-        listed += stage.acquire
+    for place, (acquired, stage) in enumerate(zip(before, manifest.stages, strict=False), start=1):
         shown = ", ".join(stage.acquire[:4]) + (f" and {len(stage.acquire) - 4} more" if len(stage.acquire) > 4 else "")
-        rows.append([str(place), f"{number(added)} {manifest.cost_unit}", shown])
+        rows.append([str(place), f"{number(meter.increment(acquired, stage.acquire))} {manifest.cost_unit}", shown])
     return table(["stage", "adds", "acquires"], rows)
 
 
@@ -146,15 +131,15 @@ def _decide(clinic: Clinic, folder: Path) -> None:
 
 
 def _describe_decision(decision: Decision, cascade: Cascade) -> str:
-    detail = (
-        f"{decision.label} ({decision.confidence:.1%} sure)" if decision.label is not None else f"rejected ({decision.reason})"
-    )
+    result = f"rejected ({decision.reason})"
+    if decision.label is not None:
+        result = f"{decision.label} ({decision.confidence:.1%} sure)"
     stages = f"after {decision.stages} of {pluralize(len(cascade.manifest.stages), 'stage')}"
-    return f"{detail} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
+    return f"{result} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
 
 
 def _example_patients(clinic: Clinic, folder: Path) -> list[int]:
-    """Choose test patients that end in different ways: either label at the first stage, each later stage, rejected."""
+    """Choose test patients with different outcomes: either label at the first stage, each later stage, rejected."""
     with (folder / "run" / "splits.csv").open(encoding="utf-8", newline="") as file:
         patients = [int(row["row"]) for row in csv.DictReader(file) if row["split"] == "test"]
     cascade = Cascade.load(folder / "bundle", clinic.acquirers(lambda _: None))
@@ -170,20 +155,17 @@ def _summary(exported: RunExport, folder: Path) -> None:
     expected, manifest = exported.export.expected, exported.export.bundle.manifest
     full, unit = exported.opened.problem.full_cost, manifest.cost_unit
     exits = [f"stage {place}: {stage.accepted}" for place, stage in enumerate(expected.stages, start=1)]
-    whole = exported.opened.run.thresholds[0].everything[-1]
+    baseline = exported.opened.run.thresholds[0].everything[-1]
     print(f"   On {expected.rows} test patients that training never saw:\n")
     rows = [
-        ["this cascade", percent(expected.right, expected.accepted), percent(expected.accepted, expected.rows)],
-        ["everything for everyone", percent(whole.right, whole.accepted), percent(whole.accepted, whole.rows)],
+        [name, percent(counts.right, counts.accepted), percent(counts.accepted, counts.rows), f"{cost:.2f} {unit}"]
+        for name, counts, cost in (
+            ("this cascade", expected, expected.cost.mean),
+            ("everything for everyone", baseline, full),
+        )
     ]
-    rows[0].append(f"{expected.cost.mean:.2f} {unit}")
-    rows[1].append(f"{full:.2f} {unit}")
-    print(_indented(table(["", "accuracy of the decided", "decided", "mean cost"], rows)))
+    print(indent(table(["", "accuracy of the decided", "decided", "mean cost"], rows), "   "))
     print(f"\n   saved     {1 - expected.cost.mean / full:.0%} of the cost")
     print(f"   exits     {', '.join(exits)}, rejected: {expected.rows - expected.accepted} (left to a person)")
     print(f"   report    {folder / 'report.html'} (open it in a browser)")
     print(f"   bundle    {folder / 'bundle'} (look inside: emsco-inspect {folder / 'bundle'})")
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"   {line}" for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Axes: round ticks, and from a number to its place in a picture."""
+"""Axes: round ticks, and the position of a number in a picture."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ __all__ = ["Axis", "format_coordinate", "round_step"]
 class Axis:
     """A linear axis whose ends are round numbers.
 
-    Parameters
-    ----------
-    ticks
-        Round numbers, evenly apart; the first and the last are the ends.
-    start, end
-        Where the ends are in the picture.
-    decimals
-        That the ticks need to be told apart.
-
     Examples
     --------
     >>> axis = Axis.covering(0.702, 0.908, start=400.0, end=0.0, max_ticks=6)
@@ -28,24 +19,17 @@ class Axis:
     ((0.7, 0.75, 0.8, 0.85, 0.9, 0.95), 240.0)
     """
 
+    # Round numbers, evenly spaced; the first and the last are the ends.
     ticks: tuple[float, ...]
+    # Where the ends are in the picture.
     start: float
     end: float
+    # That the ticks need to be distinct.
     decimals: int
 
     @classmethod
     def covering(cls, low: float, high: float, *, start: float, end: float, max_ticks: int) -> Axis:
-        """Make an axis that holds low and high.
-
-        Parameters
-        ----------
-        low, high
-            The smallest and the largest number to show.
-        start, end
-            Where the axis begins and ends in the picture.
-        max_ticks
-            How many ticks there may be, about.
-        """
+        """Make an axis that includes low and high, with about `max_ticks` ticks at most."""
         if high <= low:
             # One number alone: a little room around it.
             low, high = low - (abs(low) or 1.0) * 0.05, high + (abs(high) or 1.0) * 0.05

@@ -1,4 +1,4 @@
-"""Text into HTML: names and labels are the user's words, and none of them may become markup or end a script."""
+"""Text into HTML: names and labels are the user's, and none of them may become markup or end a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONTROLS = dict.fromkeys([*range(9), *range(11, 13), *range(14, 32), 127], "\N{
 
 
 def escape_html(text: object) -> str:
-    """Return words as they may stand in an element or in a quoted attribute.
+    """Return text that is safe in an element and in a quoted attribute.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def escape_html(text: object) -> str:
 
 
 def to_script_json(document: object) -> str:
-    r"""Return JSON that may stand in a script element: no tag or comment can begin in it.
+    r"""Return JSON that is safe in a script element: no tag or comment can begin in it.
 
     Examples
     --------

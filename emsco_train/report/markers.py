@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 __all__ = ["COLOURS", "SHAPES", "CoverageColours", "shape_definitions", "shape_index"]
 
-# Told apart without colour; of about the same area.
+# Distinct without colour; of about the same area.
 SHAPES = (
     "M5 0A5 5 0 1 1-5 0A5 5 0 1 1 5 0Z",
     "M-4.4-4.4H4.4V4.4H-4.4Z",
@@ -17,13 +17,13 @@ SHAPES = (
     "M0 5.8L5.6-4.2H-5.6Z",
     "M-1.9-5.6H1.9V-1.9H5.6V1.9H1.9V5.6H-1.9V1.9H-5.6V-1.9H-1.9Z",
 )
-# How many the style sheet has, from little to much.
+# How many the style sheet has, from low to high coverage.
 COLOURS = 6
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
 
 def shape_index(level: int) -> int:
-    """Return the shape of a threshold by its position; after the last shape they begin anew."""
+    """Return the shape of a threshold by its position; after the last shape they repeat."""
     return level % len(SHAPES)
 
 
@@ -35,16 +35,7 @@ def shape_definitions(levels: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CoverageColours:
-    """Ranges of coverage with round ends.
-
-    Parameters
-    ----------
-    first
-        Where the lowest range begins, in steps.
-    step
-        Width of a range.
-    count
-        How many ranges, at most `COLOURS`.
+    """Ranges of coverage with round ends, at most `COLOURS` of them.
 
     Examples
     --------
@@ -53,7 +44,9 @@ class CoverageColours:
     ('40\N{EN DASH}50 %', '90\N{EN DASH}100 %', 2)
     """
 
+    # Where the lowest range begins, in steps.
     first: int
+    # Width of a range.
     step: float
     count: int
 
@@ -61,7 +54,7 @@ class CoverageColours:
     def spanning(cls, shares: Sequence[float]) -> CoverageColours:
         """Choose the narrowest ranges that hold all shares in few enough colours."""
         low, high = min(shares), max(shares)
-        # The widest step makes four ranges, so that there is always one that will do.
+        # The widest step makes four ranges, so that one step always fits.
         return next(made for made in (cls._with_step(step, low, high) for step in _STEPS) if made.count <= COLOURS)
 
     @classmethod

@@ -20,22 +20,16 @@ _MAX_DECIMALS = 9
 class CostFormat:
     """Costs with the same number of decimals everywhere, so that columns of them line up.
 
-    Parameters
-    ----------
-    full_cost
-        Cost of all features: it gets five digits.
-    unit
-        What costs count.
-
     Examples
     --------
-    >>> costs_format = CostFormat(44.29, "CAD")
-    >>> costs_format.without_unit(5.30370), costs_format.with_unit(21.0)
+    >>> cost_format = CostFormat(44.29, "CAD")
+    >>> cost_format.without_unit(5.30370), cost_format.with_unit(21.0)
     ('5.304', '21.000 CAD')
-    >>> costs_format.compact(21.0)
+    >>> cost_format.compact(21.0)
     '21 CAD'
     """
 
+    # Cost of all features: it gets five digits.
     full_cost: float
     unit: str
 
@@ -53,18 +47,18 @@ class CostFormat:
         return f"{self.without_unit(cost)} {self.unit}"
 
     def compact(self, cost: float) -> str:
-        """Return a price with its unit, without zeros that say nothing."""
+        """Return a price with its unit, without trailing zeros."""
         return f"{cost:.6g} {self.unit}"
 
 
-def format_coverage(figures: CountsEntry) -> str:
+def format_coverage(counts: CountsEntry) -> str:
     """Return the share of accepted rows."""
-    return percent(figures.accepted, figures.rows)
+    return percent(counts.accepted, counts.rows)
 
 
-def format_accuracy(figures: CountsEntry) -> str:
-    """Return the share of right ones among accepted rows."""
-    return percent(figures.right, figures.accepted)
+def format_accuracy(counts: CountsEntry) -> str:
+    """Return the share of accepted rows that are right."""
+    return percent(counts.right, counts.accepted)
 
 
 def format_threshold(thresholds: Sequence[float], labels: Sequence[Label]) -> str:
@@ -81,7 +75,7 @@ def format_threshold(thresholds: Sequence[float], labels: Sequence[Label]) -> st
 
 
 def format_duration(seconds: float) -> str:
-    """Return a stretch of time in the unit that fits it.
+    """Return a duration in the unit that fits it.
 
     Examples
     --------

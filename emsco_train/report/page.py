@@ -1,4 +1,4 @@
-"""The page: all parts together, with its own style and script and no way out to a network."""
+"""The page: all parts together, with its own style and script and no access to a network."""
 
 from __future__ import annotations
 
@@ -23,21 +23,15 @@ _VALIDATION = (
     "<strong>Validation</strong> rows are what the search saw: the best of many designs looks a little better there than it is. "
 )
 _CERTIFY = (
-    "<strong>Certify</strong> rows are not on this page at all: emsco-export looks at them once, for the certificate of the "
+    "<strong>Certify</strong> rows are not on this page at all: emsco-export uses them once, for the certificate of the "
     "design that you choose."
 )
 _NO_CERTIFY = "There are no <strong>certify</strong> rows: bundles of this run carry no certificate."
-_TEST = "<strong>Test</strong> rows are fresh: believe these, but choose by validation, or they are fresh no longer. "
+_TEST = "<strong>Test</strong> rows are fresh: trust these, but choose by validation, or they are no longer fresh. "
 
 
 def render_page(data: ReportData) -> str:
-    """Return the text of the page.
-
-    Parameters
-    ----------
-    data
-        The run.
-    """
+    """Return the text of the page."""
     style, script = _read_asset("page.css"), _read_asset("page.js")
     name = escape_html(data.folder.path.resolve().name)
     return f"""<!DOCTYPE html>
@@ -58,7 +52,7 @@ def render_page(data: ReportData) -> str:
 {_selection_section(data)}
 <section id="selected" aria-labelledby="selected-title">
 <h2 id="selected-title">The selected design</h2>
-<div id="view">{design_view(data, data.designs[0]).text}</div>
+<div id="view">{"".join(design_view(data, data.designs[0]))}</div>
 </section>
 <section aria-labelledby="all-title">
 <h2 id="all-title">All designs <span class="count">{len(data.designs):,}</span></h2>
@@ -83,20 +77,22 @@ def _header(data: ReportData, name: str) -> str:
     designs = pluralize(len(data.designs), "design")
     return (
         f'<header><p class="kicker">emsco report</p><h1>{name}</h1>'
-        f'<p class="lead">{designs}. Nothing found at the same threshold is better in coverage, accuracy and cost alike.</p>'
+        f'<p class="lead">{designs}. Nothing found at the same threshold is better in all of coverage, accuracy and cost.</p>'
         f"{warnings_html(data)}{summary_facts(data)}</header>"
     )
 
 
 def _selection_section(data: ReportData) -> str:
     command = escape_html(export_command(data, data.designs[0]))
+    no_script = "Choosing by requirements needs JavaScript; pictures and tables do not."
     certify = _CERTIFY if data.run.rows.get("certify") else _NO_CERTIFY
     meaning = _VALIDATION + (_TEST if data.has_test_rows else "") + certify
     return (
         '<section aria-labelledby="choose-title"><h2 id="choose-title">Choose</h2><div class="choose">'
         f'<figure class="chart"><div class="wide">{draw_scatter(data)}</div>{draw_legend(data)}</figure>'
-        f'<aside>{selection_form(data)}<p id="verdict" class="verdict" role="status">The fittest design; no wish was made.</p>'
-        '<noscript><p class="hint">Choosing by wishes needs JavaScript; pictures and tables do not.</p></noscript></aside></div>'
+        f"<aside>{selection_form(data)}"
+        '<p id="verdict" class="verdict" role="status">The fittest design; no requirement was set.</p>'
+        f'<noscript><p class="hint">{no_script}</p></noscript></aside></div>'
         '<div class="command"><p>To make the bundle of the selected design, type</p>'
         f'<div><pre><code id="command">{command}</code></pre><button type="button" id="copy">Copy</button></div>'
         f'<p id="other" hidden></p></div><p class="meaning">{meaning}</p></section>'
@@ -104,15 +100,10 @@ def _selection_section(data: ReportData) -> str:
 
 
 def _security_policy(style: str, script: str) -> str:
-    """Return a policy under which nothing but our own style and script does anything."""
-    return (
-        f"default-src 'none'; style-src '{_csp_hash(style)}'; script-src '{_csp_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _csp_hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
+    """Return a policy that allows our own style and script, and nothing else."""
+    styles, scripts = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") for text in (style, script))
+    own = f"style-src 'sha256-{styles}'; script-src 'sha256-{scripts}'"
+    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
 
 
 def _read_asset(name: str) -> str:

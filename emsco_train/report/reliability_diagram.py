@@ -17,17 +17,7 @@ _NORMAL_95 = 1.959963984540054
 
 
 def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[float], labels: int) -> str:
-    """Return the picture: a dot per bin with its 95 % interval, the line of honest confidence, the thresholds.
-
-    Parameters
-    ----------
-    reliability
-        Of the rows that reach a stage.
-    thresholds
-        Confidence needed to accept.
-    labels
-        How many labels there are: the top probability is never below one part of so many.
-    """
+    """Return the picture: a dot per bin with its 95 % interval, the line of honest confidence, the thresholds."""
     x, y = _make_axes(labels)
     # One path for all bars and one for all dots, in whole pixels: a page holds many of these.
     bars, dots = "", ""
@@ -45,18 +35,13 @@ def reliability_diagram(reliability: ReliabilityEntry, thresholds: Sequence[floa
 
 
 def reliability_frame(labels: int) -> str:
-    """Return what all these pictures share, to be drawn by reference: axes and the line of honest confidence.
-
-    Parameters
-    ----------
-    labels
-        As in `reliability_diagram`.
-    """
+    """Return what all these pictures share, to be drawn by reference: axes and the line of honest confidence."""
     frame = "".join(_draw_frame(*_make_axes(labels)))
     return f'<svg class="hidden" aria-hidden="true"><defs><g id="reliability">{frame}</g></defs></svg>'
 
 
 def _make_axes(labels: int) -> tuple[Axis, Axis]:
+    # The highest of the probabilities is never below 1 / labels.
     least = math.floor(10 / labels) / 10
     return Axis((least, 1.0), _LEFT, _RIGHT, 1), Axis((0.0, 1.0), _BOTTOM, _TOP, 1)
 
@@ -96,8 +81,7 @@ def _draw_thresholds(thresholds: Sequence[float], x: Axis) -> Iterator[str]:
     for number in shown:
         at = format_coordinate(x.position(number))
         yield f'<line class="needed" x1="{at}" x2="{at}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
-    # Words at one of them only: several would lie on each other.
-    for number in shown[-1:]:
-        if x.position(number) < _RIGHT - 20:
-            across = format_coordinate(x.position(number))
-            yield f'<text class="tick small middle" x="{across}" y="{_BOTTOM + 15:g}">{number:g}</text>'
+    # A number at one of them only: several would overlap.
+    if shown and x.position(shown[-1]) < _RIGHT - 20:
+        across = format_coordinate(x.position(shown[-1]))
+        yield f'<text class="tick small middle" x="{across}" y="{_BOTTOM + 15:g}">{shown[-1]:g}</text>'

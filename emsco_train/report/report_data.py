@@ -1,11 +1,12 @@
-"""`ReportData`: what a run's folder says of its designs, put together; the data themselves are not needed."""
+"""`ReportData`: what the files of a run say about its designs; the data themselves are not needed."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from emsco_runtime.bundle.meter import Meter
@@ -14,64 +15,47 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError
+from emsco_train.report.markers import CoverageColours
+from emsco_train.report.number_format import CostFormat, format_threshold
 from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.run_file import CountsEntry, RunFile, ThresholdEntry
+from emsco_train.runs.run_file import CountsEntry, RunFile
 
 __all__ = ["DesignData", "ReportData", "StageData", "read_report_data"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageData:
-    """One stage of a design.
+    """One stage of a design."""
 
-    Parameters
-    ----------
-    number
-        Counted from 1.
-    features
-        What it acquires.
-    added_cost
-        What that costs, after the stages before.
-    total_cost
-        What an item that gets here has cost in all.
-    calibration
-        Which rows get here and which are accepted, and how honest the confidence is.
-    """
-
+    # Counted from 1.
     number: int
     features: tuple[str, ...]
+    # After the stages before.
     added_cost: float
+    # Of an item that reaches this stage, in all.
     total_cost: float
     calibration: StageEntry
 
 
 @dataclass(frozen=True, slots=True)
 class DesignData:
-    """One design.
-
-    Parameters
-    ----------
-    design
-        With the figures of the search.
-    threshold_index
-        Position of its threshold in the run.
-    is_fittest
-        Whether no design with its threshold is fitter.
-    validation
-        Its figures on the validation rows.
-    test
-        Its figures on the test rows; None where there are none.
-    stages
-        Its stages.
-    """
+    """One design."""
 
     design: Design
+    # Position of its threshold in the run.
     threshold_index: int
+    # Whether no design with its threshold is fitter.
     is_fittest: bool
     validation: CountsEntry
+    # None where there are no test rows.
     test: CountsEntry | None
     stages: tuple[StageData, ...]
+
+    @property
+    def counts(self) -> list[CountsEntry]:
+        """Its figures on the validation rows, and on the test rows where there are some."""
+        return [self.validation] if self.test is None else [self.validation, self.test]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -81,29 +65,16 @@ class DesignData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
-    """A run as the page shows it.
+    """A run as the page shows it."""
 
-    Parameters
-    ----------
-    folder
-        Where the run lies, as the user named it.
-    run
-        Its record.
-    front
-        Its designs with their prices, to choose from.
-    costs
-        Its prices.
-    held_out_split
-        Name of the rows that exits and calibration were counted on: test, or validation where there are no test rows.
-    designs
-        Fittest first, each id once.
-    """
-
+    # With the path as the user gave it.
     folder: RunFolder
     run: RunFile
     front: Front
     costs: CostModel
+    # The rows that exits and calibration were counted on: test, or validation where there are no test rows.
     held_out_split: str
+    # Fittest first, each id once.
     designs: tuple[DesignData, ...]
 
     @property
@@ -111,24 +82,23 @@ class ReportData:
         """Whether there are test rows."""
         return self.run.rows.get("test", 0) > 0
 
-    def threshold_of(self, design: DesignData) -> ThresholdEntry:
-        """Return how the search of a design's threshold went."""
-        return self.run.thresholds[design.threshold_index]
+    def format_threshold(self, thresholds: Sequence[float]) -> str:
+        """Return a threshold as people write it, with labels where they differ in it."""
+        return format_threshold(thresholds, self.run.labels)
+
+    @property
+    def cost_format(self) -> CostFormat:
+        """How costs are written."""
+        return CostFormat(self.front.full_cost, self.front.unit)
+
+    @property
+    def colours(self) -> CoverageColours:
+        """Which colour each coverage has."""
+        return CoverageColours.spanning([design_data.design.coverage for design_data in self.designs])
 
 
 def read_report_data(path: str | os.PathLike[str]) -> ReportData:
-    """Read the folder of a finished run.
-
-    Parameters
-    ----------
-    path
-        The folder.
-
-    Raises
-    ------
-    DataError
-        If the run is unfinished, of another version or damaged.
-    """
+    """Read the folder of a finished run; a `DataError` says that it is unfinished, of another version or damaged."""
     folder = RunFolder(path)
     run = folder.read()
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
@@ -162,20 +132,17 @@ def _design_data(
                 is_fittest=design.thresholds not in seen,
                 validation=CountsEntry(split="validation", **asdict(design.counts)),
                 test=tests[design.id],
-                stages=_stage_data(design, meter, calibration.designs[design.id]),
+                stages=tuple(_stage_data(design, meter, calibration.designs[design.id])),
             )
         seen.add(design.thresholds)
     return tuple(found.values())
 
 
-def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> tuple[StageData, ...]:
-    stages = []
-    before: list[str] = []
+def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> Iterator[StageData]:
+    acquired = list(itertools.accumulate(design.stages, initial=()))
     for number, (features, entry) in enumerate(zip(design.stages, entries, strict=True), start=1):
-        added_cost = meter.increment(before, features)
-        before += features
-        stages.append(StageData(number, features, added_cost, meter.cost(before), entry))
-    return tuple(stages)
+        added_cost = meter.increment(acquired[number - 1], features)
+        yield StageData(number, features, added_cost, meter.cost(acquired[number]), entry)
 
 
 def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:

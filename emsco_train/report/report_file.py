@@ -7,7 +7,7 @@ from pathlib import Path
 
 from emsco_train.errors import DesignError
 from emsco_train.report.page import render_page
-from emsco_train.report.report_data import ReportData, read_report_data
+from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.folder import REPORT_NAME, is_report
 from emsco_train.support.text_files import write_text
 
@@ -15,7 +15,7 @@ __all__ = ["write_report"]
 
 
 def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of a run and return where it lies.
+    """Write the page of a run and return its path.
 
     Parameters
     ----------
@@ -34,19 +34,15 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
     """
     data = read_report_data(run)
     path = data.folder.path / REPORT_NAME if out is None else Path(out)
-    _check_target(path, data)
-    if out is None and path.exists() and not is_report(path):
-        # One that the user names may be replaced; here, it is we who choose the name.
-        raise DesignError(f"{path} is not a page of emsco-report: move it away, or name another file for the page")
-    write_text(path, render_page(data))
-    return path
-
-
-def _check_target(path: Path, data: ReportData) -> None:
     if path.is_dir():
         raise DesignError(f"{path} is a folder: name a file for the page")
     if not path.parent.is_dir():
-        raise DesignError(f"{path.parent} is no folder: make it first, or name another file for the page")
+        raise DesignError(f"{path.parent} is not a folder: create it first, or name another file for the page")
     own = [data.folder.path / name for name in ("run.json", *data.run.files)]
     if path.exists() and any(file.exists() and path.samefile(file) for file in own):
         raise DesignError(f"{path} is a file of the run itself: name another file for the page")
+    if out is None and path.exists() and not is_report(path):
+        # A file that the user names may be replaced; this name is our choice.
+        raise DesignError(f"{path} is not a page of emsco-report: move it away, or name another file for the page")
+    write_text(path, render_page(data))
+    return path

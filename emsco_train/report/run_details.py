@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.report.escaping import escape_html
-from emsco_train.report.number_format import CostFormat, format_accuracy, format_coverage, format_duration, format_threshold
+from emsco_train.report.number_format import format_accuracy, format_coverage, format_duration
 from emsco_train.report.report_data import ReportData
-from emsco_train.runs.run_file import ThresholdEntry
 
 __all__ = ["run_details", "summary_facts", "warnings_html"]
 
@@ -21,39 +21,38 @@ _MAX_SHOWN_LABELS = 12
 
 
 def summary_facts(data: ReportData) -> str:
-    """Return the head: what was searched, on what, and how."""
-    run, costs_format = data.run, CostFormat(data.front.full_cost, data.front.unit)
+    """Return the summary at the top: what was searched, on what, and how."""
+    run = data.run
     files = ", ".join(
         f'<span title="{escape_html(file.path)}">{escape_html(PurePath(file.path).name)}</span>' for file in run.data.files
     )
-    rows = ", ".join(f"{split} {count:,}" for split, count in run.rows.items())
     labels = ", ".join(escape_html(label) for label in run.labels[:_MAX_SHOWN_LABELS])
     more = f" and {len(run.labels) - _MAX_SHOWN_LABELS} more" if len(run.labels) > _MAX_SHOWN_LABELS else ""
-    groups = len(data.costs.groups)
-    paid = f", {pluralize(groups, 'group')} paid once" if groups else ""
-    thresholds = "; ".join(escape_html(format_threshold(entry.thresholds, run.labels)) for entry in run.thresholds)
+    paid = f", {pluralize(len(data.costs.groups), 'group')} paid once" if data.costs.groups else ""
+    thresholds = "; ".join(escape_html(data.format_threshold(entry.thresholds)) for entry in run.thresholds)
+    created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
         ("Data", f"{files}: {pluralize(sum(run.rows.values()), 'row')}, {pluralize(len(run.columns), 'feature')}"),
-        ("Rows by split", rows),
+        ("Rows by split", ", ".join(f"{split} {count:,}" for split, count in run.rows.items())),
         ("Labels", f"{labels}{more} <small>in column <code>{escape_html(run.data.label)}</code></small>"),
-        ("Costs", f"all features: {escape_html(costs_format.compact(costs_format.full_cost))}{paid}"),
+        ("Costs", f"all features: {escape_html(data.cost_format.compact(data.front.full_cost))}{paid}"),
         ("Confidence needed", thresholds),
         ("Search", _search_summary(data)),
-        ("Made", f"{escape_html(_format_time(run.created))} <small>emsco {escape_html(run.versions.get('emsco', '?'))}</small>"),
+        ("Made", f"{escape_html(created)} <small>emsco {escape_html(run.versions.get('emsco', '?'))}</small>"),
     ]
     return f'<dl class="facts">{"".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in facts)}</dl>'
 
 
 def warnings_html(data: ReportData) -> str:
-    """Return what a reader must know before believing the page: searches that were cut short, rows that are missing."""
+    """Return what a reader must know first: searches that were cut short, rows that are missing."""
     run = data.run
     shown = [
-        f"The search at threshold {format_threshold(entry.thresholds, run.labels)} {_STOP_REASONS[entry.stopped]}."
+        f"The search at threshold {data.format_threshold(entry.thresholds)} {_STOP_REASONS[entry.stopped]}."
         for entry in run.thresholds
         if entry.stopped in _STOP_REASONS
     ]
     if not data.has_test_rows:
-        shown.append("The run has no test rows: all figures are those that the search saw, and flatter the designs.")
+        shown.append("The run has no test rows: all figures are those that the search saw, and too optimistic.")
     return "".join(f'<p class="warning">{escape_html(text)}</p>' for text in shown)
 
 
@@ -79,27 +78,21 @@ def _search_summary(data: ReportData) -> str:
     return f"{escape_html(named)}: {pluralize(looked, 'design')} looked at in {format_duration(seconds)}"
 
 
-def _format_time(created: str) -> str:
-    return created.replace("T", " ").replace("Z", " UTC")
-
-
 def _search_table(data: ReportData) -> str:
-    kept = [
-        sum(design_data.threshold_index == threshold_index for design_data in data.designs)
-        for threshold_index in range(len(data.run.thresholds))
+    entries = data.run.thresholds
+    kept = Counter(design_data.threshold_index for design_data in data.designs)
+    rows = [
+        [
+            *(data.format_threshold(entry.thresholds), entry.method, entry.stopped),
+            *(f"{entry.designs:,}", f"{entry.fits:,}", format_duration(entry.elapsed_s), f"{kept[index]:,}"),
+            *(text for counts in entry.everything for text in (format_accuracy(counts), format_coverage(counts))),
+        ]
+        for index, entry in enumerate(entries)
     ]
-    rows = [_search_row(data, entry, count) for entry, count in zip(data.run.thresholds, kept, strict=True)]
-    splits = [figures.split for figures in data.run.thresholds[0].everything]
-    whole = [f"{name}, {split}" for split in splits for name in ("accuracy", "coverage")]
-    header = ["threshold", "method", "ended", "designs looked at", "fits", "time", "designs kept"]
-    shown = "The last columns are the yardstick: everything at once, that is all features in one stage."
-    return f'{_html_table([*header, *whole], rows, left=3)}<p class="hint">{shown}</p>'
-
-
-def _search_row(data: ReportData, entry: ThresholdEntry, kept: int) -> list[str]:
-    whole = [text for figures in entry.everything for text in (format_accuracy(figures), format_coverage(figures))]
-    named = [format_threshold(entry.thresholds, data.run.labels), entry.method, entry.stopped]
-    return [*named, f"{entry.designs:,}", f"{entry.fits:,}", format_duration(entry.elapsed_s), f"{kept:,}", *whole]
+    baseline = [f"{name}, {counts.split}" for counts in entries[0].everything for name in ("accuracy", "coverage")]
+    header = ["threshold", "method", "ended", "designs looked at", "fits", "time", "designs kept", *baseline]
+    shown = "The last columns are the baseline: everything at once, that is all features in one stage."
+    return f'{_html_table(header, rows, left=3)}<p class="hint">{shown}</p>'
 
 
 def _feature_table(data: ReportData) -> str:
@@ -118,15 +111,14 @@ def _feature_table(data: ReportData) -> str:
 
 
 def _provenance(data: ReportData) -> list[tuple[str, str]]:
-    run = data.run
-    files = [(f"file{f' of {file.split} rows' if file.split else ''}", file.path) for file in run.data.files]
-    hashes = [("sha256", file.sha256) for file in run.data.files]
-    pairs = [pair for couple in zip(files, hashes, strict=True) for pair in couple]
-    return [*run.versions.items(), *pairs, ("fingerprint of all values", run.data.fingerprint)]
+    pairs = list(data.run.versions.items())
+    for file in data.run.data.files:
+        pairs += [(f"file of {file.split} rows" if file.split else "file", file.path), ("sha256", file.sha256)]
+    return [*pairs, ("fingerprint of all values", data.run.data.fingerprint)]
 
 
 def _flatten_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return settings with their parts side by side, in words."""
+    """Return settings without nesting, under readable names."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         flat |= _flatten_settings(value) if isinstance(value, dict) else {name.replace("_", " "): value}
@@ -145,7 +137,7 @@ def _format_value(value: object) -> str:
 
 
 def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Return a plain table; the first columns are words, the others numbers."""
+    """Return a plain table; the first columns are text, the others numbers."""
     head = "".join(f'<th scope="col"{_alignment(place, left)}>{escape_html(name)}</th>' for place, name in enumerate(header))
     body = "".join(
         f"<tr>{''.join(f'<td{_alignment(place, left)}>{escape_html(text)}</td>' for place, text in enumerate(row))}</tr>"

@@ -8,7 +8,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_train.report.axes import Axis, format_coordinate
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.markers import CoverageColours, shape_definitions, shape_index
-from emsco_train.report.number_format import CostFormat, format_accuracy, format_coverage, format_threshold
+from emsco_train.report.number_format import format_accuracy, format_coverage
 from emsco_train.report.report_data import DesignData, ReportData
 
 __all__ = ["draw_legend", "draw_scatter"]
@@ -20,7 +20,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 800.0, 30.0, 428.0
 def draw_scatter(data: ReportData) -> str:
     """Return the picture."""
     x, y = _make_axes(data)
-    colours = CoverageColours.spanning([design_data.design.coverage for design_data in data.designs])
+    colours = data.colours
     # The fittest are drawn last, on top.
     points = "".join(
         _draw_point(data, position, design_data, colours, x, y)
@@ -39,11 +39,10 @@ def draw_scatter(data: ReportData) -> str:
 
 def draw_legend(data: ReportData) -> str:
     """Return what shapes and colours mean."""
-    colours = CoverageColours.spanning([design_data.design.coverage for design_data in data.designs])
-    labels, thresholds = data.run.labels, data.run.thresholds
+    colours = data.colours
     shapes = "".join(
-        f"<li>{_draw_swatch(shape_index(position), 'plain')}{escape_html(format_threshold(entry.thresholds, labels))}</li>"
-        for position, entry in enumerate(thresholds)
+        f"<li>{_draw_swatch(shape_index(position), 'plain')}{escape_html(data.format_threshold(entry.thresholds))}</li>"
+        for position, entry in enumerate(data.run.thresholds)
     )
     swatches = "".join(
         f"<li>{_draw_swatch(None, f'c{colours.colour(position)}')}{colours.range_text(position)}</li>"
@@ -60,15 +59,15 @@ def draw_legend(data: ReportData) -> str:
 
 def _make_axes(data: ReportData) -> tuple[Axis, Axis]:
     baselines = [entry.everything[0] for entry in data.run.thresholds]
-    costs = [design_data.design.cost for design_data in data.designs] + [figures.cost for figures in baselines]
-    counted_on = [*(design_data.validation for design_data in data.designs), *baselines]
-    shares = [figures.right / figures.accepted for figures in counted_on if figures.accepted] or [0.0, 1.0]
+    costs = [design_data.design.cost for design_data in data.designs] + [counts.cost for counts in baselines]
+    counted = [*(design_data.validation for design_data in data.designs), *baselines]
+    shares = [counts.right / counts.accepted for counts in counted if counts.accepted] or [0.0, 1.0]
     x = Axis.covering(0.0, max(costs) * 1.02, start=_LEFT, end=_RIGHT, max_ticks=8)
     return x, Axis.covering(min(shares), max(shares), start=_BOTTOM, end=_TOP, max_ticks=7)
 
 
 def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
-    """Give grid, ticks and names of the axes."""
+    """Yield grid, ticks and names of the axes."""
     percents = max(0, y.decimals - 2)
     for tick in y.ticks:
         height = format_coordinate(y.position(tick))
@@ -86,31 +85,30 @@ def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
 
 
 def _draw_baselines(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
-    """Give what acquiring everything at once does, at each threshold."""
-    costs_format = CostFormat(data.front.full_cost, data.front.unit)
+    """Yield the baselines: what acquiring everything at once does, at each threshold."""
     across = format_coordinate(x.position(data.front.full_cost))
     yield f'<line class="whole-line" x1="{across}" x2="{across}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
     yield f'<text class="note end" x="{across}" y="{_TOP - 15:g}">everything at once</text>'
     for position, entry in enumerate(data.run.thresholds):
-        figures = entry.everything[0]
-        if not figures.accepted:
+        counts = entry.everything[0]
+        if not counts.accepted:
             continue
         shown = (
-            f"everything at once, threshold {format_threshold(entry.thresholds, data.run.labels)}\n"
-            f"accuracy {format_accuracy(figures)}, coverage {format_coverage(figures)}, cost {costs_format.compact(figures.cost)}"
+            f"everything at once, threshold {data.format_threshold(entry.thresholds)}\n"
+            f"accuracy {format_accuracy(counts)}, coverage {format_coverage(counts)}, "
+            f"cost {data.cost_format.compact(counts.cost)}"
         )
-        height = y.position(figures.right / figures.accepted)
-        at = f'x="{format_coordinate(x.position(figures.cost))}" y="{format_coordinate(height)}"'
+        height = y.position(counts.right / counts.accepted)
+        at = f'x="{format_coordinate(x.position(counts.cost))}" y="{format_coordinate(height)}"'
         yield f'<g class="whole"><title>{escape_html(shown)}</title><use href="#shape-{shape_index(position)}" {at}/></g>'
 
 
 def _draw_point(data: ReportData, position: int, design_data: DesignData, colours: CoverageColours, x: Axis, y: Axis) -> str:
     design = design_data.design
-    costs_format = CostFormat(data.front.full_cost, data.front.unit)
     shown = (
-        f"{design.id}, threshold {format_threshold(design.thresholds, data.run.labels)}\n"
+        f"{design.id}, threshold {data.format_threshold(design.thresholds)}\n"
         f"accuracy {format_accuracy(design_data.validation)}, coverage {format_coverage(design_data.validation)}\n"
-        f"mean cost {costs_format.with_unit(design.cost)}, {pluralize(len(design.stages), 'stage')}"
+        f"mean cost {data.cost_format.with_unit(design.cost)}, {pluralize(len(design.stages), 'stage')}"
     )
     best = " best" if design_data.is_fittest else ""
     at = f'x="{format_coordinate(x.position(design.cost))}" y="{format_coordinate(_y_position(design_data, y))}"'
@@ -122,12 +120,12 @@ def _draw_point(data: ReportData, position: int, design_data: DesignData, colour
 
 
 def _y_position(design_data: DesignData, y: Axis) -> float:
-    """Return where a design is drawn: one that accepts nothing has no accuracy, and lies at the bottom."""
+    """Return where a design is drawn: one that accepts nothing has no accuracy, and is at the bottom."""
     return y.position(design_data.design.accuracy) if design_data.validation.accepted else y.start
 
 
 def _fittest_label(across: float, up: float) -> str:
-    """Return the word beside the fittest, on the side where there is room."""
+    """Return the label of the fittest, on the side where there is room."""
     room = across < _RIGHT - 90
     side, anchor = (across + 14, "start") if room else (across - 14, "end")
     return f'<text class="note halo {anchor}" x="{format_coordinate(side)}" y="{format_coordinate(up)}" dy=".35em">fittest</text>'

@@ -1,4 +1,4 @@
-"""The tour: synthetic mail, training, the service, messages by SMTP, the headers that come out, and the bill."""
+"""The tour: synthetic mail, training, the service, messages by SMTP, their headers, and the cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARK: Final = "X-Demo-Number"
 
 
 def run_tour(folder: Path, count: int) -> None:
-    """Walk the whole way in a folder, and tell what happens.
+    """Go from mail to a running service in a folder, and print each step.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def run_tour(folder: Path, count: int) -> None:
     for name in ("mail", "model", "Maildir"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
-    _title(1, "Synthetic mail: made up from word lists, for show. Figures on it say nothing about real spam")
+    _title(1, "Synthetic mail: made up from word lists, to show how it works. Figures on it say nothing about real spam")
     counts = write_corpus(folder / "mail", count, seed=0)
     print(f"   {counts['ham']} ham and {counts['spam']} spam messages in {folder / 'mail'}")
 
@@ -64,7 +64,7 @@ def run_tour(folder: Path, count: int) -> None:
     delivered = _read_delivered(folder / "Maildir", fresh)
     _print_headers(fresh, delivered)
 
-    _title(4, "The bill")
+    _title(4, "The cost")
     _print_costs(trained, fresh, delivered)
     print(f"\n   Maildir   {folder / 'Maildir'} (read a message: its first lines are ours)")
     print(f"   model     {folder / 'model'} (look inside: emsco-inspect {folder / 'model' / BUNDLE})")
@@ -81,14 +81,14 @@ def _send(service: ServiceProcess, mails: Sequence[LabelledMail]) -> None:
 
 
 def _read_delivered(maildir: Path, mails: Sequence[LabelledMail]) -> list[Mail]:
-    """Return the messages as they came out, in the order in which they were sent."""
+    """Return the messages as they were delivered, in the order in which they were sent."""
     found = [Mail.parse(path.read_bytes()) for path in (maildir / "new").iterdir()]
     by_number = {int(mail.headers.get(_MARK.lower())): mail for mail in found}
     return [by_number[number] for number in range(len(mails))]
 
 
 def _print_headers(mails: Sequence[LabelledMail], delivered: Sequence[Mail]) -> None:
-    """Show one message for each way to end."""
+    """Show one message for each status and stage."""
     shown: dict[tuple[str, str], int] = {}
     for number, mail in enumerate(delivered):
         shown.setdefault((mail.headers.get("x-emsco-status"), mail.headers.get("x-emsco-stage")), number)

@@ -5,12 +5,12 @@
 | header | (none) | the header alone: microseconds each |
 | look-up | sender, subject_words | a few rows from SQLite, by the header alone |
 | body | text, links, opening_words, hosts | decoding the body, then one pass, or one look-up |
-| dear | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
+| expensive | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
 
-Splitting a message into header and parts is no acquisition: whoever needs the body first does it, and it is kept.
+Splitting a message into header and parts is not an acquisition: the first acquirer that needs the body does it, and it is kept.
 
 Acquirers that read SQLite fall back on the bundle's default when the store is locked or broken: such a decision is marked
-`degraded`, and no message is lost. After five failures in a row the store is left alone for a few seconds.
+`degraded`, and no message is lost. After five failures in a row the store is not queried for a few seconds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def acquirers(stores: Stores) -> Acquirers:
     Parameters
     ----------
     stores
-        Where the opinions come from.
+        Where the scores come from.
     """
     registry = Acquirers()
     for name, function in HEADER_FEATURES.items():

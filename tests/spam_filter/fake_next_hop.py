@@ -1,4 +1,4 @@
-"""A next hop for tests, on bare sockets: it answers as told, can vanish and come back, and keeps the bytes it was sent."""
+"""A next hop for tests, on bare sockets: it answers as configured, can vanish and come back, and keeps the bytes it was sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FakeNextHop:
         self._start_thread(self._accept, self._listener)
 
     def stop(self) -> None:
-        """Vanish: nobody listens, and open conversations break off."""
+        """Vanish: nothing listens, and open conversations break off."""
         if self._listener is not None:
             # A thread that waits in accept() is woken by this, and not by closing.
             self._listener.shutdown(socket.SHUT_RDWR)

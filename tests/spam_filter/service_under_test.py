@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now.
+    """Return a port that nothing listens on now.
 
     Not one of those that the system gives to clients: a client that tries a dead port of that kind again and again may be given
     the same one for itself, and talk to itself.

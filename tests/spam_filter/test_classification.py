@@ -45,7 +45,7 @@ def broken(_: Any) -> float:
     ("size", "status", "stage", "cost"), [(2.0, "spam", 1, 1.0), (-2.0, "ham", 1, 1.0), (0.0, "unsure", 3, 28.0)]
 )
 def test_a_decision_becomes_a_verdict(size: float, status: str, stage: int, cost: float) -> None:
-    """Label, confidence, stage, bill and bundle are the decision's; rejected for want of confidence is unsure."""
+    """Label, confidence, stage, cost and bundle are the decision's; rejected for lack of confidence is unsure."""
     made = model(size)
     verdict = classify(made, b"", ENVELOPE, None)
     decision = made.cascade.decide(None)
@@ -62,7 +62,7 @@ def test_a_decision_becomes_a_verdict(size: float, status: str, stage: int, cost
 def test_a_source_that_fails_is_an_error_and_tells_no_secret(
     options: dict[str, Any], verdict: Verdict, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The kind is told, the text of the exception is not: it may quote the message."""
+    """The kind is reported, the text of the exception is not: it may quote the message."""
     made = model(broken, **options)
     found = classify(made, b"", ENVELOPE, None)
     expected = (
@@ -97,7 +97,7 @@ def test_a_bundle_with_other_labels_marks_everything_error() -> None:
 
 
 def test_a_fault_of_any_kind_is_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Even a model that cannot be asked delivers the message; the log names the fault and the message's id."""
+    """Even a model that cannot decide delivers the message; the log names the error and the message's id."""
 
     class Broken:
         @property
@@ -115,11 +115,11 @@ def test_verdicts_come_from_threads_within_their_deadline() -> None:
     hanging = model(source)
 
     async def ask() -> list[str]:
-        judging = VerdictPool(hanging, 0.05, 1)
-        found = [await judging.verdict("m", b"", ENVELOPE) for _ in range(3)]
-        assert judging.pool.counts.abandoned == 2
+        verdicts = VerdictPool(hanging, 0.05, 1)
+        found = [await verdicts.verdict("m", b"", ENVELOPE) for _ in range(3)]
+        assert verdicts.pool.counts.abandoned == 2
         source.release_event.set()
-        await asyncio.to_thread(wait_until, lambda: judging.pool.counts.abandoned == 0, "they end")
+        await asyncio.to_thread(wait_until, lambda: verdicts.pool.counts.abandoned == 0, "they end")
         patient = VerdictPool(hanging, 60.0, 1)
         return [*(verdict.note for verdict in found), (await patient.verdict("m", b"", ENVELOPE)).status]
 
@@ -127,7 +127,7 @@ def test_verdicts_come_from_threads_within_their_deadline() -> None:
 
 
 def test_the_loop_is_free_while_messages_are_decided() -> None:
-    """A decision in a thread does not stop the event loop, and is told which message it is at."""
+    """A decision in a thread does not stop the event loop, and knows which message it is about."""
     entered, go_on = threading.Event(), threading.Event()
     seen: list[str | None] = []
 
@@ -138,8 +138,8 @@ def test_the_loop_is_free_while_messages_are_decided() -> None:
         return 2.0
 
     async def ask() -> str:
-        judging = VerdictPool(model(source), 60.0, 1)
-        task = asyncio.create_task(judging.verdict("m1", b"", ENVELOPE))
+        verdicts = VerdictPool(model(source), 60.0, 1)
+        task = asyncio.create_task(verdicts.verdict("m1", b"", ENVELOPE))
         await asyncio.to_thread(entered.wait, 60)
         assert not task.done()
         go_on.set()

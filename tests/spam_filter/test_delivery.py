@@ -113,7 +113,7 @@ def test_maildir_sweeps_what_a_crash_left_long_ago(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extensions", [(), ("CHUNKING",)])
 def test_the_next_hop_gets_the_very_bytes(extensions: tuple[str, ...]) -> None:
-    """Dots, bare line ends, bytes that are no text and a very long line arrive as they were, with DATA and with BDAT."""
+    """Dots, bare line ends, bytes that are not text and a very long line arrive as they were, with DATA and with BDAT."""
     with FakeNextHop(*extensions) as hop:
         receipt = next_hop_for(hop).deliver(PARCEL)
         assert (receipt.outcome, receipt.reply) == ("delivered", "250 2.0.0 passed on: taken")
@@ -221,7 +221,7 @@ def test_a_message_without_a_last_line_break_gets_one_for_the_end() -> None:
 
 
 def test_settings_choose_the_place(tmp_path: Path) -> None:
-    """A Maildir or a next hop; a Maildir that cannot be made is told in one sentence."""
+    """A Maildir or a next hop; a Maildir that cannot be created is reported in one sentence."""
     assert isinstance(make_delivery(Settings(tmp_path, maildir=tmp_path / "m")), Maildir)
     assert isinstance(make_delivery(Settings(tmp_path, next_hop=Endpoint(HOST, 25))), NextHop)
     (tmp_path / "file").write_bytes(b"")

@@ -39,10 +39,10 @@ def test_no_train_message_sees_the_labels_of_its_own_family(tmp_path: Path) -> N
 
 def test_other_messages_get_the_stores_that_the_service_will_have(tmp_path: Path) -> None:
     """The rows of test mail are those that the acquirers give with the stores that were written."""
-    told: list[int] = []
+    progress: list[int] = []
     path = tmp_path / "stores.sqlite"
-    found = extract(MAILS, SPLITS, FAMILIES, path, on_progress=told.append)
-    assert told == list(range(1, 61))
+    found = extract(MAILS, SPLITS, FAMILIES, path, on_progress=progress.append)
+    assert progress == list(range(1, 61))
     with Stores.open(path) as stores:
         assert stores.id == found.stores_id
         assert sum(stores.messages) == SPLITS.count("train")

@@ -1,4 +1,4 @@
-"""Features: as many as promised, finite for any bytes, blind to how a corpus was collected, and never the loss of a message."""
+"""Features: as many as documented, finite for any bytes, blind to how a corpus was collected, and never the loss of a message."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_no_feature_sees_how_mail_was_collected(stores: Stores) -> None:
 
 
 def test_the_parser_sees_what_patterns_do_not() -> None:
-    """Hidden text, forms, far images and links that lie are counted; a plain message has none of it."""
+    """Hidden text, forms, remote images and lying links are counted; a plain message has none of it."""
     page = (
         b"Content-Type: text/html\n\n<form><input></form><a href='http://evil.test/x'>http://www.bank.example</a>"
         b"<a href='http://a.example/'>http://www.a.example/</a><img src='http://evil.test/1.gif'>"

@@ -1,4 +1,4 @@
-"""The load driver: what it sends, what it refuses, and its yardstick."""
+"""The load driver: what it sends, what it refuses, and its baseline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = [[[-2.0], [2.0]], [[-2.0, -1.0], [2.0, 1.0]], [[-2.0, -1.0, -3.0], [2.
 
 @pytest.fixture(scope="module")
 def at_once() -> Cascade:
-    """Return the yardstick of the runtime's sample bundle."""
+    """Return the baseline of the runtime's sample bundle."""
     manifest, content = make_single_stage(sample_bundle())
     return Cascade(build_bundle(manifest, [content]))
 
@@ -40,10 +40,10 @@ def to_the_end() -> Cascade:
 
 
 @given(size=numbers, links=numbers, reputation=numbers)
-def test_the_yardstick_asks_at_once_and_says_what_the_last_stage_says(
+def test_the_baseline_acquires_at_once_and_decides_as_the_last_stage(
     at_once: Cascade, to_the_end: Cascade, size: float, links: float, reputation: float
 ) -> None:
-    """For any item: one stage, the whole bill, and the probabilities and the label that the cascade would have at its end."""
+    """For any item: one stage, the full cost, and the probabilities and the label that the cascade would have at its end."""
     item = {"size": size, "links": links, "reputation": reputation}
     decision, last = at_once.decide(item), to_the_end.decide(item)
     assert last.stages == 3
@@ -52,7 +52,7 @@ def test_the_yardstick_asks_at_once_and_says_what_the_last_stage_says(
     assert (decision.status == "accepted") == (max(last.probabilities.values()) >= 0.9)
 
 
-def test_the_yardstick_is_a_model_like_any_other(tmp_path: Path) -> None:
+def test_the_baseline_is_a_model_like_any_other(tmp_path: Path) -> None:
     """It is written beside the stores, can be read back, and keeps name and version."""
     model = write_tiny_model(tmp_path / "model")
     write_single_stage_model(model, tmp_path / "everything")
@@ -86,7 +86,7 @@ def test_a_design_whose_inputs_are_in_another_order_keeps_it() -> None:
     ],
 )
 def test_load_stays_on_this_machine_and_within_bounds(where: Endpoint, messages: int, connections: int, message: str) -> None:
-    """Nobody else's server is loaded, and nobody's without limit."""
+    """No other machine's server is loaded, and none without limit."""
     with pytest.raises(LoadError, match=message):
         send_all(where, [b""] * messages, connections)
 
@@ -100,9 +100,9 @@ def test_every_message_is_sent_once_with_the_line_ends_of_smtp() -> None:
     assert sent.rate > 0
 
 
-def test_a_message_that_is_not_taken_is_told() -> None:
+def test_a_message_that_is_not_accepted_is_an_error() -> None:
     """Figures over messages that were refused would be worthless."""
-    with FakeNextHop(answers={".": "451 not now"}) as hop, pytest.raises(LoadError, match=r"a message was not taken: .*451"):
+    with FakeNextHop(answers={".": "451 not now"}) as hop, pytest.raises(LoadError, match=r"a message was not accepted: .*451"):
         send_all(Endpoint(HOST, hop.port), [b"x\n"], 1)
 
 
@@ -113,14 +113,14 @@ def test_percentiles_are_values_that_were_met() -> None:
     assert sent.rate == 50
 
 
-def test_bills_are_read_from_the_headers_of_what_was_delivered(tmp_path: Path) -> None:
-    """The mean over messages with a bill; one in error has none."""
+def test_costs_are_read_from_the_headers_of_what_was_delivered(tmp_path: Path) -> None:
+    """The mean over messages with a cost; one in error has none."""
     maildir = Maildir(tmp_path, "host")
     for status, cost in (("spam", "1.5 us"), ("ham", "2.5e+01 us"), ("error", "none")):
         maildir.deliver(OutgoingMessage(f"X-Emsco-Status: {status}\r\nX-Emsco-Cost: {cost}\r\n\r\n".encode(), "", ()))
-    bills = read_delivered_costs(tmp_path)
-    assert bills.mean_cost == 13.25
-    assert bills.statuses == {"error": 1, "ham": 1, "spam": 1}
+    costs = read_delivered_costs(tmp_path)
+    assert costs.mean_cost == 13.25
+    assert costs.statuses == {"error": 1, "ham": 1, "spam": 1}
 
 
 def test_a_running_service_is_loaded_and_its_bill_read(tmp_path: Path) -> None:
@@ -129,15 +129,15 @@ def test_a_running_service_is_loaded_and_its_bill_read(tmp_path: Path) -> None:
     texts = (b"BUY BUY BUY", b"hello", b"http:x http:y BUY")
     with Running("--model", str(model), "--maildir", str(tmp_path / "mail")) as running:
         sent = send_all(Endpoint(HOST, running.port), [b"S: x\n\n" + texts[number % 3] + b"\n" for number in range(60)], 4)
-    bills = read_delivered_costs(tmp_path / "mail")
-    assert len(sent.latencies_s) == sum(bills.statuses.values()) == 60
-    assert bills.mean_cost == pytest.approx((1 + 23 + 1) / 3)
+    costs = read_delivered_costs(tmp_path / "mail")
+    assert len(sent.latencies_s) == sum(costs.statuses.values()) == 60
+    assert costs.mean_cost == pytest.approx((1 + 23 + 1) / 3)
 
 
 def test_a_service_that_cannot_start_tells_why(tmp_path: Path) -> None:
     """The child's own words are in the error."""
     with (
-        pytest.raises(ServiceProcessError, match=r"the service did not start: .*there is no such folder"),
+        pytest.raises(ServiceProcessError, match=r"the service did not start: .*the folder does not exist"),
         ServiceProcess(tmp_path / "none", tmp_path / "mail"),
     ):
         pass

@@ -39,7 +39,7 @@ def send(postfix: Postfix, subject: bytes, *recipients: str) -> None:
 
 
 def test_the_page_keeps_mail_from_going_round() -> None:
-    """The server that takes mail back has no filter, and listens where nobody else can reach it."""
+    """The server that takes mail back has no filter, and listens where no other machine can reach it."""
     master = page_lines("master.cf")
     assert "127.0.0.1:10026 inet" in master
     assert "-o content_filter=\n" in master

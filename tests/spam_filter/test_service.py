@@ -119,7 +119,7 @@ def begin(client: socket.socket, *, data: bool = True) -> None:
 def test_messages_are_marked_and_stored_unchanged(
     shared: Running, mail: Path, model: Path, raw: bytes, status: str, stage: str, cost: str
 ) -> None:
-    """Status, stage and bill are those of the cascade, the bundle is named, and the message follows byte by byte."""
+    """Status, stage and cost are those of the cascade, the bundle is named, and the message follows byte by byte."""
     content = delivered(shared, mail, raw)
     assert content.endswith(b"\r\n" + raw)
     assert content.removesuffix(raw).count(b"\r\n") == 5
@@ -207,14 +207,14 @@ def test_a_bounce_has_no_sender_and_is_taken(shared: Running, mail: Path) -> Non
     ],
 )
 def test_addresses_that_could_not_be_passed_on_are_refused(shared: Running, command: bytes) -> None:
-    """Not ASCII without SMTPUTF8, a carriage return, bytes that are no text, or no address at all: 553 at once."""
+    """Not ASCII without SMTPUTF8, a carriage return, bytes that are not text, or no address at all: 553 at once."""
     with conversation(shared) as client:
         client.sendall(command + b"\r\n")
         assert reply(client).startswith(b"553 5.")
 
 
 def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
-    """Neither unquoted nor decoded: the next hop is told what we were told."""
+    """Neither unquoted nor decoded: the next hop gets what we got."""
     addresses = (
         '"john..doe"@example.org',
         "=?utf-8?q?a?=@example.org",
@@ -232,8 +232,8 @@ def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
                 assert reply(client).startswith(b"354")
                 client.sendall(b"text\r\n.\r\n")
                 assert reply(client).startswith(b"250")
-        told = [command for command in hop.commands if command.startswith(("MAIL", "RCPT"))]
-        assert told == [line for address in addresses for line in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>")]
+        commands = [command for command in hop.commands if command.startswith(("MAIL", "RCPT"))]
+        assert commands == [line for address in addresses for line in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>")]
 
 
 def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(shared: Running, mail: Path) -> None:
@@ -295,12 +295,14 @@ def test_a_locked_store_costs_a_feature_and_no_message(shared: Running, mail: Pa
 
 
 def test_the_audit_log_has_the_decision_and_nothing_of_the_message(shared: Running, mail: Path) -> None:
-    """One line per decision, under the id that the client was told; no address, no text, no value."""
+    """One line per decision, under the id that the client got; no address, no text, no value."""
     secret = "Wolpertinger"
-    told = send(shared, f"Subject: {secret}\r\n\r\n{secret} BUY BUY BUY\r\n".encode(), sender=f"{secret}@example.org").decode()
+    reply_text = send(
+        shared, f"Subject: {secret}\r\n\r\n{secret} BUY BUY BUY\r\n".encode(), sender=f"{secret}@example.org"
+    ).decode()
     text = (mail.parent / "audit.jsonl").read_text()
     line = json.loads(text.splitlines()[-1])
-    assert told.endswith(f"({line['item']})")
+    assert reply_text.endswith(f"({line['item']})")
     assert (line["decision"]["label"], line["decision"]["stages"]) == ("spam", 1)
     assert secret not in text
     assert secret not in shared.text
@@ -317,7 +319,7 @@ def test_metrics_count_messages_costs_and_seconds(shared: Running, mail: Path) -
 
 
 def test_a_client_that_goes_away_in_the_middle_harms_nobody(shared: Running, mail: Path) -> None:
-    """Half a message is no message; the service goes on."""
+    """Half a message is dropped; the service goes on."""
     before = names(mail)
     with conversation(shared) as client:
         begin(client)
@@ -349,18 +351,18 @@ def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tm
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_graceful_stop_finishes_what_is_under_way(tmp_path: Path, model: Path, number: int) -> None:
-    """A client in the middle of a message gets its 250 and then 421, an idle one 421; nobody new comes in."""
+    """A client in the middle of a message gets its 250 and then 421, an idle one 421; no new client is accepted."""
     with Running("--model", str(model), "--maildir", str(tmp_path)) as running, conversation(running) as idle:
         with conversation(running) as busy:
             begin(busy)
             busy.sendall(b"Subject: x\r\n")
             running.process.send_signal(number)
             assert reply(idle).startswith(b"421 4.3.2 the service is stopping")
-            wait_until(lambda: _refuses(running.port), "nobody new is taken")
+            wait_until(lambda: _refuses(running.port), "no new client is accepted")
             busy.sendall(b"\r\n!slow! BUY BUY BUY\r\n.\r\n")
-            told = reply(busy)
-            assert told.startswith(b"250 2.0.0 stored")
-            assert b"421 4.3.2" in told or reply(busy).startswith(b"421 4.3.2")
+            answer = reply(busy)
+            assert answer.startswith(b"250 2.0.0 stored")
+            assert b"421 4.3.2" in answer or reply(busy).startswith(b"421 4.3.2")
         assert running.ended() == 0
     assert len(names(tmp_path)) == 1
 
@@ -427,7 +429,7 @@ def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
 
 
 def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_not(model: Path, tmp_path: Path) -> None:
-    """The limit is on the client's time: an answer of ours that takes twice as long is given all the same."""
+    """The limit is on the client's time: an answer of ours that takes twice as long is sent nevertheless."""
     arguments = ("--model", str(model), "--maildir", str(tmp_path), "--idle-s", "0.5", "--deadline-s", "1.0")
     with Running(*arguments) as running:
         with conversation(running) as waiting:

@@ -24,7 +24,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "data" / "spamassassin_sample.ta
 
 
 def synthetic_messages(count: int) -> dict[str, bytes]:
-    """Return messages with dots, bytes that are no text, long lines, and all three verdicts."""
+    """Return messages with dots, bytes that are not text, long lines, and all three verdicts."""
     texts = (b"BUY BUY BUY http://x", b"regards regards", b"hello", b".", b"..x", b"\xff\xfe\x00", b"long" * 5000)
     return {
         f"m{number}": b"Subject: %d\r\n\r\n%s\r\n.\r\n%s\r\n" % (number, texts[number % 7], texts[number % 5])
@@ -93,10 +93,10 @@ class FaultInjector:
             store.execute("ROLLBACK")
 
     def hop_outage(self) -> None:
-        """Take the next hop away until senders were told 451, and bring it back."""
+        """Take the next hop away until senders got 451, and bring it back."""
         before = self.traffic.replies["451"]
         self.hop.stop()
-        wait_until(lambda: self.traffic.replies["451"] > before + 2, "senders are told to keep their mail")
+        wait_until(lambda: self.traffic.replies["451"] > before + 2, "senders keep their mail")
         self.hop.start()
 
     def check(self) -> tuple[int, int, int]:
@@ -107,7 +107,7 @@ class FaultInjector:
         sent = Counter(self.traffic.messages.values())
         lost = sent - arrived
         assert not lost, f"{lost.total()} messages were answered 250 and are nowhere"
-        assert not set(arrived) - set(sent), "something arrived that nobody sent"
+        assert not set(arrived) - set(sent), "something arrived that was never sent"
         return len(stored), len(self.hop.messages), (arrived - sent).total()
 
 
@@ -163,5 +163,5 @@ def test_a_long_storm_on_real_mail(tmp_path: Path, trained: TrainedModel, capsys
         stored, passed_on, twice = trouble.check()
         assert stored >= 250
         assert passed_on >= 250
-        told = f"{stored} in the Maildir, {passed_on} at the next hop, {twice} twice; answers: {dict(traffic.replies)}"
-        report(capsys, f"2,000 real messages: {told}")
+        summary = f"{stored} in the Maildir, {passed_on} at the next hop, {twice} twice; answers: {dict(traffic.replies)}"
+        report(capsys, f"2,000 real messages: {summary}")

@@ -26,10 +26,10 @@ COUNTS = st.integers(0, 50)
 @given(COUNTS, COUNTS, st.integers(50, 90), st.integers(50, 90))
 def test_a_clue_speaks_for_spam_as_it_would_speak_for_ham(spam: int, ham: int, spams: int, hams: int) -> None:
     """Exchanging the labels turns the sign; a clue in equal shares says nothing; more evidence for one side never says less."""
-    told = log_odds(spam, ham, spams, hams)
-    assert told == pytest.approx(-log_odds(ham, spam, hams, spams), abs=1e-9)
+    score = log_odds(spam, ham, spams, hams)
+    assert score == pytest.approx(-log_odds(ham, spam, hams, spams), abs=1e-9)
     assert log_odds(spam, spam, spams, spams) == pytest.approx(0.0)
-    assert log_odds(spam + 1, ham, spams + 1, hams) >= told or spam == spams
+    assert log_odds(spam + 1, ham, spams + 1, hams) >= score or spam == spams
 
 
 def test_what_was_learnt_is_what_is_read(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    """Missing, foreign and other SQLite files are told apart from stores, with the remedy."""
+    """Missing, foreign and other SQLite files are distinguished from stores, with the remedy."""
     (tmp_path / "text").write_text("no database", encoding="utf-8")
     with closing(sqlite3.connect(tmp_path / "other")) as other, other:
         other.executescript("CREATE TABLE facts (name TEXT, value); INSERT INTO facts VALUES ('format', 'other');")

@@ -35,20 +35,20 @@ def test_the_folder_holds_bundle_stores_and_costs(trained: TrainedModel) -> None
 
 
 def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
-    """Most of the decided messages are right, and each one has its bill."""
+    """Most of the decided messages are right, and each one has its cost."""
     mails = list(generate(150, seed=77))
     decisions = [model.cascade.decide(Mail.parse(mail.raw)) for mail in mails]
     decided = [(one.label, mail.label) for one, mail in zip(decisions, mails, strict=True) if one.label is not None]
     assert len(decided) >= 75
-    assert sum(told == truth for told, truth in decided) >= 0.9 * len(decided)
+    assert sum(label == truth for label, truth in decided) >= 0.9 * len(decided)
     assert all(one.cost > 0 and not one.degraded for one in decisions)
 
 
-def test_what_was_learnt_is_told_in_a_few_lines(trained: TrainedModel) -> None:
+def test_what_was_learnt_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
     """The report has the stages, the test mail, the cost, and the certificate."""
-    told = "\n".join(format_model(trained))
+    shown = "\n".join(format_model(trained))
     for word in ("stage 1", "test mail", "exits", "everything for every message", "certificate", "written"):
-        assert word in told
+        assert word in shown
 
 
 def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(trained: TrainedModel, tmp_path: Path) -> None:
@@ -69,24 +69,24 @@ def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(train
         assert not before.decide(mail).degraded
     with pytest.raises(EmscoError):
         Model.open(folder)
-    with pytest.raises(ModelError, match="no such folder"):
+    with pytest.raises(ModelError, match="the folder does not exist"):
         Model.open(tmp_path / "missing")
 
 
-def test_faults_are_told_before_any_work(trained: TrainedModel, tmp_path: Path) -> None:
-    """A folder that is taken, a stranger's folder, a run that is kept already, an unknown feature, and mail of one kind."""
+def test_errors_are_raised_before_any_work(trained: TrainedModel, tmp_path: Path) -> None:
+    """A folder that exists, one that is not a model, a run that is kept already, an unknown feature, and mail of one kind."""
     work = tmp_path / "work"
     work.mkdir()
     new = tmp_path / "new"
-    with pytest.raises(ModelError, match="is there already"):
+    with pytest.raises(ModelError, match="already exists"):
         train_model(MAILS, trained.folder, TrainingSettings())
-    with pytest.raises(ModelError, match="is no model"):
+    with pytest.raises(ModelError, match="is not a model"):
         train_model(MAILS, work, TrainingSettings(), force=True)
     with pytest.raises(ModelError, match="keep the run"):
         train_model(MAILS, new, TrainingSettings(), keep=work)
-    with pytest.raises(ModelError, match="'colour' is no feature"):
+    with pytest.raises(ModelError, match="'colour' is not a feature"):
         train_model(MAILS, new, TrainingSettings(without=frozenset({"colour"})))
-    with pytest.raises(CorpusError, match="both kinds are due"):
+    with pytest.raises(CorpusError, match="expected both kinds"):
         train_model([mail for mail in MAILS if mail.label == "ham"], new, TrainingSettings())
     assert not new.exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["work"]
@@ -118,10 +118,10 @@ def test_the_command_refuses_wrong_use(tmp_path: Path, capsys: pytest.CaptureFix
 def test_every_command_is_there_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The list names all commands; a wrong name ends with 2 and the list."""
     assert main(["--help"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in COMMANDS)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
     assert main(["colour"]) == 2
-    assert "no command 'colour'" in capsys.readouterr().err
+    assert "unknown command 'colour'" in capsys.readouterr().err
     assert main([]) == 2
 
 

@@ -69,13 +69,13 @@ class Traffic:
         limit = time.monotonic() + TIMEOUT_S
         for key in iter(take, None):
             for attempt in itertools.count():
-                client, told = self._attempt(client, key)
+                client, code = self._attempt(client, key)
                 with self._lock:
                     self.attempts += 1
-                    self.replies[told] += 1
-                    if told == "250":
+                    self.replies[code] += 1
+                    if code == "250":
                         self.answered.add(key)
-                if told == "250" or time.monotonic() > limit:
+                if code == "250" or time.monotonic() > limit:
                     time.sleep(self.pause_s)
                     break
                 time.sleep(min(0.02 * 2**attempt, 0.5))

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import pytest
+
 BIN = Path(sys.executable).parent
 _MODULES = {
     "emsco-train": "emsco_train.cli.train",
@@ -101,11 +103,25 @@ def run_expecting_error(
 ) -> str:
     """Run a command that must fail with one line that begins with its name; return the line."""
     ended = run(command, *arguments, cwd=cwd, missing_package=missing_package)
-    assert ended.returncode == status, f"{ended.returncode}: {ended.stderr}"
-    lines = ended.stderr.splitlines()
-    assert len(lines) == 1, ended.stderr
+    return _error_line(command, status, ended.returncode, ended.stderr)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], status: int, command: str, *arguments: object) -> str:
+    """Run a command that must fail as `run_expecting_error` does, but in this process: for the many that are refused at once."""
+    capsys.readouterr()
+    try:
+        ended: object = importlib.import_module(_MODULES[command]).main([str(argument) for argument in arguments])
+    except SystemExit as exit_:
+        ended = exit_.code
+    return _error_line(command, status, ended, capsys.readouterr().err)
+
+
+def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
+    assert ended == status, f"{ended}: {stderr}"
+    lines = stderr.splitlines()
+    assert len(lines) == 1, stderr
     assert lines[0].startswith(f"{command}: ")
-    assert "Traceback" not in ended.stderr
+    assert "Traceback" not in stderr
     return lines[0]
 
 

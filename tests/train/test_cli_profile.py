@@ -1,4 +1,4 @@
-"""`emsco-profile`: the user's modules in, a costs file out; one line for everything that is wrong."""
+"""`emsco-profile`: the user's modules in, a costs file out; one line for each error."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def many():
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in a folder with a module of the user's; nothing of it stays imported."""
+    """Work in a folder with a module of the user; it does not stay imported."""
     (tmp_path / "post.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "faulty.py").write_text("raise RuntimeError('no\\ndatabase')", encoding="utf-8")
     (tmp_path / "texts.jsonl").write_text('"to be or not 2 be"\n\n"that is THE question"\n', encoding="utf-8")
@@ -162,13 +162,19 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("post", "--items", "post:mails"), "MODULE:NAME of the acquirers is due"),
-        (("post:acquirers", "--items", "post:mails", "--group", "words"), "NAME=F1,F2 is due"),
-        (("post:acquirers", "--items", "post:mails", "--group", "words=last"), "two features or more"),
-        (("post:acquirers", "--items", "post:mails", "--group", "w="), "NAME=F1,F2 is due"),
-        (("post:acquirers", "--items", "post:mails", *("--group", "w=size,last") * 2), "'w' stands twice"),
-        (("post:acquirers", "--items", "post:mails", "--repeats", "0"), "argument --repeats: 0: a whole number, 1 or more"),
-        (("post:acquirers", "--items", "post:mails", "--repeats", "many"), "argument --repeats: many: a whole number, 1 or more"),
+        (("post", "--items", "post:mails"), "expected MODULE:NAME of the acquirers"),
+        (("post:acquirers", "--items", "post:mails", "--group", "words"), "expected NAME=F1,F2"),
+        (("post:acquirers", "--items", "post:mails", "--group", "words=last"), "at least two features"),
+        (("post:acquirers", "--items", "post:mails", "--group", "w="), "expected NAME=F1,F2"),
+        (("post:acquirers", "--items", "post:mails", *("--group", "w=size,last") * 2), "'w' is given twice"),
+        (
+            ("post:acquirers", "--items", "post:mails", "--repeats", "0"),
+            "argument --repeats: expected a whole number of at least 1, got '0'",
+        ),
+        (
+            ("post:acquirers", "--items", "post:mails", "--repeats", "many"),
+            "argument --repeats: expected a whole number of at least 1, got 'many'",
+        ),
         (("post:acquirers", "--items", "post:mails", "--limit", "x"), "argument --limit"),
         (("post:acquirers",), "the following arguments are required: --items"),
     ],
@@ -185,16 +191,25 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
     [
         (("past:acquirers", "--items", "post:mails"), "module past cannot be imported: ModuleNotFoundError"),
         (("faulty:acquirers", "--items", "post:mails"), "cannot be imported: RuntimeError: no database"),
-        (("post:acquirer", "--items", "post:mails"), "there is no 'acquirer'. There is: asyncio"),
-        (("post:number.real.x", "--items", "post:mails"), "there is no 'x'. There is: nothing"),
-        (("post:number", "--items", "post:mails"), "post:number is int: an Acquirers object is due"),
-        (("post:many", "--items", "post:mails"), "post:many is generator: an Acquirers object is due"),
-        ((":x", "--items", "post:mails"), "':x': MODULE:NAME is due"),
-        (("post:acquirers", "--items", "post:number"), "post:number is int: a list of items is due"),
-        (("post:acquirers", "--items", "post:__name__"), "is str: a list of items is due"),
+        (("post:acquirer", "--items", "post:mails"), "no attribute 'acquirer'. Available: asyncio"),
+        (("post:number.real.x", "--items", "post:mails"), "no attribute 'x'. Available: none"),
+        (
+            ("post:number", "--items", "post:mails"),
+            "post:number: expected an Acquirers object, or a function that returns one, got int",
+        ),
+        (
+            ("post:many", "--items", "post:mails"),
+            "post:many: expected an Acquirers object, or a function that returns one, got generator",
+        ),
+        ((":x", "--items", "post:mails"), "':x': expected MODULE:NAME"),
+        (
+            ("post:acquirers", "--items", "post:number"),
+            "post:number: expected a list of items, or a function that returns one, got int",
+        ),
+        (("post:acquirers", "--items", "post:__name__"), "expected a list of items, or a function that returns one, got str"),
         (("post:acquirers", "--items", "none.jsonl"), "none.jsonl: No such file"),
-        (("post:acquirers", "--items", "post.py"), "post.py, line 2: no JSON"),
-        (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: no JSON"),
+        (("post:acquirers", "--items", "post.py"), "post.py, line 2: not JSON"),
+        (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: not JSON"),
         (("post:acquirers", "--items", "post:texts", "--make", "post:number"), "no item can be made from sample 0"),
         (("post:broken", "--items", "post:mails"), "(never) failed on every item; the first time: AttributeError"),
         (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer returns"),
@@ -211,8 +226,8 @@ def test_a_costs_file_is_not_overwritten(folder: Path, capsys: pytest.CaptureFix
     """Prices written by hand are not overwritten; and a missing folder is reported before the work, not after."""
     (folder / "costs.toml").write_text("mine", encoding="utf-8")
     words = ("post:acquirers", "--items", "post:mails", "--out")
-    assert "costs.toml is there already: choose another name, or say --force" in error_line(1, capsys, *words, "costs.toml")
-    assert "there is no folder deep: make it first" in error_line(1, capsys, *words, "deep/costs.toml")
+    assert "costs.toml already exists: choose another name, or use --force" in error_line(1, capsys, *words, "costs.toml")
+    assert "the folder deep does not exist: create it first" in error_line(1, capsys, *words, "deep/costs.toml")
     assert "post" not in sys.modules
     assert (folder / "costs.toml").read_text(encoding="utf-8") == "mine"
 
@@ -237,15 +252,15 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 
 def test_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
-    """The bar renews itself and ends full; lines come every few seconds only; nothing at all is said of nothing."""
+    """The bar updates itself and ends full; lines come every few seconds only; nothing is printed where nothing was counted."""
     terminal, plain, quiet = Terminal(), io.StringIO(), Terminal()
     with ProgressBar("items", terminal) as bar:
         for done in range(1, 101):

@@ -1,4 +1,4 @@
-"""`emsco-train`: every option does what it says, and everything that is wrong is told in one line."""
+"""`emsco-train`: every option does what it says, and every error is one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
 from emsco_train.runs.folder import RunFolder
-from tests.train.processes import run, run_expecting_error, run_successfully
+from tests.train.processes import refusal, run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 
@@ -24,11 +24,17 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedTable:
 
 
 @pytest.fixture(scope="module")
-def plain(mixed: MixedTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain_process(mixed: MixedTable, tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
     """Train without any option."""
-    path = tmp_path_factory.mktemp("runs") / "plain"
-    run_successfully("emsco-train", *mixed.options(), "--out", path)
-    return path
+    ended = run("emsco-train", *mixed.options(), "--out", tmp_path_factory.mktemp("runs") / "plain")
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+@pytest.fixture(scope="module")
+def plain(plain_process: subprocess.CompletedProcess[str]) -> Path:
+    """Return the folder of the run without any option."""
+    return Path(plain_process.args[-1])
 
 
 def front(path: Path) -> Front:
@@ -76,7 +82,7 @@ def test_pins_exclusion_and_stages(mixed: MixedTable, plain: Path, tmp_path: Pat
 
 
 def test_both_searches_and_the_polish(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
-    """Evolved and polished on a problem this small, the front is the exact one; the record tells which search it was."""
+    """Evolved and polished on a problem this small, the front is the exact one; the record names the search."""
     small = ["--search", "evolve", "--population", 40, "--generations", 20, "--polish"]
     run_successfully("emsco-train", *mixed.options(), *small, "--out", tmp_path / "evolved")
     run_successfully("emsco-train", *mixed.options(), "--search", "exhaustive", "--out", tmp_path / "exact")
@@ -141,7 +147,7 @@ def test_constraints_of_the_search(mixed: MixedTable, tmp_path: Path) -> None:
 
 def test_weights_and_penalty(tmp_path: Path) -> None:
     """--class-weight by label (numbers as labels too) and --C reach the fits, are recorded, warned of, and hold at export."""
-    wide = write_wide(tmp_path / "wide.csv", 200, 4)
+    wide = write_wide(tmp_path / "wide.csv", 200, 3)
     options = ["--data", wide, "--threshold", "0.8"]
     run_successfully("emsco-train", *options, "--out", tmp_path / "plain")
     ended = run("emsco-train", *options, "--class-weight", "0=1,1=3", "--C", "0.05", "--out", tmp_path / "run")
@@ -180,21 +186,17 @@ def test_kinds_dropped_columns_shares_and_unknown_categories(mixed: MixedTable, 
     assert "certificate  none" in run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
 
 
-def test_rare_gaps_are_no_mistake_wherever_they_fall(mixed: MixedTable, tmp_path: Path) -> None:
+def test_a_rare_gap_may_fall_into_any_split(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
     """A column whose only gap is in a held-out row: that gap is imputed, in training and in production."""
     rows = mixed_rows()
-    held = next(row for row, split in enumerate(_seeded_splits(mixed, tmp_path)) if split == "test")
+    # The same seed makes the same splits.
+    held = split_of(plain).index("test")
     rows[held][1] = ""
     gappy = MixedTable(write_rows(tmp_path / "gappy.csv", HEADER, rows), mixed.costs)
     run_successfully("emsco-train", *gappy.options(), "--out", tmp_path / "run")
     assert split_of(tmp_path / "run")[held] == "test"
     assert next(column for column in RunFolder(tmp_path / "run").read().columns if column.name == "rate").missing == "impute"
     run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
-
-
-def _seeded_splits(mixed: MixedTable, tmp_path: Path) -> list[str]:
-    run_successfully("emsco-train", *mixed.options(), "--max-stages", 1, "--out", tmp_path / "first")
-    return split_of(tmp_path / "first")
 
 
 def test_groups_and_times(tmp_path: Path) -> None:
@@ -294,13 +296,14 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_wrong_table(name: str, tmp_path: Path) -> None:
+def test_a_wrong_table(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """One line with file, place, value and remedy, exit 1, and no run."""
     content, message = TABLES[name]
     if content is not None:
         (tmp_path / "t.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+    monkeypatch.chdir(tmp_path)
     options = ["--data", "t.csv", "--label", "verdict", "--threshold", "0.8", "--out", "run"]
-    assert message in run_expecting_error(1, "emsco-train", *options, cwd=tmp_path)
+    assert message in refusal(capsys, 1, "emsco-train", *options)
     assert not (tmp_path / "run").exists()
 
 
@@ -314,11 +317,14 @@ WRONG_COSTS = {
 
 
 @pytest.mark.parametrize("name", WRONG_COSTS)
-def test_wrong_costs(name: str, mixed: MixedTable, tmp_path: Path) -> None:
+def test_wrong_costs(
+    name: str, mixed: MixedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The line names the costs file and the feature; exit 1, and no run."""
     text, message = WRONG_COSTS[name]
     (tmp_path / "costs.toml").write_text(text, encoding="utf-8")
-    line = run_expecting_error(1, "emsco-train", *mixed.options(), "--costs", "costs.toml", "--out", "run", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    line = refusal(capsys, 1, "emsco-train", *mixed.options(), "--costs", "costs.toml", "--out", "run")
     assert line.startswith("emsco-train: costs file costs.toml")
     assert message in line
     assert not (tmp_path / "run").exists()
@@ -330,8 +336,8 @@ WRONG_USE = {
     "threshold abc": (["--threshold", "abc"], "threshold 'abc': expected a number above 0 and up to 1, or LABEL=NUMBER"),
     "threshold half": (["--threshold", "ham=0.9,spam"], "threshold 'ham=0.9,spam'"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
-    "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: one table, or ready splits"),
-    "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': COLUMN=WORD is due, with one of the words numeric, boolean"),
+    "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: give one table, or ready splits"),
+    "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': expected COLUMN=WORD, with one of the words numeric, boolean"),
     "unknown": (["--unknown", "what"], "--unknown 'what'"),
     "jobs": (["--jobs", "0"], "--jobs is 0: expected a whole number, 1 or more"),
     "stages": (["--max-stages", "99"], "--max-stages is 99: expected an integer in [1, 60]"),
@@ -339,20 +345,20 @@ WRONG_USE = {
     "time": (["--time-limit", "-1"], "--time-limit is -1.0"),
     "beta": (["--beta", "0.5"], "--beta is 0.5"),
     "floor": (["--min-accuracy", "3"], "--min-accuracy is 3.0"),
-    "three shares": (["--shares", "0.5,0.25,0.25"], "--shares '0.5,0.25,0.25': four numbers are due"),
-    "word as share": (["--shares", "0.5,0.25,0.25,x"], "'x' is no number"),
+    "three shares": (["--shares", "0.5,0.25,0.25"], "--shares '0.5,0.25,0.25': expected four numbers"),
+    "word as share": (["--shares", "0.5,0.25,0.25,x"], "'x' is not a number"),
     "shares beyond 1": (["--shares", "0.5,0.5,0.5,0"], "together they must be 1"),
-    "weight": (["--class-weight", "heavy"], "--class-weight 'heavy': balanced, or LABEL=NUMBER"),
+    "weight": (["--class-weight", "heavy"], "--class-weight 'heavy': expected balanced, or LABEL=NUMBER"),
     "no number": (["--population", "many"], "argument --population: invalid int value: 'many'"),
     "search": (["--search", "guess"], "argument --search: invalid choice: 'guess'"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_USE)
-def test_wrong_use(name: str, mixed: MixedTable, tmp_path: Path) -> None:
+def test_wrong_use(name: str, mixed: MixedTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What no data could make right: one line that names the option and the value, exit 2, and no run."""
     options, message = WRONG_USE[name]
-    line = run_expecting_error(2, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
+    line = refusal(capsys, 2, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
     assert message in line
     assert line.endswith("See emsco-train --help")
     assert not (tmp_path / "run").exists()
@@ -371,7 +377,7 @@ def test_what_must_be_given(tmp_path: Path) -> None:
     assert "ready splits are not divided again" in message
 
 
-WISHES = {
+UNSUITABLE_OPTIONS = {
     "unknown label": (["--threshold", "ham=0.9,spam=0.9,eggs=0.9"], "'eggs' is not a label (labels: ham, spam)"),
     "label left out": (["--threshold", "ham=0.9"], "no threshold for label 'spam': add it"),
     "threshold twice": (["--threshold", "ham=0.8,spam=0.8"], "is given twice: once is enough"),
@@ -395,16 +401,18 @@ WISHES = {
 }
 
 
-@pytest.mark.parametrize("name", WISHES)
-def test_a_wish_that_these_data_cannot_satisfy(name: str, mixed: MixedTable, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", UNSUITABLE_OPTIONS)
+def test_an_option_that_does_not_fit_these_data(
+    name: str, mixed: MixedTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One line that names the option and what there is, exit 1, and no run."""
-    options, message = WISHES[name]
-    assert message in run_expecting_error(1, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
+    options, message = UNSUITABLE_OPTIONS[name]
+    assert message in refusal(capsys, 1, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_places_that_are_not_written_to(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
-    """A finished run without --force, a file, a stranger's folder, a place that cannot be made: exit 1, and all is as it was."""
+    """A finished run without --force, a file, a folder of other files, an impossible path: exit 1, and all is as it was."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("mine")
@@ -429,13 +437,11 @@ def test_parquet_without_pyarrow(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_progress_goes_to_standard_error_in_plain_lines(mixed: MixedTable, tmp_path: Path) -> None:
-    """What is printed can be piped; no terminal, no bar."""
-    ended = run("emsco-train", *mixed.options(), "--out", tmp_path / "run")
-    assert ended.returncode == 0
-    assert re.search(r"^threshold 0\.8: done: \d+ designs on the front", ended.stderr, re.MULTILINE)
-    assert "\r" not in ended.stderr
-    assert "threshold 0.8: " not in ended.stdout
+def test_progress_goes_to_standard_error_in_plain_lines(plain_process: subprocess.CompletedProcess[str]) -> None:
+    """What is printed can be piped; without a terminal there is no bar."""
+    assert re.search(r"^threshold 0\.8: done: \d+ designs on the front", plain_process.stderr, re.MULTILINE)
+    assert "\r" not in plain_process.stderr
+    assert "threshold 0.8: " not in plain_process.stdout
 
 
 # Help
@@ -444,11 +450,11 @@ def test_progress_goes_to_standard_error_in_plain_lines(mixed: MixedTable, tmp_p
 @pytest.mark.parametrize("module", ["emsco_train.cli.train", "emsco_train.cli.export", "emsco_runtime.cli.run"])
 def test_help_loads_nothing_heavy(module: str) -> None:
     """`--help` answers at once because nothing but the parser is imported."""
-    strangers = {"numpy", "sklearn", "pydantic", "numba", "onnx", "onnxruntime", "pandas", "scipy"}
+    heavy = {"numpy", "sklearn", "pydantic", "numba", "onnx", "onnxruntime", "pandas", "scipy"}
     report = "import sys; print('LOADED', *sorted({name.split('.')[0] for name in sys.modules}))"
     code = f"import atexit; atexit.register(lambda: exec({report!r})); from {module} import main; main(['--help'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     shown, _, loaded = ended.stdout.partition("LOADED")
     assert "usage: emsco-" in shown
-    assert strangers.isdisjoint(loaded.split())
+    assert heavy.isdisjoint(loaded.split())

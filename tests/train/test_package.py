@@ -13,7 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
-from emsco_train.cli.garbage_collection import infrequent_collections
+from emsco_train.cli.command import infrequent_collections
 from tests.runtime.test_public_api import public_names, unresolved
 
 

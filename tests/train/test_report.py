@@ -188,7 +188,7 @@ class Page(HTMLParser):
             self.faults.append(f"</{tag}> at {self.getpos()}")
 
     def handle_data(self, data: str) -> None:
-        """Note text with the tag that it stands in."""
+        """Note text with the tag that it is in."""
         self.texts.append((self.open[-1] if self.open else "", data))
 
     def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -273,7 +273,7 @@ def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
 
 
 def test_the_fittest_is_there_without_the_script(run: Path, text: str) -> None:
-    """The first view, the command and the ring of the fittest stand in the HTML, and it is the view that the script has."""
+    """The first view, the command and the ring of the fittest are in the HTML, and it is the view that the script has."""
     best = read_report_data(run).designs[0]
     assert views_of(text)[0] in text
     assert f"emsco-export {run} --out BUNDLE --design {best.design.id}" in text
@@ -297,8 +297,8 @@ def test_the_policy_lets_only_our_own_script_and_style_through(text: str) -> Non
     assert "@import" not in style
 
 
-def test_hostile_names_stay_words(tmp_path: Path) -> None:
-    """Markup in names of features, labels, groups, units, files and folders is shown, never obeyed; nothing opens a script."""
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    """Markup in names of features, labels, groups, units, files and folders is shown as text; nothing opens a script."""
     labels = ("</script><script>x</script>", 'ill"<b>')
     folder = tmp_path / "a run's <b>folder</b>"[:18]
     written = make_run(folder, names=HOSTILE, labels=labels, thresholds=[(0.7, 0.9), (0.8, 0.8)])
@@ -335,7 +335,7 @@ def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> No
     assert len(keys) == 13
 
 
-def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
+def test_a_view_shows_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
     """Every feature, price, exit and warning of a design is in its view; the stages' prices add up to its full price."""
     content = read_report_data(run)
     meter = content.costs.meter()
@@ -360,7 +360,7 @@ def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> 
 
 
 def test_without_test_rows(tmp_path: Path) -> None:
-    """The page says that all figures flatter, has no column of test figures, and counts exits on the validation rows."""
+    """The page says that all figures are optimistic, has no column of test figures, and counts exits on the validation rows."""
     text = render_page(read_report_data(make_run(tmp_path / "run", has_test_rows=False)))
     page = assert_well_formed(text)
     assert "no test rows" in text
@@ -381,8 +381,8 @@ def test_one_design_of_one_feature(tmp_path: Path) -> None:
     assert "left out</th>" not in text
 
 
-def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Path, text: str) -> None:
-    """No certificate is spoken of; everything at once has no accuracy, and so no mark in the picture."""
+def test_a_run_without_certify_rows_whose_baseline_accepts_nothing(tmp_path: Path, text: str) -> None:
+    """No certificate is mentioned; everything at once has no accuracy, and so no mark in the picture."""
     other = render_page(read_report_data(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
     assert_well_formed(other)
     assert "carry no certificate" in other
@@ -391,22 +391,22 @@ def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("seconds", "output"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
-def test_seconds_are_told_in_a_unit_that_fits(seconds: float, output: str) -> None:
-    """A search of milliseconds and one of hours are both told in two or three digits."""
+def test_seconds_are_shown_in_a_unit_that_fits(seconds: float, output: str) -> None:
+    """A search of milliseconds and one of hours both get two or three digits."""
     assert format_duration(seconds) == output
 
 
 def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
-    """Shapes begin anew after the last, and every reference to one is defined."""
+    """Shapes repeat after the last, and every reference to one is defined."""
     levels = [(number / 100, number / 100) for number in range(60, 60 + len(SHAPES) + 2)]
     assert_well_formed(render_page(read_report_data(make_run(tmp_path / "run", designs=30, thresholds=levels))))
     assert shape_index(len(SHAPES)) == 0
 
 
 def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
-    """It has no accuracy: it lies at the bottom of the picture, and does not stretch the axis down to 0.
+    """It has no accuracy: it is at the bottom of the picture, and does not stretch the axis down to 0.
 
-    Here the first stage accepts all test rows, so that no row gets to the others: the views say so.
+    Here the first stage accepts all test rows, so that no row reaches the others: the views say so.
     """
     written = make_run(tmp_path / "run")
     content = read_report_data(written)
@@ -429,11 +429,11 @@ def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
     assert "accuracy n/a" in text
     assert ">0 %</text>" not in text
     later = sum(len(design.stages) - 1 for design in front)
-    assert sum(view.count("No row gets here.") for view in views_of(text)) == later > 0
+    assert sum(view.count("No row reaches this stage.") for view in views_of(text)) == later > 0
 
 
 def _large(folder: Path, designs: int) -> int:
-    """Write the page of many designs of 60 features, expect it to be sound, and return its size."""
+    """Write the page of many designs of 60 features, expect it to be well formed, and return its size."""
     names = [f"word_frequency_{number}" for number in range(60)]
     path = write_report(make_run(folder, names=names, designs=designs, most_stages=6))
     page = Page(path.read_text(encoding="utf-8"))
@@ -455,7 +455,7 @@ def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="a long proof: run it with make proofs")
 def test_a_large_front_makes_a_page_of_a_few_megabytes(tmp_path: Path) -> None:
-    """Two thousand designs of 60 features stay near 5 MB, and the page is sound."""
+    """Two thousand designs of 60 features stay near 5 MB, and the page is well formed."""
     assert _large(tmp_path / "run", 2000) < 5_250_000
 
 
@@ -488,8 +488,8 @@ def command(*arguments: object, cwd: Path | None = None) -> subprocess.Completed
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
 
 
-def test_the_command_writes_and_tells_where(run: Path, tmp_path: Path, text: str) -> None:
-    """By default the page lies in the run's folder; the command in it names the folder as the user did."""
+def test_the_command_writes_and_prints_where(run: Path, tmp_path: Path, text: str) -> None:
+    """By default the page is in the run's folder; the command in it names the folder as the user did."""
     copy = tmp_path / "my run"
     shutil.copytree(run, copy)
     done = command("my run", cwd=tmp_path)
@@ -512,7 +512,7 @@ def _umask() -> int:
 
 
 def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No folder, no run, an unfinished or damaged one, a bad place for the page: status 1, one line, nothing written."""
+    """No folder, no run, an unfinished or damaged one, a bad path for the page: status 1, one line, nothing written."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun" / ".work").mkdir(parents=True)
     damaged = tmp_path / "damaged"
@@ -524,7 +524,7 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
         ((tmp_path / "begun",), "unfinished"),
         ((damaged,), "front.csv is missing or is not the file"),
         ((run, "--out", tmp_path), "is a folder"),
-        ((run, "--out", tmp_path / "no" / "page.html"), "is no folder"),
+        ((run, "--out", tmp_path / "no" / "page.html"), "is not a folder"),
         ((run, "--out", run / "front.json"), "a file of the run itself"),
     ]
     for arguments, output in cases:
@@ -624,7 +624,7 @@ SCRIPT = Path(__file__).parents[2] / "emsco_train" / "report" / "page.js"
 
 
 def run_in_node(program: str, given: object) -> Any:
-    """Run a program with the page's script as `page` and data as `given`; return what it gives back."""
+    """Run a program with the page's script as `page` and data as `given`; return its result."""
     if NODE is None:
         pytest.skip("node is not installed: the page's script cannot be run outside a browser")
     text = f"const page = require({json.dumps(str(SCRIPT))}); const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
@@ -635,8 +635,8 @@ def run_in_node(program: str, given: object) -> Any:
 
 
 def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
-    """For many wishes, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
-    # Few distinct figures, so that there are equals to tell apart.
+    """For many requirements, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
+    # Few distinct figures, so that there are ties.
     rng = np.random.default_rng(8)
     names = ["a", "b", "c", "d", "e"]
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
@@ -650,41 +650,45 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     columns |= {f"validation_{name}": [getattr(design, name) for design in front] for name in ("accuracy", "coverage", "cost")}
     options = [[None, *np.round(rng.uniform(0.4, 1.0, 3), 3), 0.7, 0.8, 0.9, 1.0] for _ in range(2)]
     options.append([None, 0.0, 4.9, 5.0, 7.0, 7.5, 20.0])
-    wishes = [
+    requirements = [
         {"accuracy": accuracy, "coverage": coverage, "cost": cost}
         for accuracy in options[0]
         for coverage in options[1]
         for cost in options[2]
     ]
-    program = "return given.wishes.map((wish) => page.choose(given.data, wish));"
-    answers = run_in_node(program, {"data": {"designs": columns, "full_cost": front.full_cost}, "wishes": wishes})
+    program = "return given.requirements.map((required) => page.choose(given.data, required));"
+    given = {"data": {"designs": columns, "full_cost": front.full_cost}, "requirements": requirements}
+    answers = run_in_node(program, given)
     missed = 0
-    for requirements, answer in zip(wishes, answers, strict=True):
+    for required, answer in zip(requirements, answers, strict=True):
         limits = {
-            "min_accuracy": requirements["accuracy"],
-            "min_coverage": requirements["coverage"],
-            "max_cost": requirements["cost"],
+            "min_accuracy": required["accuracy"],
+            "min_coverage": required["coverage"],
+            "max_cost": required["cost"],
         }
         if not any(answer["fits"]):
             missed += 1
             assert answer["best"] == -1
             with pytest.raises(SelectionError) as caught:
                 front.select(**limits)
-            assert columns["id"][answer["nearest"]] == caught.value.nearest, requirements
+            assert columns["id"][answer["nearest"]] == caught.value.nearest, required
         else:
-            assert columns["id"][answer["best"]] == front.select(**limits).id, requirements
+            assert columns["id"][answer["best"]] == front.select(**limits).id, required
             assert answer["fits"][answer["best"]]
-    assert 20 < missed < len(wishes) - 20
+    assert 20 < missed < len(requirements) - 20
 
 
-def test_the_script_reads_wishes_and_writes_commands() -> None:
-    """Percent become the shares that the command takes, to the digit; what is no number is no wish; floors become options."""
+def test_the_script_reads_requirements_and_writes_commands() -> None:
+    """Percent become the shares that the command takes, to the digit; other text is no requirement; floors become options."""
     typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3", "0"]
     program = (
-        "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
+        "const read = (text) => page.readRequirement('accuracy', text);"
+        "return given.map((text) => read(text) === undefined ? 'no' : read(text));"
     )
     assert run_in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
-    program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
+    program = (
+        "return [page.commandFor(given, 1), page.commandByRequirements(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
+    )
     data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
     assert run_in_node(program, data) == [
         "emsco-export 'a b' --out BUNDLE --design y",

@@ -17,9 +17,9 @@ from sklearn.naive_bayes import GaussianNB
 import emsco_train
 from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
+from emsco_train.cli.command import print_warnings
 from emsco_train.cli.option_names import OptionNames
 from emsco_train.cli.training_output import accuracy_floors
-from emsco_train.cli.warning_lines import print_warnings
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.models.cascade_model import CascadeFitter

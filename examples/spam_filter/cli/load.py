@@ -31,7 +31,7 @@ class LoadedService:
     sent
         Times.
     mean_cost, unit
-        The mean bill.
+        The mean cost of a message.
     decision_ms
         Mean time of a decision inside the service, its threads included.
     statuses
@@ -79,12 +79,12 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
     rounds
         How often each is loaded; they take turns, so that a machine that changes its pace changes it for both.
     place
-        A folder for what is made on the way.
+        A folder for temporary files.
     """
     from spam_filter.load.single_stage_model import write_single_stage_model  # noqa: PLC0415 - heavy
 
     if not model.is_dir():
-        raise LoadError(f"{model}: there is no such folder: give the one that train wrote")
+        raise LoadError(f"{model}: the folder does not exist: give the one that train wrote")
     write_single_stage_model(model, place / "everything")
     found: list[LoadedService] = []
     for number in range(rounds):
@@ -101,7 +101,7 @@ def _measure_service(name: str, model: Path, messages: Sequence[bytes], connecti
 
     manifest = read_bundle(model / "bundle").manifest
     with ServiceProcess(model, maildir) as service:
-        # The first decisions of a process are slower; they are not what is asked for.
+        # The first decisions of a process are slower, and not measured.
         send_all(service.smtp, messages[: 2 * connections], connections)
         for delivered in (maildir / "new").iterdir():
             delivered.unlink()
@@ -109,9 +109,9 @@ def _measure_service(name: str, model: Path, messages: Sequence[bytes], connecti
         sent = send_all(service.smtp, messages, connections)
         after = _decision_totals(service, manifest.name)
     decision_s = (after[0] - before[0]) / max(after[1] - before[1], 1)
-    bills = read_delivered_costs(maildir)
-    statuses = ", ".join(f"{count} {status}" for status, count in bills.statuses.items())
-    return LoadedService(name, sent, bills.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
+    costs = read_delivered_costs(maildir)
+    statuses = ", ".join(f"{count} {status}" for status, count in costs.statuses.items())
+    return LoadedService(name, sent, costs.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
 
 
 def _decision_totals(service: ServiceProcess, name: str) -> tuple[float, float]:
@@ -148,7 +148,7 @@ def _print_results(found: Sequence[LoadedService]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter load", description="Load the service on this machine, and tell how it did."
+        prog="spam_filter load", description="Load the service on this machine, and report its speed."
     )
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="folder of the trained model")

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="D",
-        help="a domain of yours: it tells who receives, not what; repeat",
+        help="a domain of yours, to be ignored: it shows who receives the mail, not what it is; may repeat",
     )
     add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; may repeat")
     add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
@@ -56,9 +56,15 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=0.03,
         metavar="E",
-        help="certify that at most this share of the decided is wrong (0.03)",
+        help="certify that at most this share of the decided mail is wrong (0.03)",
     )
-    add("--min-coverage", type=float, default=0.0, metavar="C", help="share of the mail that must be decided (as can be)")
+    add(
+        "--min-coverage",
+        type=float,
+        default=0.0,
+        metavar="C",
+        help="share of the mail that must be decided (as much as possible)",
+    )
     add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
     add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
     add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")

@@ -1,6 +1,6 @@
 """The cheapest tier: what the header says, without a look at the body.
 
-No fact here tells how a corpus was collected: no list headers, no In-Reply-To, no Delivered-To, no field that the receiving side
+No fact here shows how a corpus was collected: no list headers, no In-Reply-To, no Delivered-To, no field that the receiving side
 adds but the plain number of hops.
 """
 

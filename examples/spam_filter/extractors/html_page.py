@@ -1,4 +1,4 @@
-"""A dear tier: HTML through a real parser, for what no pattern finds: text nobody can see, links that lie, forms, far images.
+"""An expensive tier: HTML through a real parser, for what no pattern finds: hidden text, lying links, forms, remote images.
 
 The parser is lxml's. Its trees are at most 256 deep, and it rebuilds nothing: a browser's rules for wrongly nested tags would let
 a page of 100 kB grow to gigabytes.
@@ -65,7 +65,7 @@ def _parse(source: str) -> _Element | None:
         return None
     from lxml import etree  # noqa: PLC0415 - most messages have no HTML
 
-    # NUL and lone surrogates are no characters of a page. The parser is made anew: it must not be shared by threads.
+    # NUL and lone surrogates are not characters of a page. A new parser each time: threads must not share one.
     content = source.replace("\0", " ").encode("utf-8", "replace")
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, recover=True)
     try:

@@ -1,4 +1,4 @@
-"""A dear tier: whether it reads like language at all."""
+"""An expensive tier: whether it reads like language at all."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from spam_filter.message.mail import Mail
 __all__ = ["ClueCounts", "log_odds"]
 
 _PRIOR_MESSAGES: Final = 0.6
-"""How many messages' worth of doubt every clue starts with."""
+"""The weight of the neutral prior of every clue, in messages."""
 
 
 def log_odds(spam: int, ham: int, spam_messages: int, ham_messages: int) -> float:
-    """Return how much a clue speaks for spam (above 0) or ham (below 0), in nats.
+    """Return how much a clue indicates spam (above 0) or ham (below 0), in nats.
 
     Shares of the two kinds of messages are compared, not counts: that one kind is more frequent says nothing about a clue. A clue
-    that was seen once speaks softly (Robinson's correction).
+    that was seen once counts little (Robinson's correction).
 
     Examples
     --------
@@ -101,7 +101,7 @@ class ClueCounts:
     def excluding(self, part: ClueCounts) -> ClueCounts:
         """Return what the other messages know of the clues of a part of them: as if that part had never been seen.
 
-        Letters stay: they are no evidence for a label.
+        Letters stay: they are not evidence for a label.
         """
         asked = {*part.spam, *part.ham}
         return ClueCounts(

@@ -39,7 +39,7 @@ def clue(kind: str, text: str) -> int:
 
 
 def sender_clues(mail: Mail) -> list[int]:
-    """Return the clues of the sender's address and domain; none where there is no sender."""
+    """Return the clues of the sender's address and domain; none without a sender."""
     sender = mail.sender
     if not sender.host:
         return []
@@ -90,7 +90,7 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
     mail
         The message.
     own_domains
-        Domains of those who receive the mail: these tell who collected it, not what it is, and make no clue.
+        Domains of the recipients: these show who collected the mail, not what it is, and are ignored.
     """
     found = {*subject_clues(mail), *word_clues(mail)}
     if mail.sender.domain not in own_domains:

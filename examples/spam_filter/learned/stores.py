@@ -1,6 +1,6 @@
 """The stores: one SQLite file with what the training mail taught, opened for reading.
 
-A file is written whole and put in place at once; whoever has the old one open goes on with it. Readers wait for a lock for a
+A file is written whole and put in place at once; a reader that has the old one open keeps using it. Readers wait for a lock for a
 short time only, then fail: the acquirers take the bundle's fallback, and the message is decided, marked degraded, and delivered.
 """
 
@@ -50,7 +50,7 @@ class Stores:
     Raises
     ------
     StoreError
-        If the file is missing or is no store.
+        If the file is missing or is not a store.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> None:
@@ -60,7 +60,7 @@ class Stores:
         self._connections: set[sqlite3.Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
-        # Not before nobody holds the store any more: decisions under way go on with the one that they began with.
+        # Only when nothing holds the store any more: decisions under way finish with the one that they began with.
         self._finalizer = weakref.finalize(self, _close_all, self._connections)
         try:
             facts = dict(self._connection().execute("SELECT name, value FROM facts"))
@@ -69,7 +69,7 @@ class Stores:
             raise StoreError(f"{self.path}: not readable as a store ({error}): train again") from None
         if facts.get("format") != _FORMAT:
             self.close()
-            raise StoreError(f"{self.path}: the format is {facts.get('format')!r}, {_FORMAT!r} is due: train again")
+            raise StoreError(f"{self.path}: expected the format {_FORMAT!r}, got {facts.get('format')!r}: train again")
         self.id = str(facts["id"])
         self.messages = (int(facts["spam_messages"]), int(facts["ham_messages"]))
         self.letter_model = LetterModel(LetterCounts(array("q", facts["letters"])))
@@ -94,7 +94,7 @@ class Stores:
             _close_all(self._connections)
 
     def clue_scores(self, clues: Sequence[int]) -> list[float]:
-        """Return how much each clue that is known speaks for spam (above 0) or ham (below 0); unknown ones are left out.
+        """Return how much each known clue indicates spam (above 0) or ham (below 0); unknown ones are left out.
 
         Raises
         ------

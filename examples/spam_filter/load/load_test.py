@@ -1,4 +1,4 @@
-"""Load: many messages through a running service, and how it took them.
+"""Load: many messages through a running service, and how fast it handles them.
 
 Only a service on the loopback interface is loaded, with a bounded number of messages and connections.
 """
@@ -29,12 +29,12 @@ _STATUS: Final = re.compile(rb"^X-Emsco-Status: (\w+)", re.MULTILINE)
 
 
 class LoadError(Exception):
-    """A load that will not be put on a service, or a service that did not take it."""
+    """A load that is refused, or a service that did not accept it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """How the messages were taken.
+    """How fast the messages were accepted.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class DeliveredCosts:
     Parameters
     ----------
     mean_cost
-        Of the messages with a bill.
+        Of the messages with a cost header.
     statuses
         Status -> messages.
     """
@@ -82,7 +82,7 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
     where
         The service.
     messages
-        Whole messages; line ends are made those of SMTP.
+        Whole messages; line ends become those of SMTP.
     connections
         Senders at the same time.
 
@@ -95,24 +95,24 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
         raise LoadError(f"{where} is not on the loopback interface: load is for a service of this machine only")
     if not 0 < len(messages) <= MAX_MESSAGES or not 0 < connections <= MAX_CONNECTIONS:
         detail = f"got {len(messages)} and {connections}"
-        raise LoadError(f"1 to {MAX_MESSAGES} messages and 1 to {MAX_CONNECTIONS} connections are due, {detail}")
+        raise LoadError(f"expected 1 to {MAX_MESSAGES} messages and 1 to {MAX_CONNECTIONS} connections, {detail}")
     lines = [re.sub(rb"\r?\n", b"\r\n", message) for message in messages]
     latencies: list[float] = []
-    faults: list[Exception] = []
+    errors: list[Exception] = []
     shares = [lines[start::connections] for start in range(connections)]
-    threads = [threading.Thread(target=_send, args=(where, share, latencies, faults)) for share in shares]
+    threads = [threading.Thread(target=_send, args=(where, share, latencies, errors)) for share in shares]
     started = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - started
-    if faults:
-        raise LoadError(f"a message was not taken: {faults[0]}") from faults[0]
+    if errors:
+        raise LoadError(f"a message was not accepted: {errors[0]}") from errors[0]
     return LoadResult(seconds, tuple(sorted(latencies)))
 
 
-def _send(where: Endpoint, messages: Sequence[bytes], latencies: list[float], faults: list[Exception]) -> None:
+def _send(where: Endpoint, messages: Sequence[bytes], latencies: list[float], errors: list[Exception]) -> None:
     """Send some messages over one connection; both lists are shared, and appending to a list is safe among threads."""
     try:
         with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_TIMEOUT_S) as client:
@@ -121,8 +121,8 @@ def _send(where: Endpoint, messages: Sequence[bytes], latencies: list[float], fa
                 client.sendmail("load@example.org", ["load@example.org"], message)
                 latencies.append(time.perf_counter() - started)
     except OSError as error:
-        # smtplib's errors are OSErrors too. The thread has nobody to raise it to: `send_all` does.
-        faults.append(error)
+        # smtplib's errors are OSErrors too. A thread cannot raise it to its caller: `send_all` does.
+        errors.append(error)
 
 
 def read_delivered_costs(maildir: Path) -> DeliveredCosts:

@@ -49,7 +49,7 @@ class ServiceProcess:
 
     @property
     def smtp(self) -> Endpoint:
-        """Return where it takes mail."""
+        """Return where it accepts mail."""
         return self._endpoints["listening"]
 
     @property
@@ -58,7 +58,7 @@ class ServiceProcess:
         return "".join(self._output)
 
     def metric(self, line: str) -> float:
-        """Return the value of one metric, named as Prometheus shows it; 0 if it is not there."""
+        """Return the value of one metric, named as Prometheus shows it; 0 if it does not exist."""
         with urllib.request.urlopen(f"http://{self._endpoints['metrics']}/metrics", timeout=_STOP_S) as answer:
             shown = answer.read().decode().splitlines()
         return next((float(found.rpartition(" ")[2]) for found in shown if found.startswith(f"{line} ")), 0.0)
@@ -106,5 +106,5 @@ class ServiceProcess:
                     self._endpoints[word] = Endpoint.parse(where)
                     if len(self._endpoints) == 2:
                         self._ready.set()
-        # It has ended: nobody needs to wait any longer.
+        # It has ended: there is nothing more to wait for.
         self._ready.set()

@@ -1,4 +1,4 @@
-"""The yardstick of the load driver: the same design with all its features acquired at once.
+"""The baseline of the load driver: the same design with all its features acquired at once.
 
 It is a bundle like any other: its one stage is the last stage of the cascade, with the same model and the same thresholds.
 """
@@ -17,7 +17,7 @@ __all__ = ["make_single_stage", "write_single_stage_model"]
 
 
 def write_single_stage_model(model: Path, out: Path) -> None:
-    """Write a model's folder that acquires at once what another acquires bit by bit.
+    """Write a model's folder that acquires at once what another acquires in stages.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
         thresholds=last.thresholds,
     )
     cost = manifest.meter().cost(stage.acquire)
-    bill = CostSummary(mean=cost, p50=cost, p95=cost, max=cost)
-    # What the single stage does was never measured, and no certificate is for it.
-    never = Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),), cost=bill)
+    costs = CostSummary(mean=cost, p50=cost, p95=cost, max=cost)
+    # The single stage was never measured, and has no certificate.
+    never = Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),), cost=costs)
     golden = tuple(_golden(one, manifest, stage, cost) for one in manifest.golden)
     made = manifest.model_copy(update={"stages": (stage,), "expected": never, "certificate": None, "golden": golden})
     return made, content
 
 
 def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float) -> Golden:
-    """Return what the single stage says to a golden item: the rule of the runtime, on the stored probabilities."""
+    """Return what the single stage decides on a golden item: the rule of the runtime, on the stored probabilities."""
     row = golden.probabilities[-1]
     top, accepted = accept(row, [stage.thresholds[str(label)] for label in manifest.labels])
     label = manifest.labels[top]

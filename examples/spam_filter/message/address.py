@@ -24,7 +24,7 @@ class Address:
     Parameters
     ----------
     name
-        What stands before it, for people to read.
+        The display name before it.
     local, host
         Its two halves, in lower case; empty where there is no address.
     """
@@ -87,7 +87,7 @@ def registered_domain(host: str) -> str:
 
 
 def parse_date(value: str) -> datetime | None:
-    """Return a date as mail writes it, in UTC; None for what is none.
+    """Return a date as mail writes it, in UTC; None for anything else.
 
     Examples
     --------

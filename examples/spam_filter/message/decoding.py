@@ -65,7 +65,7 @@ def _python_codec(charset: str) -> str:
 
 
 def decode_transfer(content: bytes, encoding: str) -> bytes:
-    r"""Undo a Content-Transfer-Encoding; what is broken or unknown stays as it is.
+    r"""Undo a Content-Transfer-Encoding; what is broken or unknown is not changed.
 
     Parameters
     ----------

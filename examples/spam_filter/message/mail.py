@@ -1,4 +1,4 @@
-"""`Mail`: one message, read as far as somebody asks.
+"""`Mail`: one message, parsed only as far as it is needed.
 
 Parsing never raises, whatever the bytes are. Each property is worked out when it is first used, and kept: the first stage of the
 cascade reads the header alone, and a message that is decided there never has its parts decoded. Two threads that ask at the same
@@ -93,7 +93,7 @@ class Mail:
 
     @cached_property
     def reply_to(self) -> Address:
-        """The address in Reply-To, or nobody's."""
+        """The address in Reply-To, or an empty one."""
         return read_address(self.headers.get("reply-to"))
 
     @cached_property
@@ -103,7 +103,7 @@ class Mail:
 
     @cached_property
     def date(self) -> datetime | None:
-        """When it was written, as the sender says; None if there is no such date."""
+        """When it was written, as the sender says; None if there is no valid date."""
         return parse_date(self.headers.get("date"))
 
     @cached_property
@@ -139,7 +139,7 @@ class Mail:
         return tuple(found[:LINKS])
 
     def decode_parts(self) -> Mail:
-        """Split and decode everything now, and return the message itself: for those who measure what comes after it."""
+        """Split and decode everything now, and return the message itself: so that what follows can be measured alone."""
         for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.text, self.links):
             pass
         return self

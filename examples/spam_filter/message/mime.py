@@ -21,7 +21,7 @@ _AFTER: Final = (b"", b"\n", b"\r", b" ", b"\t")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A leaf: something that is no container of parts.
+    """A leaf: a part that contains no other parts.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _child_parts(kind: str, declared: str, body: bytes) -> list[bytes]:
 
 
 def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
-    """Return what stands between the lines that begin with a boundary; a missing last one is forgiven."""
+    """Return what is between the lines that begin with a boundary; the last one may be missing."""
     parts: list[bytes] = []
     start, at = -1, body.find(mark)
     while at >= 0 and len(parts) < PARTS:

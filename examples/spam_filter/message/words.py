@@ -1,6 +1,6 @@
 """The words of a text, as the token store knows them.
 
-What mailing-list software adds is left out: the tag in the subject and the footer. It tells over which way a message came, and a
+What mailing-list software adds is left out: the tag in the subject and the footer. It shows how a message arrived, and a
 filter that learns it has learnt which lists its owner reads.
 """
 

@@ -57,7 +57,7 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
     raw
         The message, as it came.
     envelope
-        What the SMTP conversation said of it; None if there was none.
+        What the SMTP conversation said about it; None if there was none.
     deadline_s
         Seconds that it may take. None: the caller sees to that.
     """
@@ -68,7 +68,7 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
     except AcquisitionError as error:
         # Its text may quote the message: only names of our own are logged.
         return _failed(f"{error.feature}: {error.kind}")
-    except Exception as error:  # noqa: BLE001 - a message is never lost because of a fault of ours
+    except Exception as error:  # noqa: BLE001 - a message is never lost because of an error of ours
         return _failed(type(error).__name__)
 
 

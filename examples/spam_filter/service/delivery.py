@@ -11,17 +11,17 @@ __all__ = ["make_delivery"]
 
 
 def make_delivery(settings: Settings) -> Delivery:
-    """Return the place that the settings name.
+    """Return the delivery that the settings name.
 
     Raises
     ------
     SettingsError
-        If there can be no Maildir at that path.
+        If the Maildir cannot be used.
     """
     if settings.next_hop is not None:
         return NextHop(settings.next_hop, settings.hostname, settings.hop_s)
     if settings.maildir is None:
-        raise SettingsError("one place for the mail is due, a Maildir or a next hop, got neither")
+        raise SettingsError("expected one destination for the mail, a Maildir or a next hop, got neither")
     try:
         return Maildir(settings.maildir, settings.hostname)
     except OSError as error:

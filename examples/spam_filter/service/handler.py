@@ -55,7 +55,7 @@ class Handler:
 
     Parameters
     ----------
-    judging
+    verdicts
         Decides.
     delivery
         Takes the messages.
@@ -65,8 +65,8 @@ class Handler:
         Counts.
     """
 
-    def __init__(self, judging: VerdictPool, delivery: Delivery, deliverers: AcquirerPool, measures: ServiceMetrics) -> None:
-        self._judging = judging
+    def __init__(self, verdicts: VerdictPool, delivery: Delivery, deliverers: AcquirerPool, measures: ServiceMetrics) -> None:
+        self._verdicts = verdicts
         self._delivery = delivery
         self._deliverers = deliverers
         self._measures = measures
@@ -75,8 +75,8 @@ class Handler:
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a sender."""
-        if address != NOBODY and (fault := address_error(address, utf8=envelope.smtp_utf8)):
-            return fault
+        if address != NOBODY and (refusal := address_error(address, utf8=envelope.smtp_utf8)):
+            return refusal
         envelope.mail_from = address
         envelope.mail_options.extend(options)
         return "250 2.1.0 OK"
@@ -85,10 +85,10 @@ class Handler:
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a recipient."""
-        if fault := address_error(address, utf8=envelope.smtp_utf8):
-            return fault
+        if refusal := address_error(address, utf8=envelope.smtp_utf8):
+            return refusal
         if len(envelope.rcpt_tos) >= self._delivery.max_recipients:
-            return "452 4.5.3 too many recipients, send the others apart"
+            return "452 4.5.3 too many recipients, send the others separately"
         envelope.rcpt_tos.append(address)
         envelope.rcpt_options.extend(options)
         return "250 2.1.5 OK"
@@ -100,7 +100,7 @@ class Handler:
         raw = envelope.content if isinstance(envelope.content, bytes) else b""
         sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
         recipients = tuple(envelope.rcpt_tos)
-        verdict = await self._judging.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
+        verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
         stamped = mark_message(raw, verdict)
         receipt = await self._deliver(OutgoingMessage(stamped.content, sender, recipients, envelope.smtp_utf8))
         seconds = time.perf_counter() - started
@@ -119,9 +119,9 @@ class Handler:
         return f"{receipt.reply} ({message_id})"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Answer a fault of ours: the sender keeps the message. aiosmtpd would refuse it for good."""
+        """Answer an error of ours: the sender keeps the message. aiosmtpd would refuse it for good."""
         _log.error("a conversation failed: %s", type(error).__name__)
-        return "451 4.3.0 a fault of this server, try again"
+        return "451 4.3.0 internal error, try again"
 
     async def _deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         try:

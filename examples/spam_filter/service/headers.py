@@ -1,8 +1,8 @@
 r"""Our headers: forged ones out, our own in, and every other byte as it came.
 
-The message is never parsed and written again: that would change line ends, folding and bytes that are no valid text.
+The message is never parsed and written again: that would change line ends, folding and bytes that are not valid text.
 
-Where a line ends is a matter of taste among the programs that may read the message later. SMTP knows ``\r\n`` alone, most mail
+Programs that may read the message later disagree about where a line ends. SMTP knows ``\r\n`` alone, most mail
 servers take a bare ``\n`` as well, and Python's email package a bare ``\r`` too. A forged header must be seen by none of them, so
 it is looked for in each of these readings.
 """
@@ -61,7 +61,7 @@ def mark_message(raw: bytes, verdict: Verdict) -> MarkedMessage:
     clean, forged = remove_forged_headers(raw)
     lines = [_line(name, value) for name, value in _values(verdict)]
     if clean.startswith(_FOLD):
-        # It would be read as the rest of the line before it. This one has nothing to spoil.
+        # It would be read as the rest of the line before it. This one may be read that way without harm.
         lines.append(_line("Note", "the message began with a folded line"))
     return MarkedMessage(b"".join(lines) + clean, forged)
 

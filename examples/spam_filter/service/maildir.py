@@ -17,7 +17,7 @@ from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_li
 
 __all__ = ["Maildir"]
 
-# As the description of the format asks: nobody writes for so long.
+# As the description of the format says: no delivery takes so long.
 _STALE_S: Final = 36 * 3600.0
 
 
@@ -27,14 +27,14 @@ class Maildir:
     Parameters
     ----------
     path
-        Its folder; made if it is not there.
+        Its folder; created if it does not exist.
     hostname
         Part of the file names, so that several machines may share it.
 
     Raises
     ------
     OSError
-        If the folder cannot be made.
+        If the folder cannot be created.
     """
 
     max_recipients: Final = 1000

@@ -4,7 +4,7 @@
 ``spam_filter_messages_total``        by ``status`` (spam, ham, unsure, error) and ``outcome`` (delivered, deferred, refused)
 ``spam_filter_message_seconds``       from the last byte received to our answer
 ``spam_filter_decision_errors_total`` by ``kind``: messages that were delivered marked ``error``
-``spam_filter_forged_headers_total``  headers of ours that messages brought along, and that were removed
+``spam_filter_forged_headers_total``  forged headers that messages brought along, and that were removed
 ``spam_filter_connections``           clients that are connected
 ``spam_filter_refused_total``         clients that were answered 421: too many at once
 ``spam_filter_reloads_total``         by ``outcome`` (done, failed)

@@ -3,7 +3,7 @@ r"""`NextHop`: delivery to the one SMTP server that the administrator named.
 A message counts as delivered when that server has answered 2xx to the whole of it. What it refuses (5xx) is refused with its own
 words; whatever else happens, the sender keeps the message (4xx).
 
-Each message has a connection of its own: no answer can be taken for that of another message.
+Each message has its own connection: no answer can be taken for that of another message.
 
 **Line ends.** A message may hold a bare ``\r`` or ``\n``, and they are passed on as they are. One case is dangerous: a dot alone
 between such line ends, which a careless server takes for the end of the message, and what follows for commands (known as SMTP
@@ -29,7 +29,7 @@ _CLOSING: Final = 421
 
 
 class _NegativeReply(Exception):
-    """The next hop said no."""
+    """The next hop refused."""
 
     def __init__(self, code: int, text: bytes) -> None:
         self.code = code
@@ -51,7 +51,7 @@ class NextHop:
     """
 
     # One answer is all that a message gets. With several recipients, of whom some are refused, any answer would be wrong for
-    # somebody; so the sender is asked to send one message for each, as every mail server can.
+    # one of them; so the sender is asked to send one message for each, as every mail server can.
     max_recipients: Final = 1
 
     def __init__(self, endpoint: Endpoint, hostname: str, timeout_s: float) -> None:
@@ -99,7 +99,7 @@ def _quit(hop: smtplib.SMTP) -> None:
 
 
 def _connect(hop: smtplib.SMTP, endpoint: Endpoint) -> None:
-    """Connect and say EHLO; a server that is not in the mood is no reason to refuse a message for good."""
+    """Connect and say EHLO; a server that does not greet us is not a reason to refuse a message for good."""
     code, _ = hop.connect(endpoint.host, endpoint.port)
     if code != 220:
         raise smtplib.SMTPConnectError(code, "no greeting")
@@ -140,7 +140,7 @@ def _result_of_answer(answer: _NegativeReply) -> DeliveryResult:
     text = one_line(answer.text.decode("ascii", "replace"))
     if 500 <= answer.code <= 599:
         return DeliveryResult("refused", f"{answer.code} {text}")
-    # 421 would say that it is we who hang up; and an answer that is none of these is no reason to lose a message.
+    # 421 would say that we close the connection; and any other answer is not a reason to lose a message.
     code = answer.code if 400 <= answer.code <= 499 and answer.code != _CLOSING else 451
     return DeliveryResult("deferred", f"{code} {text}")
 
@@ -153,7 +153,7 @@ def stuff_dots(content: bytes) -> bytes:
     >>> stuff_dots(b".a\r\n..\r\nb\n.c\r\n")
     b'..a\r\n...\r\nb\n.c\r\n.\r\n'
     """
-    # The end needs a line break before it; whoever comes over SMTP has one.
+    # The end needs a line break before it; a message that came over SMTP has one.
     end = b".\r\n" if content.endswith(b"\r\n") or not content else b"\r\n.\r\n"
     return _LINE_DOT.sub(rb"\1..", content) + end
 

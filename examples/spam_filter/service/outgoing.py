@@ -40,7 +40,7 @@ class DeliveryResult:
     Parameters
     ----------
     outcome
-        "delivered": it is safe elsewhere. "deferred": the sender is to keep it and try again. "refused": nobody will take it.
+        "delivered": it is safe elsewhere. "deferred": the sender is to keep it and try again. "refused": it cannot be delivered.
     reply
         The SMTP reply that says so: 2xx, 4xx or 5xx.
     """

@@ -41,21 +41,21 @@ class ServedModel(ModelProtocol, Protocol):
     """What the service needs of a model."""
 
     def reload(self) -> object:
-        """Take up what is in the folder now; raise if it cannot be used, and go on with the old one."""
+        """Load what is in the folder now; raise if it cannot be used, and keep the old one."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 class OpenModel(Protocol):
     """Opens the model of a folder."""
 
     def __call__(self, *, observers: Sequence[Observer]) -> ServedModel:
-        """Return the model, whose cascade tells these observers."""
+        """Return the model, whose cascade notifies these observers."""
 
 
 def serve(settings: Settings, open_model: OpenModel) -> None:
-    """Run a service until it is told to stop.
+    """Run a service until a signal stops it.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ class Service:
         self._connections = Connections()
         self._measures = ServiceMetrics(registry)
         self._measures.connections.set_function(lambda: len(self._connections))
-        self._judging = VerdictPool(model, settings.deadline_s, settings.threads)
+        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
         # One for each client: all of them may wait for the disk or the next hop.
         deliverers = AcquirerPool(settings.max_connections)
-        SourceGauges(pools={"judging": self._judging.pool, "delivery": deliverers}, registry=registry)
-        self._handler = Handler(self._judging, make_delivery(settings), deliverers, self._measures)
+        SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
+        self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
         self._reloads: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -143,9 +143,9 @@ class Service:
                 f"listen: {listen} cannot be used: {error.strerror}; choose another, or stop what is there"
             ) from error
         if not listen.is_loopback:
-            _log.warning("%s can be reached from other machines; anybody there can hand in mail", listen)
+            _log.warning("%s can be reached from other machines; anyone there can send mail through it", listen)
         host, port = server.sockets[0].getsockname()[:2]
-        # The line that whoever started us waits for.
+        # Whatever started the service waits for this line.
         _print_line(f"listening on {Endpoint(host, port)}")
         return server
 

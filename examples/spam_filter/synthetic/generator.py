@@ -1,8 +1,8 @@
-"""Synthetic mail: made up from word lists, so that everything here runs without a corpus of anybody's letters.
+"""Synthetic mail: made up from word lists, so that everything here runs without a corpus of real mail.
 
-It is no substitute for mail. It has what the features look at (subjects, hops, HTML, links, broken MIME, bytes that no charset
-explains); both kinds share words, and some messages are hard on purpose: newsletters that shout, and spam that reads like the
-note of a colleague. Figures on it say that the machinery works, and nothing about real spam.
+It does not replace real mail. It has what the features look at (subjects, hops, HTML, links, broken MIME, bytes valid in no
+charset); both kinds share words, and some messages are hard on purpose: newsletters that shout, and spam that reads like the
+note of a colleague. Figures on it show that the code works, and nothing about real spam.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _newsletter(draw: random.Random) -> _MessageDraft:
 
 
 def _offer(draw: random.Random) -> _MessageDraft:
-    """Make an offer that nobody asked for: loud, with links to hosts that change."""
+    """Make an unsolicited offer: loud, with links to hosts that change."""
     host = f"{draw.choice(SHOP_WORDS)}-{draw.randrange(1000)}.{draw.choice(('example', 'test', 'invalid'))}"
     text = _words(draw, draw.randint(30, 160), SPAM_WORDS, SPAM_WORDS, SHOP_WORDS)
     if draw.random() < 0.4:

@@ -40,9 +40,9 @@ class LabelledMail:
     label
         "ham" or "spam".
     received
-        When it came; the earliest possible time where nothing tells.
+        When it arrived; the earliest possible time where that is unknown.
     source
-        Where it was found, for messages to people.
+        Where it was found, for error messages.
     """
 
     raw: bytes
@@ -52,7 +52,7 @@ class LabelledMail:
 
 
 def received_time(raw: bytes) -> datetime:
-    """Return when a message came: by its latest hop, else by its date."""
+    """Return when a message arrived: by its latest hop, else by its date."""
     mail = Mail.parse(raw)
     hop = parse_date(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
     return hop or mail.date or _NO_TIME
@@ -69,18 +69,16 @@ def read_corpus(path: str | Path) -> list[LabelledMail]:
     Raises
     ------
     CorpusError
-        If it is not there, or holds neither labels nor the two kinds of mail.
+        If it does not exist, or holds neither labels nor the two kinds of mail.
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise CorpusError(f"{folder}: there is no such folder: give one with spam and ham in it")
+        raise CorpusError(f"{folder}: the folder does not exist: give one with spam and ham in it")
     if (folder / _LABEL_FILE).is_file():
         return list(_read_labelled_files(folder))
     found = {label: next((one for one in (folder / label, folder / f"{label}.mbox") if one.exists()), None) for label in LABELS}
     if found["ham"] is None or found["spam"] is None:
-        raise CorpusError(
-            f"{folder}: there is no {_LABEL_FILE}, and not both of spam and ham: add them, or give --spam and --ham"
-        )
+        raise CorpusError(f"{folder}: found neither {_LABEL_FILE} nor both of spam and ham: add them, or give --spam and --ham")
     return read_pair(found["spam"], found["ham"])
 
 
@@ -98,7 +96,7 @@ def read_pair(spam: str | Path, ham: str | Path) -> list[LabelledMail]:
         before = len(found)
         found += [LabelledMail(raw, label, received_time(raw), source) for source, raw in _read_messages(Path(place))]
         if len(found) == before:
-            raise CorpusError(f"{place}: there is no message in it: give a folder of messages, a Maildir or an mbox file")
+            raise CorpusError(f"{place}: found no message: give a folder of messages, a Maildir or an mbox file")
     return found
 
 
@@ -107,7 +105,7 @@ def _read_labelled_files(folder: Path) -> Iterator[LabelledMail]:
         for row in csv.DictReader(file):
             name, label = row.get("file"), row.get("label")
             if name is None or label not in LABELS:
-                raise CorpusError(f"{folder / _LABEL_FILE}: a file and a label, ham or spam, are due, got {name!r} and {label!r}")
+                raise CorpusError(f"{folder / _LABEL_FILE}: expected a file and a label, ham or spam, got {name!r} and {label!r}")
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):
                 raise CorpusError(f"{folder / _LABEL_FILE}: {name!r} is outside the folder: name files within it")
@@ -123,14 +121,14 @@ def _parse_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise CorpusError(f"received is {text!r}: a time such as 2002-08-22T13:23:38Z is due, or nothing") from None
+        raise CorpusError(f"received must be a time such as 2002-08-22T13:23:38Z, or empty, got {text!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _read_messages(place: Path) -> Iterator[tuple[str, bytes]]:
     """Yield where each message is, and its bytes."""
     if place.is_file():
-        # Its own reader of bytes: the one of the email package may refuse a broken message.
+        # Read as bytes: the email package may refuse a broken message.
         box = mailbox.mbox(place, factory=None, create=False)
         try:
             for key in box.iterkeys():
@@ -139,7 +137,7 @@ def _read_messages(place: Path) -> Iterator[tuple[str, bytes]]:
             box.close()
         return
     if not place.is_dir():
-        raise CorpusError(f"{place}: there is no such file or folder: give messages, a Maildir or an mbox file")
+        raise CorpusError(f"{place}: no such file or folder: give messages, a Maildir or an mbox file")
     is_maildir = (place / "cur").is_dir() and (place / "new").is_dir()
     folders = [place / "cur", place / "new"] if is_maildir else [place]
     for folder in folders:

@@ -141,14 +141,14 @@ def train_model(
 
 def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool) -> None:
     if out.exists() and not force:
-        raise ModelError(f"{out} is there already: choose another folder, or say --force to replace it")
+        raise ModelError(f"{out} already exists: choose another folder, or use --force to replace it")
     if out.exists() and not (out / BUNDLE).is_dir():
-        raise ModelError(f"{out} is there and is no model: choose another folder")
+        raise ModelError(f"{out} exists and is not a model: choose another folder")
     if keep is not None and keep.exists():
-        raise ModelError(f"{keep} is there already: choose another folder to keep the run in")
+        raise ModelError(f"{keep} already exists: choose another folder to keep the run in")
     unknown = sorted(plan.without - set(feature_names()))
     if unknown:
-        raise ModelError(f"{unknown[0]!r} is no feature, so it cannot be left out (features: {', '.join(feature_names())})")
+        raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(feature_names())})")
 
 
 def _train(
@@ -156,7 +156,7 @@ def _train(
 ) -> TrainedModel:
     counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
     if min(counts.values()) == 0:
-        raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: both kinds are due")
+        raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: expected both kinds")
     groups = group_near_duplicates([Mail.parse(mail.raw) for mail in mails])
     splits = split_mail(mails, groups, plan.split, plan.seed)
     detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
@@ -164,7 +164,7 @@ def _train(
     extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
     tables = write_tables(work, mails, splits, extracted.rows, feature_names())
     count = len(feature_names()) - len(plan.without)
-    on_step(f"features     {count} of each message; opinions of the stores are cross-fitted on the train mail")
+    on_step(f"features     {count} of each message; scores of the stores are cross-fitted on the train mail")
     raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
     sample = random.Random(plan.seed).sample(raws, min(plan.cost_messages, len(raws)))
     profile = measure_costs(new / STORES, sample, seed=plan.seed)
@@ -212,14 +212,14 @@ def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415 - as above
 
     cap = plan.max_cost_share * front.full_cost
-    # Whoever promises 3 % should aim at 1 %.
-    sound = [design.coverage for design in front if design.cost <= cap and 1 - design.accuracy <= plan.max_error / 3]
-    widest = max(sound, default=0.0)
+    # To guarantee an error of 3 %, aim at 1 %.
+    safe = [design.coverage for design in front if design.cost <= cap and 1 - design.accuracy <= plan.max_error / 3]
+    widest = max(safe, default=0.0)
     return Requirements(min_coverage=max(plan.min_coverage, widest - _COVERAGE_MARGIN, 0.0), max_cost=cap, by="accuracy")
 
 
 def _install(new: Path, out: Path, old: Path) -> None:
-    """Rename the new folder to its name; a service that has the old one open goes on with it until it is told to reload."""
+    """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads."""
     if out.exists():
         out.rename(old)
     new.rename(out)

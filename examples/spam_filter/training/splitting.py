@@ -40,7 +40,7 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
         If a label has too few families for four splits.
     """
     if by not in get_args(SplitBy):
-        raise CorpusError(f"split is {by!r}: time or families is due")
+        raise CorpusError(f"split must be time or families, got {by!r}")
     members: dict[int, list[int]] = {}
     for index, family in enumerate(families):
         members.setdefault(family, []).append(index)
@@ -50,7 +50,7 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
         groups = [group for group in members.values() if mails[group[0]].label == label]
         if len(groups) < len(SHARES):
             detail = f"{len(groups)} different messages are {label}"
-            raise CorpusError(f"{detail}: at least {len(SHARES)} are due, and some hundreds to learn anything: add mail")
+            raise CorpusError(f"{detail}: expected at least {len(SHARES)}, and some hundreds to learn anything: add mail")
         if by == "time":
             groups.sort(key=lambda group: min((mails[index].received, index) for index in group))
         else:
@@ -74,7 +74,7 @@ def _assign_splits(sizes: Sequence[int]) -> list[SplitName]:
     for position, family in enumerate(sizes):
         left = count - position
         started = bool(found) and found[-1] == bounds[place][0]
-        # On to the next split when the middle of the family lies beyond the bound, or when families run short.
+        # On to the next split when the middle of the family is beyond the bound, or when families run short.
         while place < len(bounds) - 1 and (before + family / 2 > bounds[place][1] or left < len(bounds) - place) and started:
             place += 1
             started = False
