@@ -96,9 +96,8 @@ def _selection_criteria(parser: OneLineParser, options: argparse.Namespace) -> S
 
 
 def _format_export(exported: RunExport, out: str) -> list[str]:
-    from emsco_runtime.bundle.summary import percent, pluralize  # noqa: PLC0415
-    from emsco_runtime.cli.console import number  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415
+    from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize  # noqa: PLC0415
+    from emsco_runtime.cli.console import format_costs, format_number  # noqa: PLC0415 - after the arguments
     from emsco_train.cli.training_output import calibration_warnings, format_counts  # noqa: PLC0415
     from emsco_train.designs.design import format_stages  # noqa: PLC0415
     from emsco_train.runs.front_measurement import Counts  # noqa: PLC0415
@@ -109,7 +108,7 @@ def _format_export(exported: RunExport, out: str) -> list[str]:
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
     rejected = percent(expected.rows - expected.accepted, expected.rows)
     cost, splits = expected.cost, ", ".join(split.name for split in exported.export.verified)
-    tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
+    everything = f"everything for everyone: {format_number(full)} {unit}"
     lines = [
         f"design       {design.id}: {exported.choice.reason}",
         f"stages       {format_stages(design.stages)}",
@@ -119,7 +118,7 @@ def _format_export(exported: RunExport, out: str) -> list[str]:
         coverage, accuracy, mean = format_counts(figures)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
     lines += [
-        f"bill         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
+        f"bill         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
         *describe_certificate(exported.choice.certificate),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",

@@ -55,13 +55,12 @@ class OptionNames:
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
         """Say the errors of the library in the words of the command."""
-        from emsco_runtime.cli.console import CommandError  # noqa: PLC0415 - after the arguments: --help must answer at once
-        from emsco_runtime.errors import EmscoError  # noqa: PLC0415
+        from emsco_runtime.errors import EmscoError, InputError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
         try:
             yield
         except EmscoError as error:
-            raise CommandError(self.translate(str(error))) from error
+            raise InputError(self.translate(str(error))) from error
 
 
 def _option_name(name: str) -> str:

@@ -150,7 +150,7 @@ def _load_acquirers(target: str) -> Acquirers:
 
 def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
     from emsco_runtime.bundle.summary import pluralize  # noqa: PLC0415
-    from emsco_runtime.cli.console import number, table  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.cli.console import format_number, format_table  # noqa: PLC0415 - after the arguments
     from emsco_train.costs.profiling.cost_profile import convert_seconds  # noqa: PLC0415
 
     costs = measured.cost_model(unit)
@@ -159,7 +159,7 @@ def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) ->
             name,
             call.group or "-",
             *_format_spread(call.own, unit),
-            number(convert_seconds(call.first.value, unit)),
+            format_number(convert_seconds(call.first.value, unit)),
             str(call.calls),
             str(call.failures),
         ]
@@ -169,15 +169,17 @@ def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) ->
     lines = [
         f"measured  {calls}; prices in {costs.unit}",
         "",
-        table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
+        format_table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
         "",
     ]
     if measured.groups:
         shared = [[group.name, *_format_spread(group.shared, unit), ", ".join(group.features)] for group in measured.groups]
-        lines += [table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
-    everything = number(costs.meter().cost(costs.features))
+        lines += [format_table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
+    everything = format_number(costs.meter().cost(costs.features))
     together = (
-        "" if measured.together is None else f"; measured together: {number(convert_seconds(measured.together.value, unit))}"
+        ""
+        if measured.together is None
+        else f"; measured together: {format_number(convert_seconds(measured.together.value, unit))}"
     )
     lines.append(f"total     all features: {everything} {costs.unit}{together}")
     lines += [f"caution   {text}" for text in measured.cautions]
@@ -186,10 +188,10 @@ def _format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) ->
 
 
 def _format_spread(spread: Spread, unit: TimeUnit) -> list[str]:
-    from emsco_runtime.cli.console import number  # noqa: PLC0415 - after the arguments
+    from emsco_runtime.cli.console import format_number  # noqa: PLC0415 - after the arguments
     from emsco_train.costs.profiling.cost_profile import convert_seconds  # noqa: PLC0415
 
-    return [number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
+    return [format_number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 from emsco_runtime import Cascade
-from emsco_runtime.bundle.summary import percent, pluralize
-from emsco_runtime.cli.console import number, table
-from emsco_runtime.cli.inspect import describe_certificate
+from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
+from emsco_runtime.cli.console import format_number, format_table
 from emsco_runtime.decision import Decision
 from emsco_train.demo.clinic import Clinic, create_clinic
 from emsco_train.designs.front import Front
@@ -95,7 +94,7 @@ def _design_examples(front: Front) -> str:
     constraints = [Requirements(_MIN_ACCURACY, coverage) for coverage in _COVERAGES]
     reachable = [requirements for requirements in constraints if any(requirements.meets(design) for design in front)]
     designs = dict.fromkeys(requirements.choose(front, front.full_cost) for requirements in reachable)
-    return table(
+    return format_table(
         ["decided", "accuracy of the decided", "mean cost", "measurements"],
         [
             [
@@ -126,15 +125,11 @@ def _export(trained: TrainedRun, folder: Path) -> RunExport:
 
 def _stage_table(exported: RunExport) -> str:
     manifest = exported.export.bundle.manifest
-    meter = manifest.meter()
     rows = []
-    listed: list[str] = []
-    for place, stage in enumerate(manifest.stages, start=1):
-        added = meter.increment(listed, stage.acquire)
-        listed += stage.acquire
+    for place, (stage, cost) in enumerate(zip(manifest.stages, manifest.stage_costs(), strict=True), start=1):
         shown = ", ".join(stage.acquire[:4]) + (f" and {len(stage.acquire) - 4} more" if len(stage.acquire) > 4 else "")
-        rows.append([str(place), f"{number(added)} {manifest.cost_unit}", shown])
-    return table(["stage", "adds", "acquires"], rows)
+        rows.append([str(place), f"{format_number(cost.added)} {manifest.cost_unit}", shown])
+    return format_table(["stage", "adds", "acquires"], rows)
 
 
 def _decide(clinic: Clinic, folder: Path) -> None:
@@ -150,7 +145,7 @@ def _describe_decision(decision: Decision, cascade: Cascade) -> str:
         f"{decision.label} ({decision.confidence:.1%} sure)" if decision.label is not None else f"rejected ({decision.reason})"
     )
     stages = f"after {decision.stages} of {pluralize(len(cascade.manifest.stages), 'stage')}"
-    return f"{detail} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
+    return f"{detail} {stages} for {format_number(decision.cost)} {cascade.manifest.cost_unit}"
 
 
 def _example_patients(clinic: Clinic, folder: Path) -> list[int]:
@@ -178,7 +173,7 @@ def _summary(exported: RunExport, folder: Path) -> None:
     ]
     rows[0].append(f"{expected.cost.mean:.2f} {unit}")
     rows[1].append(f"{full:.2f} {unit}")
-    print(_indented(table(["", "accuracy of the decided", "decided", "mean cost"], rows)))
+    print(_indented(format_table(["", "accuracy of the decided", "decided", "mean cost"], rows)))
     print(f"\n   saved     {1 - expected.cost.mean / full:.0%} of the cost")
     print(f"   exits     {', '.join(exits)}, rejected: {expected.rows - expected.accepted} (left to a person)")
     print(f"   report    {folder / 'report.html'} (open it in a browser)")

@@ -168,13 +168,8 @@ def _design_data(
 
 
 def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> tuple[StageData, ...]:
-    stages = []
-    before: list[str] = []
-    for number, (features, entry) in enumerate(zip(design.stages, entries, strict=True), start=1):
-        added_cost = meter.increment(before, features)
-        before += features
-        stages.append(StageData(number, features, added_cost, meter.cost(before), entry))
-    return tuple(stages)
+    stages = zip(design.stages, meter.stage_costs(design.stages), entries, strict=True)
+    return tuple(StageData(number, names, *cost, entry) for number, (names, cost, entry) in enumerate(stages, start=1))
 
 
 def _validation_counts(design: Design, rows: int) -> CountsEntry:

@@ -1,4 +1,4 @@
-"""`emsco-inspect` and `emsco-run`, as processes."""
+"""`emsco-inspect` and `emsco-run`, as processes; where the shell or a signal matters, the installed commands themselves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
 from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.cli import inspect
 from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.processes import BIN, preload_modules, run, start
 
-BIN = Path(sys.executable).parent
-
-
-def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run an installed command and capture what it prints."""
-    return subprocess.run([BIN / command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+preload_modules(
+    "onnxruntime",
+    "emsco_runtime.bundle.summary",
+    "emsco_runtime.cascade",
+    "emsco_runtime.cli.csv_items",
+    "emsco_runtime.cli.inspect",
+    "emsco_runtime.cli.run",
+)
 
 
 def run_refused(status: int, command: str, *arguments: object) -> str:
@@ -225,9 +229,9 @@ def test_run_never_replaces_what_is_no_plain_file(bundle: Path, tmp_path: Path) 
     assert out.read_text().startswith("row,status")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen([BIN / "emsco-run", bundle, rows, "--out", pipe], stdout=subprocess.DEVNULL)
+    running = start("emsco-run", bundle, rows, "--out", pipe)
     assert pipe.read_text().startswith("row,status")
-    assert process.wait() == 0
+    assert running.wait().returncode == 0
     assert pipe.is_fifo()
     assert "that is the table itself" in run_refused(1, "emsco-run", bundle, rows, "--out", rows)
     assert rows.read_text() == ROWS
@@ -255,14 +259,13 @@ def test_run_counts_only_labels_that_are_told(bundle: Path, tmp_path: Path) -> N
     assert "accuracy   100.00 %" in run("emsco-run", numbers, rows, "--out", out).stdout
 
 
-def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name outside the terminal's alphabet is written with escapes, not answered with a traceback."""
-    made = make_bundle([["größe"]], name="prüfung")
-    path = write_sample(tmp_path / "b", made)
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([BIN / "emsco-inspect", path], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "pr\\xfcfung" in done.stdout
+    path = write_sample(tmp_path / "b", make_bundle([["größe"]], name="prüfung"))
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
+    assert inspect.main([str(path)]) == 0
+    assert b"pr\\xfcfung" in terminal.getvalue()
 
 
 def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
@@ -301,7 +304,7 @@ def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) ->
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
     assert "degraded   1 row decided" in done.stdout
     for wrong in ("-1", "nan", "much"):
-        assert "a number of at least 0 is due" in run_refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
+        assert "expected a number of at least 0, got" in run_refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
 
 
 def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
@@ -341,7 +344,7 @@ def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> N
     assert f"--out {missing}: the folder {missing.parent} does not exist" in run_refused(
         1, "emsco-run", bundle, rows, "--out", missing
     )
-    assert "--out : a file is due" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
+    assert "--out : expected a file, its name is empty" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
     assert "is a folder" in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
 
 
@@ -359,7 +362,7 @@ def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
     write_csv(splits, "row,split\n1,test\n9,test\n")
     assert "the split names 2 rows, the file has 1 of them" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,split\nx,test\n")
-    assert "got the row number 'x'" in run_refused(1, *common, "--split", "test")
+    assert "expected a row number, got 'x'" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,part\n1,test\n")
     assert "the column 'split' is missing" in run_refused(1, *common, "--split", "test")
 

@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
 from emsco_train.runs.folder import RunFolder
-from tests.train.processes import run, run_expecting_error, run_successfully
+from tests.processes import run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 

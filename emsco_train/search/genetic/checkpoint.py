@@ -8,16 +8,14 @@ still be understood stays readable (1 cannot: its runs did not keep the designs 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
+from emsco_runtime.support.files import replace_file
 from emsco_train.data.problem_warnings import warn_version_change
 from emsco_train.errors import TrainError
 from emsco_train.support.numbers import is_integer
@@ -155,16 +153,9 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     CheckpointError
         If it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with replace_file(path, sync=True) as file:
             file.write(json.dumps(checkpoint.model_dump(), separators=(",", ":"), allow_nan=False).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
         detail = f"{path}: the checkpoint cannot be written: {error.strerror or error}"
         raise CheckpointError(f"{detail}. Check the path, its permissions and the space left") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
