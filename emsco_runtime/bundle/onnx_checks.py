@@ -1,4 +1,4 @@
-"""Look into an ONNX file without running it, and without the onnx package.
+"""Checks of an ONNX file without running it, and without the onnx package.
 
 onnxruntime opens whatever a model asks for: files beside it ("external data"), operators from other libraries. Both are looked
 for here, in the bytes, before a session is made. Only the few parts of the protobuf format that this needs are read; the field
@@ -7,19 +7,20 @@ numbers are those of the public `onnx.proto`.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["TensorSpec", "find_model_fault"]
+__all__ = ["DOUBLE", "TensorSpec", "find_model_fault"]
 
 # Newest IR version that the oldest supported onnxruntime reads (1.18).
 MAX_IR_VERSION = 10
 # A forest of a million nodes has about as many; runs of numbers do not count.
 MAX_FIELDS = 3_000_000
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
-_DOUBLE = 11
-_TYPE_NAMES = {1: "float", 6: "int32", 7: "int64", 8: "string", 10: "float16", _DOUBLE: "double"}
+DOUBLE = 11
+_TYPE_NAMES = {1: "float", 6: "int32", 7: "int64", 8: "string", 10: "float16", DOUBLE: "double"}
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -29,7 +30,7 @@ _NUMBER_RUN = re.compile(rb"(?:\x40[\x80-\xff]{0,9}+[\x00-\x7f]|\x3d.{4})++", re
 
 
 class _MalformedModel(Exception):
-    """The bytes are no protobuf message of the expected shape."""
+    """The bytes are not a protobuf message of the expected shape."""
 
 
 class _ForbiddenModel(Exception):
@@ -38,7 +39,7 @@ class _ForbiddenModel(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Name, element type and shape of an input or output; None stands for a dimension without a number."""
+    """Name, element type and shape of an input or output; a dimension without a number is None."""
 
     name: str
     element_type: int
@@ -50,29 +51,18 @@ class TensorSpec:
         return f"{self.name}: {_TYPE_NAMES.get(self.element_type, f'type {self.element_type}')}[{sizes}]"
 
 
-@dataclass(slots=True)
-class _FieldLimit:
-    """Fields that may still be read; it bounds the time that a hostile file can take."""
-
-    remaining: int
-
-    def count_one(self) -> None:
-        self.remaining -= 1
-        if self.remaining < 0:
-            raise _ForbiddenModel(f"the model has more than {MAX_FIELDS:,} parts. Use a smaller classifier")
-
-
 @dataclass(frozen=True, slots=True)
 class _ProtoField:
     number: int
     value: int
     content: memoryview | None
-    budget: _FieldLimit
+    # Counts all fields of the file: it bounds the time that a hostile file can take.
+    counter: Iterator[int]
 
-    def message(self) -> Iterator[_ProtoField]:
+    def parts(self) -> Iterator[_ProtoField]:
         if self.content is None:
             raise _MalformedModel
-        return _read_fields(self.content, self.budget)
+        return _read_fields(self.content, self.counter)
 
     def text(self) -> str:
         if self.content is None:
@@ -81,30 +71,18 @@ class _ProtoField:
 
 
 def find_model_fault(content: bytes, *, expected_input: TensorSpec, expected_output: TensorSpec) -> str | None:
-    """Return what is wrong with a stage model, or None.
-
-    Parameters
-    ----------
-    content
-        The file's bytes.
-    source, target
-        The one input and the one output it must have.
-    """
+    """Return what is wrong with the bytes of a stage model, which must have this one input and this one output; or None."""
     try:
         inputs, outputs = _read_model(content)
     except _ForbiddenModel as refused:
         return str(refused)
     except (_MalformedModel, UnicodeDecodeError, RecursionError):
-        return "this is no ONNX model, or a damaged one. Export the bundle again"
-    if inputs != [expected_input]:
-        return f"the model's input must be {expected_input}, it has {_join(inputs)}. Export the bundle again"
-    if outputs != [expected_output]:
-        return f"the model's output must be {expected_output}, it has {_join(outputs)}. Export the bundle again"
+        return "not an ONNX model, or a damaged one. Export the bundle again"
+    for name, expected, found in (("input", expected_input, inputs), ("output", expected_output, outputs)):
+        if found != [expected]:
+            listed = "; ".join(map(str, found)) or "none"
+            return f"the model's {name} must be {expected}, it has {listed}. Export the bundle again"
     return None
-
-
-def _join(tensors: list[TensorSpec]) -> str:
-    return "; ".join(map(str, tensors)) or "none"
 
 
 def _read_model(content: bytes) -> tuple[list[TensorSpec], list[TensorSpec]]:
@@ -113,7 +91,7 @@ def _read_model(content: bytes) -> tuple[list[TensorSpec], list[TensorSpec]]:
         raise _ForbiddenModel("the model is in onnxruntime's own format, which a bundle must not hold. Export it as ONNX")
     graph: _ProtoField | None = None
     version = opsets = 0
-    for field in _read_fields(memoryview(content), _FieldLimit(MAX_FIELDS)):
+    for field in _read_fields(memoryview(content), itertools.count(1)):
         if field.number == 1:
             version = field.value
         elif field.number == 7:
@@ -124,67 +102,47 @@ def _read_model(content: bytes) -> tuple[list[TensorSpec], list[TensorSpec]]:
         elif field.number == 8:
             opsets += 1
             # Every one, not just the first: a protobuf parser takes the last.
-            for part in field.message():
+            for part in field.parts():
                 if part.number == 1:
                     _check_domain(part.text())
         elif field.number in (20, 25):
             raise _ForbiddenModel(
-                "the model holds training information or functions of its own, which a bundle must not. Export it anew"
+                "the model holds training information or functions of its own, which a bundle must not. Export it again"
             )
     if graph is None or not opsets:
         raise _MalformedModel
     if not 3 <= version <= MAX_IR_VERSION:
         raise _ForbiddenModel(f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}. Export with an older IR version")
-    return _read_graph(graph)
+    return _check_message("graph", graph)
 
 
-def _read_graph(graph: _ProtoField) -> tuple[list[TensorSpec], list[TensorSpec]]:
+# What is looked into, by the field numbers of the parts.
+_PARTS: dict[str, dict[int, str]] = {
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
+    "sparse tensor": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+
+
+def _check_message(kind: str, message: _ProtoField) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Check a part of the model and everything inside it; return the inputs and outputs if it is a graph."""
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
-    for field in graph.message():
-        if field.number == 1:
-            _check_node(field)
-        elif field.number == 5:
-            _check_tensor(field)
-        elif field.number == 11:
-            inputs.append(_read_tensor_info(field))
-        elif field.number == 12:
-            outputs.append(_read_tensor_info(field))
-        elif field.number == 15:
-            _check_sparse(field)
-    return inputs, outputs
-
-
-def _check_node(node: _ProtoField) -> None:
-    for field in node.message():
-        if field.number == 5:
-            _check_attribute(field)
-        elif field.number == 7:
+    parts = _PARTS[kind]
+    for field in message.parts():
+        if field.number in parts:
+            _check_message(parts[field.number], field)
+        elif kind == "graph" and field.number in (11, 12):
+            (inputs if field.number == 11 else outputs).append(_read_tensor_info(field))
+        elif kind == "node" and field.number == 7:
             _check_domain(field.text())
-
-
-def _check_attribute(attribute: _ProtoField) -> None:
-    for field in attribute.message():
-        if field.number in (5, 10):
-            _check_tensor(field)
-        elif field.number in (6, 11):
-            _read_graph(field)
-        elif field.number in (22, 23):
-            _check_sparse(field)
-
-
-def _check_sparse(sparse: _ProtoField) -> None:
-    for field in sparse.message():
-        if field.number in (1, 2):
-            _check_tensor(field)
-
-
-def _check_tensor(tensor: _ProtoField) -> None:
-    for field in tensor.message():
-        if field.number == 13 or (field.number == 14 and field.value != 0):
+        elif kind == "tensor" and (field.number == 13 or (field.number == 14 and field.value != 0)):
             raise _ForbiddenModel(
-                "the model keeps tensors in external data; a bundle's models hold everything themselves. Export it anew"
+                "the model keeps tensors in external data; a bundle's models hold everything themselves. Export it again"
             )
+    return inputs, outputs
 
 
 def _check_domain(domain: str) -> None:
@@ -197,22 +155,22 @@ def _check_domain(domain: str) -> None:
 def _read_tensor_info(info: _ProtoField) -> TensorSpec:
     name, element_type = "", 0
     shape: list[int | None] = []
-    for field in info.message():
+    for field in info.parts():
         if field.number == 1:
             name = field.text()
         elif field.number == 2:
-            tensor = [part for kind in field.message() if kind.number == 1 for part in kind.message()]
+            tensor = [part for kind in field.parts() if kind.number == 1 for part in kind.parts()]
             element_type = next((part.value for part in reversed(tensor) if part.number == 1), 0)
-            shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.message() if size.number == 1]
+            shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.parts() if size.number == 1]
     return TensorSpec(name, element_type, tuple(shape))
 
 
 def _read_size(dimension: _ProtoField) -> int | None:
-    return next((part.value for part in dimension.message() if part.number == 1), None)
+    return next((part.value for part in dimension.parts() if part.number == 1), None)
 
 
-def _read_fields(content: memoryview, budget: _FieldLimit) -> Iterator[_ProtoField]:
-    """Yield the fields of a message; a group or a length that overruns is refused."""
+def _read_fields(content: memoryview, counter: Iterator[int]) -> Iterator[_ProtoField]:
+    """Yield the fields of a message; a group, or a length beyond the end, is refused."""
     position, end = 0, len(content)
     while position < end:
         number_run = _NUMBER_RUN.match(content, position)
@@ -235,8 +193,9 @@ def _read_fields(content: memoryview, budget: _FieldLimit) -> Iterator[_ProtoFie
         # A protobuf parser cuts a key down to 32 bits: a larger one is another field to it than to us.
         if position > end or not 0 < number < 2**29:
             raise _MalformedModel
-        budget.count_one()
-        yield _ProtoField(number, value, part, budget)
+        if next(counter) > MAX_FIELDS:
+            raise _ForbiddenModel(f"the model has more than {MAX_FIELDS:,} parts. Use a smaller classifier")
+        yield _ProtoField(number, value, part, counter)
 
 
 def _read_varint(content: memoryview, position: int) -> tuple[int, int]:

@@ -336,9 +336,9 @@ def test_only_what_is_registered_can_be_replaced() -> None:
     acquirers = RecordingAcquirers("size", "links")
     with pytest.raises(InputError, match=r"no acquirer is registered for the feature 'sizes'; did you mean 'size'\?"):
         acquirers.override("sizes", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: links, size"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: links, size"):
         acquirers.override("colour", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: none"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: none"):
         Acquirers().override("colour", len)
 
 

@@ -181,12 +181,12 @@ def test_one_success_does_not_hide_the_failures_of_its_neighbours() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"failures": 0}, "failures: a whole number, 1 or more, is due, got 0"),
-        ({"failures": True}, "failures: a whole number, 1 or more, is due, got True"),
-        ({"failures": 1.5}, "failures: a whole number, 1 or more, is due, got 1.5"),
-        ({"pause_s": 0}, "pause_s: a number of seconds above 0 is due, got 0"),
-        ({"pause_s": float("inf")}, "pause_s: a number of seconds above 0 is due, got inf"),
-        ({"pause_s": float("nan")}, "pause_s: a number of seconds above 0 is due, got nan"),
+        ({"failures": 0}, "failures: expected a whole number of at least 1, got 0"),
+        ({"failures": True}, "failures: expected a whole number of at least 1, got True"),
+        ({"failures": 1.5}, "failures: expected a whole number of at least 1, got 1.5"),
+        ({"pause_s": 0}, "pause_s: expected a number of seconds above 0, got 0"),
+        ({"pause_s": float("inf")}, "pause_s: expected a number of seconds above 0, got inf"),
+        ({"pause_s": float("nan")}, "pause_s: expected a number of seconds above 0, got nan"),
     ],
 )
 def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:

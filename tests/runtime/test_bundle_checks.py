@@ -127,14 +127,14 @@ def at_tie(document: Document) -> None:
 
 FIRST_MODEL = DOCUMENT["stages"][0]["model"]["path"]
 RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
-    ("labels equal as text", set_at("labels", [3, "no", "3"]), "$.labels", "the label '3' stands there twice"),
-    ("feature twice", repeat("features"), "$.features", "the feature 'size' stands there twice"),
-    ("group twice", repeat("groups"), "$.groups", "the group 'lookup' stands there twice"),
+    ("labels equal as text", set_at("labels", [3, "no", "3"]), "$.labels", "the label '3' occurs twice"),
+    ("feature twice", repeat("features"), "$.features", "the feature 'size' occurs twice"),
+    ("group twice", repeat("groups"), "$.groups", "the group 'lookup' occurs twice"),
     ("unknown group", set_at("features", 0, "group", "dns"), "$.features[0].group", "'dns' is not in $.groups"),
     ("all costs zero", no_costs, "$.features", "all costs are zero"),
     ("costs add up to infinity", endless_costs, "$.features", "the costs add up to infinity"),
     ("no categories", set_at("features", 2, "categories", []), "$.features[2].categories", "'country' has no categories"),
-    ("category twice", repeat("features", 2, "categories"), "$.features[2].categories", "the category 'de' stands there twice"),
+    ("category twice", repeat("features", 2, "categories"), "$.features[2].categories", "the category 'de' occurs twice"),
     ("number with categories", set_at("features", 0, "categories", ["a"]), "$.features[0].categories", "numeric feature 'size'"),
     ("flag with categories", set_at("features", 1, "categories", ["a"]), "$.features[1].categories", "boolean feature 'signed'"),
     ("number that ignores unknowns", set_at("features", 0, "unknown", "ignore"), "$.features[0].unknown", "'size' is numeric"),
@@ -151,7 +151,7 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
         "'country' is not acquired",
     ),
     ("input of no feature", set_at("stages", 1, "inputs", ["colour"]), "$.stages[1].inputs", "'colour' is not acquired"),
-    ("input twice", repeat("stages", 0, "inputs"), "$.stages[0].inputs", "the input 'size' stands there twice"),
+    ("input twice", repeat("stages", 0, "inputs"), "$.stages[0].inputs", "the input 'size' occurs twice"),
     ("label without threshold", drop_threshold, "$.stages[0].thresholds", "got ['no', 'yes'], the labels are ['3', 'no', 'yes']"),
     ("threshold without label", set_at("stages", 1, "thresholds", "maybe", 1), "$.stages[1].thresholds", "'maybe'"),
     ("model of another stage", other_file, "$.stages[1].model.path", f"got '{FIRST_MODEL}', by its number and sha256 it must be"),

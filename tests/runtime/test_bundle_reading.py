@@ -100,7 +100,7 @@ def test_no_manifest(tmp_path: Path) -> None:
     """A folder without a manifest is no bundle."""
     error = load_error(tmp_path)
     assert error.path == str(tmp_path)
-    assert error.message == "there is no manifest.json in the folder, so it is no bundle"
+    assert error.message == "there is no manifest.json in the folder, so it is not a bundle"
 
 
 def test_an_impossible_path() -> None:
@@ -327,8 +327,8 @@ def replace_model(folder: Path, content: bytes) -> Path:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param(b"MZ\x90\x00", "no ONNX model", id="foreign file"),
-        pytest.param(SAMPLE.models[0][:-9], "no ONNX model", id="truncated"),
+        pytest.param(b"MZ\x90\x00", "not an ONNX model", id="foreign file"),
+        pytest.param(SAMPLE.models[0][:-9], "not an ONNX model", id="truncated"),
         pytest.param(SAMPLE.models[1], "must be features: double[?, 1], it has features: double[?, 2]", id="wrong width"),
         pytest.param(
             logistic_model(np.ones((3, 1)), np.zeros(3)), "output must be probabilities: double[?, 2]", id="wrong labels"

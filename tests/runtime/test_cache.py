@@ -29,12 +29,12 @@ def sender(item: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"key": 3}, "key: a function from item to a hashable value is due, got 3"),
-        ({"ttl_s": 0}, "ttl_s: a number of seconds above 0 is due, got 0"),
-        ({"ttl_s": True}, "ttl_s: a number of seconds above 0 is due, got True"),
-        ({"size": 0}, "size: a whole number, 1 or more, is due, got 0"),
-        ({"size": 2.0}, "size: a whole number, 1 or more, is due, got 2.0"),
-        ({"charge": "half"}, 'charge: "free" or "full" is due, got \'half\''),
+        ({"key": 3}, "key: expected a function from item to a hashable value, got 3"),
+        ({"ttl_s": 0}, "ttl_s: expected a number of seconds above 0, got 0"),
+        ({"ttl_s": True}, "ttl_s: expected a number of seconds above 0, got True"),
+        ({"size": 0}, "size: expected a whole number of at least 1, got 0"),
+        ({"size": 2.0}, "size: expected a whole number of at least 1, got 2.0"),
+        ({"charge": "half"}, 'charge: expected "free" or "full", got \'half\''),
     ],
 )
 def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:

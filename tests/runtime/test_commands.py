@@ -281,7 +281,7 @@ def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("big", "a number is due, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
+    [("big", "expected a number, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
 )
 def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, said: str) -> None:
     """The line, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
@@ -304,7 +304,9 @@ def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) ->
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
     assert "degraded   1 row decided" in done.stdout
     for wrong in ("-1", "nan", "much"):
-        assert "expected a number of at least 0, got" in run_refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
+        assert "expected a number of at least 0, got" in run_refused(
+            2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong
+        )
 
 
 def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime.bundle.onnx_checks import MAX_IR_VERSION, TensorSpec, find_model_fault
-from emsco_runtime.testing import _bytes_field, _int_field, _node_proto, _read_varint, _tensor_proto, _value_info, logistic_model
+from emsco_runtime.testing import _bytes_field, _int_field, _node_proto, _tensor_proto, _value_info, _write_varint, logistic_model
 
 SOURCE = TensorSpec("features", 11, (None, 2))
 TARGET = TensorSpec("probabilities", 11, (None, 3))
@@ -19,7 +19,7 @@ INPUT = _bytes_field(11, _value_info("features", 2))
 OUTPUT = _bytes_field(12, _value_info("probabilities", 3))
 GRAPH = _bytes_field(1, GEMM) + _bytes_field(1, SOFTMAX) + _bytes_field(2, b"graph") + _bytes_field(5, WEIGHTS) + INPUT + OUTPUT
 OPSET = _bytes_field(8, _bytes_field(1, b"") + _int_field(2, 17))
-DAMAGED = "this is no ONNX model, or a damaged one. Export the bundle again"
+DAMAGED = "not an ONNX model, or a damaged one. Export the bundle again"
 # A tensor whose content lies in another file: its place, and the mark that says so.
 PLACE = _bytes_field(13, _bytes_field(1, b"location") + _bytes_field(2, b"../../etc/passwd"))
 MARK = _int_field(14, 1)
@@ -228,15 +228,15 @@ DAMAGES = {
     "a number for a node": model(_int_field(1, 3) + GRAPH),
     "a number for a name": model(_bytes_field(11, _int_field(1, 3)) + OUTPUT),
     "a name that is not UTF-8": model(_bytes_field(11, _bytes_field(1, b"\xff")) + OUTPUT),
-    "a start of a group": model() + _read_varint(9 << 3 | 3),
-    "an end of a group": model() + _read_varint(9 << 3 | 4),
+    "a start of a group": model() + _write_varint(9 << 3 | 3),
+    "an end of a group": model() + _write_varint(9 << 3 | 4),
     "field number 0": model() + _int_field(0, 1),
-    "an unknown wire type": model() + _read_varint(9 << 3 | 7),
-    "a number without end": model() + _read_varint(9 << 3) + b"\x80" * 20,
-    "a number that breaks off": model() + _read_varint(9 << 3) + b"\x80",
-    "eight bytes that break off": model() + _read_varint(9 << 3 | 1) + b"1234567",
-    "four bytes that break off": model() + _read_varint(9 << 3 | 5) + b"123",
-    "text that breaks off": model() + _read_varint(9 << 3 | 2) + b"\x05abc",
+    "an unknown wire type": model() + _write_varint(9 << 3 | 7),
+    "a number without end": model() + _write_varint(9 << 3) + b"\x80" * 20,
+    "a number that breaks off": model() + _write_varint(9 << 3) + b"\x80",
+    "eight bytes that break off": model() + _write_varint(9 << 3 | 1) + b"1234567",
+    "four bytes that break off": model() + _write_varint(9 << 3 | 5) + b"123",
+    "text that breaks off": model() + _write_varint(9 << 3 | 2) + b"\x05abc",
     "a run of numbers that breaks off": model() + _int_field(8, 5) * 3 + b"\x40\x80",
     "graphs in graphs, 5,000 deep": b"",
 }
@@ -257,7 +257,7 @@ def test_damage(name: str) -> None:
 def test_unknown_fields_are_passed_over() -> None:
     """Names, notes and numbers that the audit does not need do no harm, whatever their wire type."""
     known = _bytes_field(2, b"producer") + _bytes_field(14, _bytes_field(1, b"key") + _bytes_field(2, b"value"))
-    fixed = _read_varint(99 << 3 | 1) + b"12345678" + _read_varint(99 << 3 | 5) + b"1234"
+    fixed = _write_varint(99 << 3 | 1) + b"12345678" + _write_varint(99 << 3 | 5) + b"1234"
     sparse = _bytes_field(15, _bytes_field(1, WEIGHTS) + _bytes_field(2, WEIGHTS) + _int_field(3, 4))
     noted = GRAPH.replace(INPUT, _bytes_field(11, _value_info("features", 2) + _bytes_field(3, b"a note")))
     assert fault(model(noted + sparse + _bytes_field(13, _value_info("logits", 3)), rest=OPSET + known + fixed)) is None
@@ -266,8 +266,8 @@ def test_unknown_fields_are_passed_over() -> None:
 def test_a_key_that_a_parser_would_cut_down() -> None:
     """Protobuf reads a key as 32 bits: one with a bit above them is external data to onnxruntime and must not pass here."""
     above = 1 << 32
-    place = _read_varint(13 << 3 | 2 | above) + _read_varint(len(PLACE) - 2) + PLACE[2:]
-    content = model(GRAPH + _bytes_field(5, OUTSIDE + place + _read_varint(14 << 3 | above) + _read_varint(1)))
+    place = _write_varint(13 << 3 | 2 | above) + _write_varint(len(PLACE) - 2) + PLACE[2:]
+    content = model(GRAPH + _bytes_field(5, OUTSIDE + place + _write_varint(14 << 3 | above) + _write_varint(1)))
     assert fault(content) == DAMAGED
 
 
@@ -314,7 +314,7 @@ def test_random_ends(start: bytes, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     "one",
-    [_int_field(8, 2**63), _int_field(8, 5), _read_varint(7 << 3 | 5) + b"\x00\x00\x80\x3f"],
+    [_int_field(8, 2**63), _int_field(8, 5), _write_varint(7 << 3 | 5) + b"\x00\x00\x80\x3f"],
     ids=["long", "short", "float"],
 )
 def test_a_forest(one: bytes) -> None:

@@ -34,10 +34,10 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"threads": 0}, "threads: a whole number, 1 or more, is due, got 0"),
-        ({"threads": True}, "threads: a whole number, 1 or more, is due, got True"),
-        ({"max_abandoned": -1}, "max_abandoned: a whole number, 0 or more, is due, got -1"),
-        ({"max_abandoned": 1.0}, "max_abandoned: a whole number, 0 or more, is due, got 1.0"),
+        ({"threads": 0}, "threads: expected a whole number of at least 1, got 0"),
+        ({"threads": True}, "threads: expected a whole number of at least 1, got True"),
+        ({"max_abandoned": -1}, "max_abandoned: expected a whole number of at least 0, got -1"),
+        ({"max_abandoned": 1.0}, "max_abandoned: expected a whole number of at least 0, got 1.0"),
     ],
 )
 def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:

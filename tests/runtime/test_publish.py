@@ -376,7 +376,7 @@ def test_two_writers_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("count", [0, 2, 4])
 def test_seal_wants_a_model_per_stage(count: int) -> None:
     """Too few or too many models are refused with both numbers."""
-    with pytest.raises(BundleError, match=f"got {count} models for 3 stages; one per stage is due") as caught:
+    with pytest.raises(BundleError, match=f"expected one model per stage, got {count} models for 3 stages") as caught:
         build_bundle(OLD.manifest, (*OLD.models, b"")[:count])
     assert caught.value.json_path == "$.stages"
 
@@ -412,7 +412,7 @@ def test_a_foreign_manifest_is_never_replaced(tmp_path: Path) -> None:
     """Other programs have a manifest.json too: force replaces bundles, sound or damaged, and nothing else."""
     made = sample_bundle()
     (tmp_path / "manifest.json").write_text('{"name": "web app"}')
-    with pytest.raises(BundleError, match="no emsco bundle, and is not replaced"):
+    with pytest.raises(BundleError, match="not an emsco bundle, and not replaced"):
         write_bundle(tmp_path, made.manifest, made.models, force=True)
     assert (tmp_path / "manifest.json").read_text() == '{"name": "web app"}'
     (tmp_path / "manifest.json").write_text('{"format": "emsco-bundle", "damaged": ')
