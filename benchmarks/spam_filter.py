@@ -26,7 +26,7 @@ from pathlib import Path
 from _shared_data import DATA
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime.cli.console import table
+from emsco_runtime.cli.console import format_table
 from emsco_runtime.decision import Decision
 from emsco_train.errors import CertificationError, SelectionError
 
@@ -317,7 +317,7 @@ def _table(found: Sequence[Figures]) -> str:
         for one in found
     ]
     rates = ["split", *(f"{way}/s" for way in ways), "times", "one stage wrong", "one stage decided"]
-    return f"{table(header, rows)}\n\n{table(rates, speeds)}"
+    return f"{format_table(header, rows)}\n\n{format_table(rates, speeds)}"
 
 
 if __name__ == "__main__":

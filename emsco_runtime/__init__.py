@@ -3,16 +3,16 @@
 The rooms, from the top down::
 
     cli         the commands;  testing: fakes for tests
-    serving     a cascade whose bundle is replaced while it works; a second bundle, compared
-    cascade     the public face;  decider: its type;  acquirers: the user's callables, in a registry
-    driving     run the walk: one item, many in step, whole tables, in threads, as a coroutine
-    observing   who is notified of each decision: logs, audit log, metrics, tracing;  drift: monitors of the accepted items
+    serving     a cascade whose bundle is replaced while it runs; a second bundle, compared
+    cascade     the public class;  decider: its type;  acquirers: the user's callables, in a registry
+    driving     run the walk: one item, many at once, whole tables, in threads, as a coroutine
+    observing   observers of each decision: logs, audit log, metrics, tracing;  drift: monitors of the accepted items
     engine      plan: acquirers bound to a bundle;  walk: the control flow;  scorer: onnxruntime
-    sources     what stands before a user's source: pool, circuit breaker, cache, time-outs
+    sources     between the walk and a user's source: pool, circuit breaker, cache, time-outs
     bundle      the manifest, reading and checking it, encoding, the acceptance rule, the cost function
-    support     arguments, arrays, forks
+    support     arguments, arrays, files, text, forks
 
-What an extra brings is imported by its own name: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
+What needs an extra is imported from its module: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
 `emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), `emsco_runtime.tracing.DecisionTracer` (extra ``otel``).
 
 Nothing here imports `emsco_train`. Importing this package is quick: a name is loaded when it is first used, so that the commands
@@ -36,15 +36,7 @@ if TYPE_CHECKING:
     from emsco_runtime.decision import Decision as Decision, Failure as Failure, StageRecord as StageRecord
     from emsco_runtime.drift.monitor import DriftMonitor as DriftMonitor
     from emsco_runtime.driving.columns import ColumnDecisions as ColumnDecisions
-    from emsco_runtime.errors import (
-        AcquisitionError as AcquisitionError,
-        BindError as BindError,
-        BundleError as BundleError,
-        BundleVersionError as BundleVersionError,
-        ClosedError as ClosedError,
-        EmscoError as EmscoError,
-        InputError as InputError,
-    )
+    from emsco_runtime.errors import *  # noqa: F403
     from emsco_runtime.observing.audit_log import AuditWriter as AuditWriter
     from emsco_runtime.observing.logs import DecisionLogger as DecisionLogger
     from emsco_runtime.observing.observers import AcquirerCall as AcquirerCall, Observer as Observer

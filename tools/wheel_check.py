@@ -146,7 +146,8 @@ def run_tests(python: str, names: Sequence[str]) -> int:
     folder = BUILD / "wheel-check"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "tests" / "runtime", folder / "tests" / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests" / "conftest.py")
+    for name in ("conftest.py", "processes.py"):
+        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
     shutil.copytree(ROOT / "schemas", folder / "schemas")
     (folder / "pytest.ini").write_text(CONFIG)
     chosen = [f"tests/runtime/{name}.py" for name in names] or ["tests/runtime"]

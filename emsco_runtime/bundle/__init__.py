@@ -5,21 +5,7 @@ from typing import TYPE_CHECKING
 from emsco_runtime.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from emsco_runtime.bundle.reading import (
-        MANIFEST_FILE as MANIFEST_FILE,
-        MAX_MANIFEST_BYTES as MAX_MANIFEST_BYTES,
-        MAX_MODEL_BYTES as MAX_MODEL_BYTES,
-        Bundle as Bundle,
-        check_models as check_models,
-        parse_manifest as parse_manifest,
-        read_bundle as read_bundle,
-        read_manifest as read_manifest,
-    )
+    from emsco_runtime.bundle.reading import *  # noqa: F403
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "emsco_runtime.bundle.reading": "MANIFEST_FILE MAX_MANIFEST_BYTES MAX_MODEL_BYTES Bundle "
-        "check_models parse_manifest read_bundle read_manifest",
-    },
-)
+_READING = "MANIFEST_FILE MAX_MANIFEST_BYTES MAX_MODEL_BYTES Bundle check_models parse_manifest read_bundle read_manifest"
+__getattr__, __dir__, __all__ = lazy_names(__name__, {"emsco_runtime.bundle.reading": _READING})

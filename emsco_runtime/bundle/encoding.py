@@ -1,8 +1,8 @@
 """Raw values to numbers: what enters a stage model.
 
 Every feature becomes one float64: a number as it is, a boolean as 0 or 1, a category as its position in `categories` (an ignored
-unknown one as -1), a gap that the graph imputes as NaN. `make_encoder` makes the function for one value, which is the meaning;
-`encode_column` does the same for an array and property tests hold the two together.
+unknown one as -1), a missing value that the graph imputes as NaN. `make_encoder` makes the function for one value, which is the
+reference; `encode_column` does the same for an array, and property tests compare the two.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.decision import FailureKind
+from emsco_runtime.support.arrays import Array, Floats, Mask
 from emsco_runtime.support.formatting import format_with_type, shorten
 from emsco_runtime.support.missing_values import is_missing
-
-if TYPE_CHECKING:
-    from emsco_runtime.bundle.manifest import Feature
-    from emsco_runtime.decision import FailureKind
-    from emsco_runtime.support.arrays import Array, Floats, Mask
 
 __all__ = ["Encoder", "ValueFault", "are_finite_numbers", "category_name", "encode_column", "make_encoder"]
 
@@ -32,7 +30,7 @@ _UNKNOWN_CATEGORY = -1.0
 _PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 # numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
 _NON_NUMERIC_TYPES = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
-# No category is longer than this (`manifest.Name`): whole numbers from here on are none of them.
+# Categories are shorter than this (`manifest.Name`), so whole numbers from here on cannot be one.
 _CATEGORY_LIMIT = 10**256
 
 
@@ -47,14 +45,12 @@ class ValueFault(Exception):
 
 def make_encoder(feature: Feature) -> Encoder:
     """Return the function that turns one raw value of this feature into a number, or raises `ValueFault`."""
-    if feature.kind == "categorical":
-        return _category_encoder(feature)
-    return _number_encoder(feature)
+    return _category_encoder(feature) if feature.kind == "categorical" else _number_encoder(feature)
 
 
 def are_finite_numbers(values: Sequence[Any]) -> bool:
-    """Return whether numeric values can be used as they are. False only means "look at each of them"."""
-    # Two passes in C instead of a call per value; NaN or infinity make no finite sum.
+    """Return whether numeric values can be used as they are; False only means that each must be encoded."""
+    # Two passes in C instead of a call per value; a sum with NaN or infinity is not finite.
     try:
         return _PLAIN_TYPES.issuperset(map(type, values)) and -_INFINITY < math.fsum(values) < _INFINITY
     except (ValueError, OverflowError):
@@ -67,20 +63,20 @@ def _number_encoder(feature: Feature) -> Encoder:
     encode_missing = _missing_encoder(feature)
 
     def encode(value: object) -> float:
-        # The quick way out for the commonest case; NaN fails both comparisons.
+        # The commonest case first; NaN fails both comparisons.
         if numeric and isinstance(value, float) and -_INFINITY < value < _INFINITY:
             return value
         if is_missing(value):
             return encode_missing()
         number = convert(value)
-        # NaN in another coat, such as Decimal("NaN").
+        # NaN of another type, such as Decimal("NaN").
         return encode_missing() if number != number else number  # noqa: PLR0124 - the test for NaN
 
     return encode
 
 
 def _category_encoder(feature: Feature) -> Encoder:
-    position = _category_positions(feature)
+    position = {category: float(index) for index, category in enumerate(feature.categories)}
     ignore = feature.unknown == "ignore"
     encode_missing = _missing_encoder(feature)
     allowed = shorten(", ".join(feature.categories))
@@ -96,14 +92,10 @@ def _category_encoder(feature: Feature) -> Encoder:
                 return position[name]
         if ignore:
             return _UNKNOWN_CATEGORY
-        advice = f'known are: {allowed}. Map it to one of these, or train with unknown="ignore"'
+        advice = f'known categories: {allowed}. Map it to one of these, or train with unknown="ignore"'
         raise ValueFault("unknown_category", f"unknown category {format_with_type(value)}; {advice}")
 
     return encode
-
-
-def _category_positions(feature: Feature) -> Mapping[str, float]:
-    return {category: float(index) for index, category in enumerate(feature.categories)}
 
 
 def _missing_encoder(feature: Feature) -> Callable[[], float]:
@@ -111,10 +103,14 @@ def _missing_encoder(feature: Feature) -> Callable[[], float]:
         return lambda: math.nan
 
     def raise_missing() -> float:
-        advice = 'training saw no gaps here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
+        advice = 'training had none here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
         raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
 
     return raise_missing
+
+
+def _wrong_type(expected: str, value: object) -> ValueFault:
+    return ValueFault("wrong_type", f"expected {expected}, got {format_with_type(value)}; convert it first")
 
 
 def _to_number(value: object) -> float:
@@ -123,9 +119,10 @@ def _to_number(value: object) -> float:
     except OverflowError:
         number = _INFINITY
     except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault("wrong_type", f"a number is due, got {format_with_type(value)}; convert it first") from None
+        raise _wrong_type("a number", value) from None
     if number in (_INFINITY, -_INFINITY):
-        raise ValueFault("infinite", f"a finite number is due, got {format_with_type(value)}; cap it, or return None for a gap")
+        advice = "cap it, or return None if it is missing"
+        raise ValueFault("infinite", f"expected a finite number, got {format_with_type(value)}; {advice}")
     return number
 
 
@@ -142,11 +139,9 @@ def _to_boolean(value: object) -> float:
     try:
         if isinstance(value, numbers.Real) and value in (0, 1):
             return float(value)
-    except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise ValueFault(
-            "wrong_type", f"True or False (or 1 or 0) expected, got {format_with_type(value)}; convert it first"
-        ) from None
-    raise ValueFault("wrong_type", f"True or False (or 1 or 0) is due, got {format_with_type(value)}; convert it first")
+    except Exception:  # noqa: BLE001, S110 - as above
+        pass
+    raise _wrong_type("True or False (or 1 or 0)", value)
 
 
 def category_name(value: object) -> str:
@@ -155,17 +150,16 @@ def category_name(value: object) -> str:
         return str(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if _is_too_long_for_category(value):
-            raise ValueFault(
-                "wrong_type", f"a category has at most 256 characters, got {format_with_type(value)}; use a shorter code"
-            )
+            message = f"expected a category of at most 256 characters, got {format_with_type(value)}; use a shorter code"
+            raise ValueFault("wrong_type", message)
         return str(_to_int(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    raise ValueFault("wrong_type", f"a category (text or a whole number) is due, got {format_with_type(value)}; convert it first")
+    raise _wrong_type("a category (text or a whole number)", value)
 
 
 def _is_too_long_for_category(value: object) -> bool:
-    """Return whether a value is a whole number that is longer than any category; Python may refuse to write it as text."""
+    """Return whether a value is a whole number that is longer than any category; Python may refuse to print it."""
     return isinstance(value, numbers.Integral) and abs(_to_int(value)) >= _CATEGORY_LIMIT
 
 
@@ -173,9 +167,7 @@ def _to_int(value: numbers.Integral) -> int:
     try:
         return int(value)
     except Exception:  # noqa: BLE001 - as above
-        raise ValueFault(
-            "wrong_type", f"text or a whole number expected, got {format_with_type(value)}; convert it first"
-        ) from None
+        raise _wrong_type("a category (text or a whole number)", value) from None
 
 
 def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
@@ -184,8 +176,8 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
     Returns
     -------
     tuple
-        The numbers, and a mask of the values that must be looked at one by one (a failure, most likely); None when there are
-        none. The numbers under the mask mean nothing.
+        The numbers, and a mask of the values that must be encoded one by one (a failure, most likely); None when there are none.
+        The numbers under the mask mean nothing.
     """
     if feature.kind == "numeric" and values.dtype.kind in "fiub":
         return _encode_numbers(values, impute=feature.missing == "impute")
@@ -194,7 +186,7 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
 
 def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:
     column: Floats = values.astype(np.float64, copy=False)
-    # One sum tells whether all is finite, at a fraction of the price of isfinite; a rare overflow only costs the second look.
+    # One sum shows whether all are finite, much faster than isfinite; a rare overflow only costs the second pass.
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(column.sum())
     if math.isfinite(total):

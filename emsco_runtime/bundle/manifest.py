@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from emsco_runtime.bundle.meter import Meter
+from emsco_runtime.bundle.meter import Meter, StageCost
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -72,7 +72,7 @@ Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256,
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Cost: TypeAlias = Annotated[float, Field(ge=0)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
-# A promise that is broken more often than kept is none: hence from 0.5. Nothing counted on rows is certain: hence below 1.
+# A bound that is wrong more often than right says nothing: hence from 0.5. Nothing counted on rows is certain: hence below 1.
 Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -133,7 +133,7 @@ class Stage(_Record):
 
 
 class StageExits(_Record):
-    """How many held-out rows left at a stage, and how many of them with the right label."""
+    """How many held-out rows were accepted at a stage, and how many of them with the right label."""
 
     accepted: Count
     right: Count
@@ -188,7 +188,7 @@ class LabelBounds(_Record):
 
 
 class CertifiedChoice(_Record):
-    """The designs that stood in line, in the order that validation gave them: the walk stopped at the first that failed."""
+    """The candidate designs, tested in the order that validation gave them up to the first that failed."""
 
     candidates: Annotated[int, Field(ge=1)]
     tested: Annotated[int, Field(ge=1)]
@@ -203,11 +203,11 @@ class CertifiedChoice(_Record):
 
 
 class Certificate(_Record):
-    """The promise: of the items accepted, at most the share `max_error` is wrong, at this confidence.
+    """The guarantee: of the items accepted, at most the share `max_error` is wrong, at this confidence.
 
     With the method "clopper-pearson" the design was fixed beforehand, and `max_error` is its exact upper bound. With
     "fixed-sequence" the user gave `max_error`, and the design was chosen among those that passed a test of it; such a design's
-    own bound may flatter it, and is not kept. Bounds on coverage and per label are each separate, at the same confidence;
+    own bound may be too low, and is not kept. Bounds on coverage and per label are each separate, at the same confidence;
     where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
     """
 
@@ -301,7 +301,7 @@ class Manifest(_Record):
     @field_validator("certificate")
     @classmethod
     def _check_labels_match(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
-        # Labels that are at fault themselves are not there to compare with; their own error is told.
+        # Invalid labels are not there to compare with; their own error is reported.
         if certificate is not None and "labels" in info.data:
             certified = tuple(bounds.label for bounds in certificate.labels)
             if certified != info.data["labels"]:
@@ -316,6 +316,10 @@ class Manifest(_Record):
             {group.name: group.cost for group in self.groups},
         )
 
+    def stage_costs(self) -> list[StageCost]:
+        """Return what each stage adds to the cost of an item, and the cost up to and including it."""
+        return self.meter().stage_costs(stage.acquire for stage in self.stages)
+
     def with_id(self) -> Manifest:
         """Return this manifest with the `id` that its content has."""
         return self.model_copy(update={"id": manifest_id(self.model_dump(mode="json"))})
@@ -329,7 +333,7 @@ def _check_bound(wrong: int, rows: int, upper: float) -> None:
 
 
 def _contradiction_error(detail: str) -> PydanticCustomError:
-    # The text goes in as a value: what stands in braces in a label must not be taken for a field of the message.
+    # The text goes in as a value: braces in a label must not be taken for a field of the message.
     return PydanticCustomError("contradiction", "the certificate contradicts itself: {detail}", {"detail": detail})
 
 

@@ -130,9 +130,10 @@ def _check_message(kind: str, message: _ProtoField) -> tuple[list[TensorSpec], l
     """Check a part of the model and everything inside it; return the inputs and outputs if it is a graph."""
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
+    parts = _PARTS[kind]
     for field in message.parts():
-        if field.number in _PARTS[kind]:
-            _check_message(_PARTS[kind][field.number], field)
+        if field.number in parts:
+            _check_message(parts[field.number], field)
         elif kind == "graph" and field.number in (11, 12):
             (inputs if field.number == 11 else outputs).append(_read_tensor_info(field))
         elif kind == "node" and field.number == 7:
@@ -160,12 +161,9 @@ def _read_tensor_info(info: _ProtoField) -> TensorSpec:
         elif field.number == 2:
             tensor = [part for kind in field.parts() if kind.number == 1 for part in kind.parts()]
             element_type = next((part.value for part in reversed(tensor) if part.number == 1), 0)
-            shape = [_read_size(size) for part in tensor if part.number == 2 for size in part.parts() if size.number == 1]
+            sizes = [size for part in tensor if part.number == 2 for size in part.parts() if size.number == 1]
+            shape = [next((part.value for part in size.parts() if part.number == 1), None) for size in sizes]
     return TensorSpec(name, element_type, tuple(shape))
-
-
-def _read_size(dimension: _ProtoField) -> int | None:
-    return next((part.value for part in dimension.parts() if part.number == 1), None)
 
 
 def _read_fields(content: memoryview, counter: Iterator[int]) -> Iterator[_ProtoField]:

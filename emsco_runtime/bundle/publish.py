@@ -1,8 +1,8 @@
 """Writing a bundle so that a reader, or a crash, never sees half of one.
 
 Models carry their hash in their name, so new ones never overwrite old ones. They are written and synced first; `manifest.json`
-is replaced last, in one step; files that no manifest names any more are removed after that. Until the replacement, the previous
-bundle is in force; from it on, the new one.
+is replaced last, in one step; files that no manifest names any more are removed after that. Until the replacement readers get
+the previous bundle, and then the new one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import fcntl
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, MAX_MANIFEST_BYTES, MAX_MODEL_BYTES, Bundle, check_models, parse_manifest
 from emsco_runtime.errors import BundleError
+from emsco_runtime.support.files import replace_file
 
 __all__ = ["build_bundle", "check_writable", "write_bundle"]
 
@@ -35,11 +35,14 @@ def build_bundle(manifest: Manifest, models: Sequence[bytes], path: str = "(in m
         raise BundleError(f"the manifest is too large: {len(text)} bytes, at most {MAX_MANIFEST_BYTES} are read", path)
     sealed = parse_manifest(text, f"{path}/{MANIFEST_FILE}")
     if len(models) != len(sealed.stages):
-        raise BundleError(f"got {len(models)} models for {len(sealed.stages)} stages; one per stage is due", path, "$.stages")
+        message = f"expected one model per stage, got {len(models)} models for {len(sealed.stages)} stages"
+        raise BundleError(message, path, "$.stages")
     for index, content in enumerate(models):
         if len(content) > MAX_MODEL_BYTES:
-            detail = f"the model is too large: {len(content)} bytes, at most {MAX_MODEL_BYTES} are read"
-            raise BundleError(f"{detail}. Use a smaller classifier", path, f"$.stages[{index}].model")
+            message = (
+                f"the model is too large: {len(content)} bytes, at most {MAX_MODEL_BYTES} are read. Use a smaller classifier"
+            )
+            raise BundleError(message, path, f"$.stages[{index}].model")
     check_models(sealed, tuple(models), path)
     return Bundle(sealed, tuple(models), path)
 
@@ -61,7 +64,7 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
     Raises
     ------
     BundleError
-        If the bundle is unsound, or the folder is taken or cannot be written. A previous bundle then stays in force.
+        If the bundle is inconsistent, or the folder is not empty or cannot be written. A previous bundle then stays as it is.
     """
     folder = Path(path)
     bundle = build_bundle(manifest, models, str(folder))
@@ -69,12 +72,11 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
         with _lock_folder(folder):
             check_writable(folder, force=force)
             _write_models(folder, bundle)
-            _write_file(folder, MANIFEST_FILE, _to_json(bundle.manifest))
+            _write_file(folder / MANIFEST_FILE, _to_json(bundle.manifest))
             _remove_unused_files(folder, bundle.manifest)
     except OSError as error:
-        raise BundleError(
-            f"cannot be written: {error.strerror or error}. Check the path and its permissions", str(folder)
-        ) from error
+        message = f"cannot be written: {error.strerror or error}. Check the path and its permissions"
+        raise BundleError(message, str(folder)) from error
     return bundle
 
 
@@ -84,17 +86,14 @@ def _to_json(manifest: Manifest) -> bytes:
 
 @contextlib.contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder for one writer at a time: another's clean-up would take our models for strays."""
+    """Let one writer at a time use the folder: the clean-up of another would remove our models."""
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     if is_new:
         _sync_folder(folder.parent)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _open_folder(folder) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def check_writable(folder: Path, *, force: bool) -> None:
@@ -102,15 +101,12 @@ def check_writable(folder: Path, *, force: bool) -> None:
     if (folder / MANIFEST_FILE).exists():
         if not force:
             raise BundleError("there is a bundle already. Use force to replace it, or choose another folder", str(folder))
-        _check_is_bundle(folder / MANIFEST_FILE)
+        # Other programs have manifests too; only one of ours, sound or damaged, may be replaced.
+        if b'"emsco-bundle"' not in (folder / MANIFEST_FILE).read_bytes():
+            message = "not an emsco bundle, and not replaced. Choose another folder"
+            raise BundleError(message, str(folder / MANIFEST_FILE))
     elif any(not _is_left_by_export(entry) for entry in folder.iterdir()):
         raise BundleError("the folder is not empty and holds no bundle. Choose a new or empty folder", str(folder))
-
-
-def _check_is_bundle(path: Path) -> None:
-    """Other programs have manifests too; only one of ours, sound or damaged, may be replaced."""
-    if b'"emsco-bundle"' not in path.read_bytes():
-        raise BundleError("this is no emsco bundle, and is not replaced. Choose another folder", str(path))
 
 
 def _is_left_by_export(entry: Path) -> bool:
@@ -126,43 +122,41 @@ def _write_models(folder: Path, bundle: Bundle) -> None:
         raise BundleError("a symbolic link is not followed. Remove it, or choose another folder", str(stages))
     stages.mkdir(exist_ok=True)
     for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
-        _write_file(stages, Path(stage.model.path).name, content)
+        _write_file(folder / stage.model.path, content)
     _sync_folder(folder)
 
 
-def _write_file(folder: Path, name: str, content: bytes) -> None:
-    """Write, sync and move into place, so that the name never stands for half a file."""
-    temporary = folder / f".emsco-{secrets.token_hex(8)}.tmp"
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / name)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(folder)
+def _write_file(path: Path, content: bytes) -> None:
+    with replace_file(path, sync=True) as file:
+        file.write(content)
+    _sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot sync a folder; the rename is still atomic there.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
+def _sync_folder(folder: Path) -> None:
+    with _open_folder(folder) as descriptor:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # Some network file systems cannot sync a folder; the rename is still atomic there.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
+
+
 def _remove_unused_files(folder: Path, manifest: Manifest) -> None:
-    in_use = {Path(stage.model.path).name for stage in manifest.stages}
-    models = (entry for entry in (folder / "stages").iterdir() if _MODEL_NAME.fullmatch(entry.name) and entry.name not in in_use)
-    temporaries = (
-        entry for place in (folder, folder / "stages") for entry in place.iterdir() if _TEMPORARY_NAME.fullmatch(entry.name)
-    )
+    in_use = {folder / stage.model.path for stage in manifest.stages}
+    stages = list((folder / "stages").iterdir())
+    models = [entry for entry in stages if _MODEL_NAME.fullmatch(entry.name) and entry not in in_use]
+    temporaries = [entry for entry in (*folder.iterdir(), *stages) if _TEMPORARY_NAME.fullmatch(entry.name)]
     for unused in (*models, *temporaries):
-        # The new bundle is in force already: what cannot be removed is ignored by readers, and no reason to call it unwritten.
+        # The new bundle is complete already: readers ignore what cannot be removed, and that is no failure to write.
         with contextlib.suppress(OSError):
             unused.unlink()

@@ -2,30 +2,33 @@
 
 1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits.
 2. **Audit**: JSON, shape, id, names, hashes, and what the models ask for; all in bytes and text, nothing is executed.
-3. **Build**: only now may `engine.scorer` make sessions from the model bytes handed out here.
+3. **Build**: only now may `engine.scorer` make sessions from the model bytes returned here.
 
 Writing lives in `publish`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from emsco_runtime.bundle.checks import ManifestFault, find_faults
 from emsco_runtime.bundle.manifest import SCHEMA_VERSION, Manifest, manifest_id
-from emsco_runtime.bundle.onnx_checks import TensorSpec, find_model_fault
+from emsco_runtime.bundle.onnx_checks import DOUBLE, TensorSpec, find_model_fault
 from emsco_runtime.errors import BundleError, BundleVersionError
+from emsco_runtime.support.formatting import shorten
 
 __all__ = [
     "MANIFEST_FILE",
@@ -42,12 +45,11 @@ MANIFEST_FILE = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 2**20
 MAX_MODEL_BYTES = 512 * 2**20
 
-# A writer may replace the bundle between our reading of the manifest and of its models; we then start again.
+# A writer may replace the bundle between our reading of the manifest and of its models; then we start over.
 _MAX_ATTEMPTS = 5
-_DOUBLE = 11
 # Faults listed in one message; the others are counted.
 _MAX_LISTED = 20
-# With more than that the manifest is rubbish, and listing them would only take memory.
+# With more than that, listing them would only take memory.
 _MAX_FAULTS = 200_000
 
 
@@ -112,21 +114,22 @@ def parse_manifest(text: bytes, path: str) -> Manifest:
     """Turn the bytes of a `manifest.json` into an audited manifest."""
     document = _load_json(text, path)
     if document.get("format") != "emsco-bundle":
-        found = f'got {_shorten_repr(document.get("format"))}, "emsco-bundle" is due'
-        raise BundleError(f"this is no emsco bundle: {found}", path, "$.format")
+        found = shorten(repr(document.get("format")), 80)
+        raise BundleError(f'not an emsco bundle: expected "emsco-bundle", got {found}', path, "$.format")
     _check_version(document.get("schema_version"), path)
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
-        _raise_fault_list(_collect_faults(error, document), path)
+        _raise_faults(*_validation_faults(error, document), path)
     if manifest.id != manifest_id(document):
         detail = f"got {manifest.id}, the content has {manifest_id(document)}"
         raise BundleError(
             f"the manifest was changed after it was written: {detail}. Copy or export the bundle again", path, "$.id"
         )
-    inconsistencies = find_faults(manifest)
-    first = list(islice(inconsistencies, _MAX_LISTED))
-    _raise_fault_list(_FaultList(first, len(first) + sum(1 for _ in inconsistencies)), path)
+    faults = find_faults(manifest)
+    listed = list(islice(faults, _MAX_LISTED))
+    if listed:
+        _raise_faults(listed, len(listed) + sum(1 for _ in faults), path)
     return manifest
 
 
@@ -136,41 +139,41 @@ def check_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> No
         json_path = f"$.stages[{index}].model"
         found = hashlib.sha256(content).hexdigest()
         if found != stage.model.sha256:
-            detail = f"the file hashes to {found}, the manifest says {stage.model.sha256}"
-            raise BundleError(f"{detail}. Copy or export the bundle again", f"{path}/{stage.model.path}", f"{json_path}.sha256")
-        expected_input = TensorSpec(stage.model.input, _DOUBLE, (None, len(stage.inputs)))
-        expected_output = TensorSpec(stage.model.output, _DOUBLE, (None, len(manifest.labels)))
+            message = f"the file hashes to {found}, the manifest says {stage.model.sha256}. Copy or export the bundle again"
+            raise BundleError(message, f"{path}/{stage.model.path}", f"{json_path}.sha256")
+        expected_input = TensorSpec(stage.model.input, DOUBLE, (None, len(stage.inputs)))
+        expected_output = TensorSpec(stage.model.output, DOUBLE, (None, len(manifest.labels)))
         fault = find_model_fault(content, expected_input=expected_input, expected_output=expected_output)
         if fault is not None:
             raise BundleError(fault, f"{path}/{stage.model.path}", json_path)
 
 
 def _read_manifest(folder: Path) -> bytes:
-    try:
+    missing = BundleError(f"there is no {MANIFEST_FILE} in the folder, so it is not a bundle", str(folder))
+    with _report_read_errors(folder, missing):
         if not folder.is_dir():
             detail = "is not a folder" if folder.exists() else "does not exist"
             raise BundleError(f"the bundle {detail}. Give the folder that holds {MANIFEST_FILE}", str(folder))
         return _read_file(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        raise BundleError(f"there is no {MANIFEST_FILE} in the folder, so it is no bundle", str(folder)) from None
-    except OSError as error:
-        raise _read_error(error, folder) from error
 
 
 def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:
     path = folder / manifest.stages[index].model.path
-    try:
+    with _report_read_errors(path, _ModelMissing(str(path))):
         if path.parent.is_symlink():
             raise BundleError("a symbolic link is not followed. Put the models themselves into the bundle", str(path.parent))
         return _read_file(path, MAX_MODEL_BYTES)
+
+
+@contextlib.contextmanager
+def _report_read_errors(path: Path, missing: Exception) -> Iterator[None]:
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError):
-        raise _ModelMissing(str(path)) from None
+        raise missing from None
     except OSError as error:
-        raise _read_error(error, path) from error
-
-
-def _read_error(error: OSError, path: Path) -> BundleError:
-    return BundleError(f"cannot be read: {error.strerror or error}. Check the path and its permissions", str(path))
+        message = f"cannot be read: {error.strerror or error}. Check the path and its permissions"
+        raise BundleError(message, str(path)) from error
 
 
 def _read_file(path: Path, limit: int) -> bytes:
@@ -180,11 +183,10 @@ def _read_file(path: Path, limit: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            detail = "a symbolic link is not followed. Put the file itself into the bundle"
-            raise BundleError(detail, str(path)) from None
+            raise BundleError("a symbolic link is not followed. Put the file itself into the bundle", str(path)) from None
         raise
     try:
-        # Asked before a file object is made: Python makes none for a folder.
+        # Before a file object is made, which Python refuses for a folder.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BundleError("is not a plain file. Copy or export the bundle again", str(path))
@@ -206,7 +208,7 @@ def _load_json(text: bytes, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BundleError(f"not valid JSON: {error}. Copy or export the bundle again", path) from None
     if not isinstance(document, dict):
-        raise BundleError(f"a JSON object is due, got {type(document).__name__}", path, "$")
+        raise BundleError(f"expected a JSON object, got {type(document).__name__}", path, "$")
     return document
 
 
@@ -214,7 +216,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {duplicate!r} stands twice in one object")
+        raise ValueError(f"the key {duplicate!r} occurs twice in one object")
     return result
 
 
@@ -231,17 +233,21 @@ def _parse_finite_float(text: str) -> float:
 
 def _check_version(version: object, path: str) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise BundleError(f"got {_shorten_repr(version)}, a whole number from 1 is due", path, "$.schema_version")
+        found = shorten(repr(version), 80)
+        raise BundleError(f"expected a whole number of at least 1, got {found}", path, "$.schema_version")
     if version > SCHEMA_VERSION:
         detail = f"the bundle has schema version {version}, this library reads up to {SCHEMA_VERSION}"
         raise BundleVersionError(f"{detail}. Upgrade with: pip install --upgrade emsco", path, "$.schema_version")
 
 
-def _collect_faults(error: ValidationError, document: dict[str, Any]) -> _FaultList:
-    """Turn pydantic's list into faults, one per place: a value that may have several types has an entry for each of them."""
+def _validation_faults(error: ValidationError, document: dict[str, Any]) -> tuple[list[ManifestFault], int]:
+    """Return the first faults that pydantic found, and how many there are.
+
+    There is one fault per place, although a value that may have several types has an error for each of them.
+    """
     if error.error_count() > _MAX_FAULTS:
-        detail = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
-        return _FaultList([ManifestFault("$", detail)], 1)
+        message = f"{error.error_count():,} values are not allowed. Copy or export the bundle again"
+        return [ManifestFault("$", message)], 1
     messages: dict[str, list[str]] = {}
     values: dict[str, object] = {}
     parents: set[str] = set()
@@ -253,19 +259,18 @@ def _collect_faults(error: ValidationError, document: dict[str, Any]) -> _FaultL
             messages.setdefault(json_path, []).append(problem["msg"])
             values[json_path] = value
             parents.update(json_paths[:-1])
-    listed = list(messages)[:_MAX_LISTED]
-    faults = [
-        ManifestFault(json_path, f"{', or: '.join(messages[json_path])}, got {_shorten_repr(values[json_path])}")
-        for json_path in listed
+    listed = [
+        ManifestFault(json_path, f"{', or: '.join(texts)}, got {shorten(repr(values[json_path]), 80)}")
+        for json_path, texts in islice(messages.items(), _MAX_LISTED)
     ]
-    return _FaultList(faults, len(messages))
+    return listed, len(messages)
 
 
 def _locate(location: tuple[int | str, ...], document: object, *, is_missing: bool) -> tuple[list[str], object]:
-    """Return the JSON path to a fault, after those of all that is around it, and the value that is at fault.
+    """Return the JSON paths from the root to a fault, and the wrong value.
 
-    Pydantic mixes the names of types into its own path, which the document does not hold. The value is the object around it where
-    a field is absent, and the key where the key itself is at fault.
+    Pydantic mixes the names of types into its own path, which are not in the document. The value is the object around it where a
+    field is missing, and the key where the key itself is wrong.
     """
     json_paths, value = ["$"], document
     before: int | str = ""
@@ -284,24 +289,9 @@ def _locate(location: tuple[int | str, ...], document: object, *, is_missing: bo
     return json_paths, value
 
 
-class _FaultList(NamedTuple):
-    """The first faults, and how many there are in all."""
-
-    first: list[ManifestFault]
-    total: int
-
-
-def _raise_fault_list(found: _FaultList, path: str) -> None:
+def _raise_faults(listed: list[ManifestFault], total: int, path: str) -> NoReturn:
     """Raise the first fault with others in its message, so that they can be fixed at once; of many, the rest is counted."""
-    if not found.first:
-        return
-    first, *others = found.first
-    more_faults = "".join(f"; also {fault.json_path}: {fault.message}" for fault in others)
-    unlisted = found.total - len(found.first)
-    more = f"; and {unlisted:,} more" if unlisted else ""
-    raise BundleError(f"{first.message}{more_faults}{more}", path, first.json_path)
-
-
-def _shorten_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
+    first, *others = listed
+    more = [f"; also {fault.json_path}: {fault.message}" for fault in others]
+    more += [f"; and {total - len(listed):,} more"] if total > len(listed) else []
+    raise BundleError("".join([first.message, *more]), path, first.json_path)

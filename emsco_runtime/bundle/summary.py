@@ -1,24 +1,30 @@
-"""Summaries of many decisions: the figures that a manifest promises and that `emsco-run` prints, computed in one place."""
+"""What bundles and decisions are summarised as: costs per item, and what a certificate says."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import CostSummary
+from emsco_runtime.bundle.manifest import Certificate, CostSummary
+from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize
 
-__all__ = ["mean_cost", "percent", "percent_at_least", "percent_at_most", "pluralize", "summarise_costs"]
-
-_DIGITS = 3
+__all__ = [
+    "describe_certificate",
+    "mean_cost",
+    "percent",
+    "percent_at_least",
+    "percent_at_most",
+    "pluralize",
+    "summarise_costs",
+]
 
 
 def summarise_costs(costs: Sequence[float]) -> CostSummary:
     """Return mean, median, 95 % quantile and maximum of costs per item.
 
-    The quantiles are costs that some item had (no interpolation), the mean is exact to the last bit, whatever the order.
+    The quantiles are costs that some item had (no interpolation).
 
     Examples
     --------
@@ -30,71 +36,23 @@ def summarise_costs(costs: Sequence[float]) -> CostSummary:
 
 
 def mean_cost(costs: Sequence[float]) -> float:
-    """Return the mean of costs per item, exact to the last bit, whatever the order.
-
-    Examples
-    --------
-    >>> mean_cost([1.0, 1.0, 4.0, 28.0])
-    8.5
-    """
+    """Return the mean of costs per item, exact to the last bit, whatever the order."""
     # Rounding can put the mean of equal numbers a hair outside them.
     return min(max(math.fsum(costs) / len(costs), min(costs)), max(costs))
 
 
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one.
-
-    Parameters
-    ----------
-    count
-        How many.
-    noun
-        In the singular; its last word gets the s.
-
-    Examples
-    --------
-    >>> pluralize(1, "design"), pluralize(2000, "feature set"), pluralize(0, "row")
-    ('1 design', '2,000 feature sets', '0 rows')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share as text, the same everywhere it is printed.
-
-    Examples
-    --------
-    >>> percent(531, 569)
-    '93.32 %'
-    >>> percent(0, 0)
-    'n/a'
-    """
-    return f"{100 * part / whole:.2f} %" if whole else "n/a"
-
-
-def percent_at_most(bound: float) -> str:
-    """Return an upper bound as text; what is cut off is rounded up, so that no more is said than is known.
-
-    Examples
-    --------
-    >>> percent_at_most(0.03), percent_at_most(0.021301), percent_at_most(0.0000123456)
-    ('3 %', '2.14 %', '0.00124 %')
-    """
-    return _format_rounded(bound, ROUND_CEILING)
-
-
-def percent_at_least(bound: float) -> str:
-    """Return a lower bound as text; what is cut off is rounded down.
-
-    Examples
-    --------
-    >>> percent_at_least(0.95), percent_at_least(0.78999), percent_at_least(0.0)
-    ('95 %', '78.9 %', '0 %')
-    """
-    return _format_rounded(bound, ROUND_FLOOR)
-
-
-def _format_rounded(share: float, rounding: str) -> str:
-    # In decimal figures, as the number is written: in binary ones, 0.07 * 100 is above 7 and would be rounded up to 7.01.
-    shown = Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(repr(share)) * 100)
-    return f"{shown.normalize():f} %"
+def describe_certificate(certificate: Certificate | None) -> list[str]:
+    """Return what a certificate says, as commands print it."""
+    if certificate is None:
+        return ["certificate  none"]
+    choice, coverage = certificate.choice, certificate.coverage
+    tests = "" if choice is None else f", {pluralize(choice.tested, 'design')} tested of {choice.candidates}"
+    error = f"error among accepted <= {percent_at_most(certificate.max_error)}"
+    rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}"
+    bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
+    return [
+        f"certificate  {error} at {percent_at_least(certificate.confidence)} confidence ({rows})",
+        f"             {bounds}; these and those per label hold each by itself"
+        + (", for every candidate" if certificate.joint else ""),
+        f"             scope: {certificate.scope}; {certificate.split} rows, which nothing before had seen",
+    ]

@@ -7,27 +7,21 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["CommandError", "RowProgress", "number", "run_command", "table"]
+from emsco_runtime.errors import EmscoError
 
+if TYPE_CHECKING:
+    from emsco_runtime.bundle.manifest import CostSummary
 
-class CommandError(Exception):
-    """The command cannot do what was asked; its text is the line the user reads."""
+__all__ = ["RowProgress", "format_costs", "format_number", "format_table", "run_command"]
 
 
 def run_command(name: str, action: Callable[[], None]) -> int:
-    """Run a command's work and return its exit status: 0 done, 1 it cannot be done.
+    """Run what a command does after its arguments were parsed, and return its exit status: 0 on success, 1 on an error.
 
-    Parameters
-    ----------
-    name
-        The command, for the message.
-    action
-        Does everything after the arguments were parsed.
+    An error is printed in one line that starts with the name of the command.
     """
-    from emsco_runtime.errors import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
-
     # A name that the terminal cannot show must not end in a traceback. Python has no stdout at all where it was closed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -35,11 +29,11 @@ def run_command(name: str, action: Callable[[], None]) -> int:
         action()
         if sys.stdout is not None:
             sys.stdout.flush()
-    except (EmscoError, CommandError) as error:
+    except EmscoError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader (head, less) has gone: not an error of ours. Python's own flush at exit must not complain either.
+        # The reader (head, less) has gone, which is not our error. Python's own flush at exit must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -52,52 +46,44 @@ def run_command(name: str, action: Callable[[], None]) -> int:
     return 0
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a cost as people write it: whole numbers without a point, others with up to six digits.
 
     Examples
     --------
-    >>> number(28.0), number(12.3456789)
+    >>> format_number(28.0), format_number(12.3456789)
     ('28', '12.3457')
     """
     return f"{value:.6g}"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out text in columns; columns of figures are set flush right.
+def format_costs(cost: CostSummary) -> str:
+    """Return the quantiles of costs per item."""
+    return f"p50 {format_number(cost.p50)}, p95 {format_number(cost.p95)}, max {format_number(cost.max)}"
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out text in columns; columns of numbers are right-aligned.
 
     Examples
     --------
-    >>> print(table(["stage", "cost"], [["one", "1"], ["two", "12.5"]]))
+    >>> print(format_table(["stage", "cost"], [["one", "1"], ["two", "12.5"]]))
     stage  cost
     -----  ----
     one       1
     two    12.5
     """
-    widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
-    right_aligned = [
-        all(line[column][:1].isdigit() or line[column] in ("", "-") for line in rows) for column in range(len(header))
-    ]
-    lines = [header, ["-" * width for width in widths], *rows]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, right_aligned, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    columns = [list(column) for column in zip(header, *rows, strict=True)]
+    for column in columns:
+        width = max(map(len, column))
+        is_numeric = all(text[:1].isdigit() or text in ("", "-") for text in column[1:])
+        column.insert(1, "-" * width)
+        column[:] = [text.rjust(width) if is_numeric else text.ljust(width) for text in column]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 class RowProgress:
-    """Rows done so far: a line that renews itself on a terminal, a plain line now and then elsewhere.
-
-    Parameters
-    ----------
-    stream
-        Where to write; standard error by default.
-    every_s
-        Seconds between plain lines.
-    """
+    """Rows done so far: one line that is overwritten on a terminal, a plain line every `every_s` seconds elsewhere."""
 
     def __init__(self, stream: TextIO | None = None, every_s: float = 10.0) -> None:
         self._stream = stream or sys.stderr
@@ -106,18 +92,15 @@ class RowProgress:
         self._started = self._last = time.monotonic()
 
     def show(self, rows_done: int) -> None:
-        """Tell how many rows are done, at most every so often."""
+        """Print how many rows are done, unless that was printed a moment ago."""
         now = time.monotonic()
         if now - self._last < self._every_s:
             return
         self._last = now
         rate = f"{rows_done:,} rows, {rows_done / (now - self._started):,.0f} rows/s"
-        if self._terminal:
-            print(f"\r{rate} ", end="", file=self._stream, flush=True)
-        else:
-            print(rate, file=self._stream, flush=True)
+        print(f"\r{rate} " if self._terminal else rate, end="" if self._terminal else "\n", file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Wipe the renewing line."""
+        """Clear the line on a terminal."""
         if self._terminal:
             print("\r\x1b[K", end="", file=self._stream, flush=True)

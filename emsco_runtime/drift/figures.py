@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from emsco_runtime.bundle.manifest import Manifest
@@ -201,8 +200,7 @@ def _rate_figure(
 def _cost_figures(manifest: Manifest) -> Iterator[_FigureDraft]:
     """Yield the mean cost at list price, which follows from how the items ended; nothing where all ends cost the same."""
     stages, expected = len(manifest.stages), manifest.expected
-    meter = manifest.meter()
-    costs = [meter.cost(names) for names in accumulate(stage.acquire for stage in manifest.stages)]
+    costs = [cost.total for cost in manifest.stage_costs()]
     floor, span = costs[0], costs[-1] - costs[0]
     if not span > 0:
         return

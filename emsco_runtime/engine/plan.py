@@ -25,7 +25,7 @@ from emsco_runtime.support.formatting import format_value
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import Feature, Manifest, Stage
-    from emsco_runtime.bundle.meter import Meter
+    from emsco_runtime.bundle.meter import Meter, StageCost
     from emsco_runtime.decision import Label
 
 __all__ = ["AcquireRequest", "BoundFeature", "Call", "ItemKeyReader", "Plan", "StagePlan", "bind", "is_async"]
@@ -208,14 +208,13 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
     if faults:
         raise BindError(faults)
     calls = _make_calls(features, entries, on_failure, many=many)
-    meter = manifest.meter()
     stages: list[StagePlan] = []
     earlier_names: list[str] = []
-    for stage in manifest.stages:
-        stages.append(_make_stage_plan(stage, earlier_names, len(stages) + 1, features, calls, meter, manifest.labels))
+    for stage, cost in zip(manifest.stages, manifest.stage_costs(), strict=True):
+        stages.append(_make_stage_plan(stage, earlier_names, len(stages) + 1, features, calls, cost, manifest.labels))
         earlier_names += stage.acquire
     async_features = tuple(name for name, call in calls.items() if call.is_async)
-    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls, async_features)
+    return Plan(manifest.id, manifest.labels, tuple(stages), manifest.meter(), calls, async_features)
 
 
 def _make_calls(
@@ -290,7 +289,7 @@ def _make_stage_plan(
     number: int,
     features: Mapping[str, Feature],
     calls: Mapping[str, Call],
-    meter: Meter,
+    cost: StageCost,
     labels: Sequence[Label],
 ) -> StagePlan:
     slots = [*earlier_names, *stage.acquire]
@@ -310,8 +309,8 @@ def _make_stage_plan(
         outcomes_are_values=numeric and aligned,
         input_positions=None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs),
         thresholds=tuple(stage.thresholds[str(label)] for label in labels),
-        cost=meter.cost(slots),
-        added_cost=meter.increment(earlier_names, stage.acquire),
+        cost=cost.total,
+        added_cost=cost.added,
     )
 
 

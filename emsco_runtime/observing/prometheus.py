@@ -77,13 +77,7 @@ def default_cost_buckets(manifest: Manifest) -> tuple[float, ...]:
     >>> default_cost_buckets(sample_bundle().manifest)
     (0.0, 1.0, 3.0, 28.0)
     """
-    meter = manifest.meter()
-    names: list[str] = []
-    costs = {0.0}
-    for stage in manifest.stages:
-        names += stage.acquire
-        costs.add(meter.cost(names))
-    ordered = sorted(costs)
+    ordered = sorted({0.0, *(cost.total for cost in manifest.stage_costs())})
     step = -(-len(ordered) // _MAX_COST_BUCKETS)
     # From the back, so that the largest one is among them.
     return tuple(reversed(ordered[::-1][::step]))

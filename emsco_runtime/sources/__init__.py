@@ -1,1 +1,1 @@
-"""What stands before a user's source: threads, circuit breakers, caches, guards."""
+"""Between the walk and a user's source: threads, circuit breakers, caches, guards."""

@@ -1,14 +1,14 @@
-"""`CircuitBreaker`: a source that keeps failing is left alone for a while.
+"""`CircuitBreaker`: a source that keeps failing is not called for a while.
 
 Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
-source is not asked. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
-fails another pause begins. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
-fit the items (another length, no sequence); a value that a feature does not allow does not, since the source has answered.
+source is not called. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
+fails another pause starts. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
+fit the items (wrong length, not a sequence); a value that a feature does not allow does not, since the source has answered.
 
-A call belongs to the phase in which it was begun, and only tells something while that phase lasts. So a call that was under way
-when the breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides.
-Give the acquirer a time-out as well: while a probe hangs, no other goes through for the length of another pause. After that the
-probe counts as lost (it hangs, or its thread was killed) and another one goes through; whichever of them ends first decides.
+A call belongs to the phase in which it was started, and only counts while that phase lasts. So a call that was running when the
+breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides. Give the
+acquirer a time-out as well: while a probe hangs, no other goes through for the length of another pause. After that the probe
+counts as lost (it hangs, or its thread was killed) and another one goes through; the first of them to end decides.
 
 A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.
 """
@@ -31,21 +31,11 @@ BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
 
 @dataclass(slots=True, eq=False)
 class BreakerPhase:
-    """What a breaker does from one change to the next; the one in which a call was begun is the token of that call.
+    """The state of a breaker from one change to the next; the phase in which a call was started is the token of that call."""
 
-    Parameters
-    ----------
-    opened_at
-        When it opened; None while it is closed.
-    probes
-        Probes under way; more than one only if the others seem to be lost.
-    probed_at
-        When the latest of them was begun.
-    consecutive_failures
-        Failures in a row so far, while it is closed.
-    """
-
+    # None while it is closed.
     opened_at: float | None = None
+    # Probes that are running (more than one only if the others seem to be lost), and when the latest was started.
     probes: int = 0
     probed_at: float = 0.0
     consecutive_failures: int = 0
@@ -61,7 +51,7 @@ class CircuitBreaker:
     pause_s
         Seconds that it stays open before a probe.
     clock
-        Tells seconds.
+        Returns seconds.
 
     Examples
     --------
@@ -105,14 +95,14 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """Return what the next call would meet; "half-open" too while a probe is under way, which others do not pass."""
+        """Return what the next call would meet; "half-open" also while a probe is running and no other call goes through."""
         opened_at = self._phase.opened_at
         if opened_at is None:
             return "closed"
         return "half-open" if self._clock() - opened_at >= self._pause_s else "open"
 
     def enter(self) -> BreakerPhase | None:
-        """Return the token of a call that may go through, and that must end in one of the three below; None: it may not."""
+        """Return the token of a call that may go through, to be passed to one of the three methods below; None: it may not."""
         # Read without the lock: a closed breaker is the common case, and one call more as it opens does no harm.
         phase = self._phase
         if phase.opened_at is None:
@@ -130,13 +120,7 @@ class CircuitBreaker:
             return phase
 
     def succeeded(self, token: BreakerPhase) -> None:
-        """Note that the source answered.
-
-        Parameters
-        ----------
-        token
-            What `enter` returned; a call of an earlier phase tells nothing, here and below.
-        """
+        """Note that the source answered; a token of an earlier phase is ignored, here and below."""
         if token.consecutive_failures == 0 and not token.probes:
             return
         with self._lock:
@@ -154,7 +138,7 @@ class CircuitBreaker:
                 self._phase = BreakerPhase(self._clock())
 
     def cancelled(self, token: BreakerPhase) -> None:
-        """Note that a call was given up for reasons of the caller's own: it tells nothing about the source."""
+        """Note that the caller cancelled the call, which says nothing about the source."""
         with self._lock:
             if token is self._phase and token.probes:
                 # The pause is over already, so that the next call is the probe.

@@ -28,17 +28,7 @@ class CacheCounts(NamedTuple):
 
 
 class CacheClaim(NamedTuple):
-    """What there is for a key: its value, or the call under way for it.
-
-    Parameters
-    ----------
-    value
-        The value; `AcquirerCache.MISS` if there is none.
-    flight
-        The call under way; None if there is a value.
-    is_leader
-        Whether the call is for the caller to make.
-    """
+    """The value of a key (`AcquirerCache.MISS` if there is none), or the running call for it, which the leader has to make."""
 
     value: Any
     flight: InFlightCall | None
@@ -48,8 +38,8 @@ class CacheClaim(NamedTuple):
 class AcquirerCache:
     """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
 
-    At most one call for a key is under way: items that come meanwhile wait for it, in whatever thread or task they are decided.
-    They get its value as a hit, or its failure; if it is given up, one of them makes the call. They do not wait longer than
+    At most one call for a key runs at a time: other items with that key wait for it, in whatever thread or task they are decided.
+    They get its value as a hit, or its failure; if it is cancelled, one of them makes the call. They do not wait longer than
     their own deadline, or than the acquirer's time-out.
 
     Failures are never kept, nor are values that a feature does not allow. A cache belongs to its acquirer and lives as long as
@@ -60,13 +50,13 @@ class AcquirerCache:
     key
         Item -> something hashable; None for an item that must not be cached. What it raises is a failure of the acquirer.
     ttl_s
-        Seconds that a value is good for.
+        Seconds that a value is kept.
     size
-        Most values held.
+        Most values kept.
     charge
-        What a hit costs: "free" (the features are left out of the bill), or "full".
+        What a hit costs: "free" (the features are not billed), or "full".
     clock
-        Tells seconds.
+        Returns seconds.
 
     Examples
     --------
@@ -88,11 +78,11 @@ class AcquirerCache:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not callable(key):
-            raise InputError(f"key: a function from item to a hashable value is due, got {key!r}")
+            raise InputError(f"key: expected a function from item to a hashable value, got {key!r}")
         check_seconds("ttl_s", ttl_s)
         check_count("size", size)
         if charge not in ("free", "full"):
-            raise InputError(f'charge: "free" or "full" is due, got {charge!r}')
+            raise InputError(f'charge: expected "free" or "full", got {charge!r}')
         self._settings = (key, float(ttl_s), size, charge, clock)
         self.reset_after_fork()
         fork_hooks.register(self)
@@ -125,7 +115,7 @@ class AcquirerCache:
         """Return the value of a key, or `MISS`."""
         with self._lock:
             value = self._get_fresh(key)
-            self._count(hit=value is not self.MISS)
+            self._count(is_hit=value is not self.MISS)
             return value
 
     def put(self, key: Hashable, value: Any) -> None:
@@ -134,14 +124,9 @@ class AcquirerCache:
             self._store(key, value)
 
     def claim(self, key: Hashable, unusable: Any = MISS) -> CacheClaim:
-        """Return the value of a key, or the call under way for it; if there is none, the caller leads a new one.
+        """Return the value of a key, or the running call for it; without one, the caller leads a new one.
 
-        Parameters
-        ----------
-        key
-            Of the item.
-        unusable
-            A value that was found before and that the caller cannot use: as if it were not there.
+        A value that the caller found before and cannot use is `unusable`: it counts as missing.
         """
         with self._lock:
             value = self._get_fresh(key)
@@ -149,7 +134,7 @@ class AcquirerCache:
                 self._hits += 1
                 return CacheClaim(value, None, is_leader=False)
             if unusable is not self.MISS:
-                self._hits -= 1  # it was none
+                self._hits -= 1  # the caller could not use it
             flight = self._flights.get(key)
             if flight is not None and flight.can_be_joined:
                 return CacheClaim(self.MISS, flight, is_leader=False)
@@ -168,9 +153,9 @@ class AcquirerCache:
     end = finish  # the public name
 
     def count_follower(self, *, hit: bool) -> None:
-        """Count somebody who waited for the call of another."""
+        """Count an item that waited for the call of another."""
         with self._lock:
-            self._count(hit=hit)
+            self._count(is_hit=hit)
 
     note = count_follower  # the public name
 
@@ -188,8 +173,6 @@ class AcquirerCache:
         while len(self._entries) > self._size:
             self._entries.popitem(last=False)
 
-    def _count(self, *, hit: bool) -> None:
-        if hit:
-            self._hits += 1
-        else:
-            self._misses += 1
+    def _count(self, *, is_hit: bool) -> None:
+        self._hits += is_hit
+        self._misses += not is_hit

@@ -1,7 +1,7 @@
-"""`InFlightCall`: one call under way for everybody who wants its answer ("single flight").
+"""`InFlightCall`: one running call for all items that need its answer ("single flight").
 
-The first who wants the value of a key leads: it makes the call. Those who come before the call has ended follow: they wait and
-get what it got, the answer or the failure. If the leader gives up for reasons of its own (it was cancelled, its deadline came,
+The first item that needs the value of a key is the leader: it makes the call. Items that need it before the call has ended are
+followers: they wait for its answer or its failure. If the leader cancels the call (it was cancelled itself, its deadline passed,
 its pool was full), one of the followers leads in its place.
 """
 
@@ -18,24 +18,24 @@ __all__ = ["InFlightCall"]
 
 
 class InFlightCall(Future[Any]):
-    """One call, as a future: its result, its exception, or cancelled if its leader gave it up. The first end counts.
+    """One call, as a future: its result, its exception, or cancelled by its leader. The first end counts.
 
-    It ends as the call does, in whatever thread that runs: followers do not wait until the leader looks at its outcome.
+    It ends when the call does, in whatever thread that runs: followers do not wait until the leader reads its outcome.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # When the call began, by `time.perf_counter`.
+        # When the call started, by `time.perf_counter`.
         self.started: float | None = None
 
     @property
     def encloses_caller(self) -> bool:
-        """Whether the code that asks runs inside this very call: to wait for it would be to wait for ever."""
+        """Whether the calling code runs inside this very call: to wait for it would be a deadlock."""
         return self in _enclosing.get()
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether somebody who comes now may wait for it: it is under way, or was answered this moment."""
+        """Whether another item may wait for it: it is running, or was just answered."""
         return not self.done() or (not self.cancelled() and self.exception() is None)
 
     def run(self, function: Callable[[Any], Any], item: Any) -> Any:
@@ -72,7 +72,7 @@ class InFlightCall(Future[Any]):
             self.set_result(outcome)
 
     def set_failure(self, error: BaseException) -> None:
-        """End it with a failure; an interrupt or a cancellation is none: the call is given up."""
+        """End it with a failure; after an interrupt or a cancellation it is cancelled instead."""
         if not isinstance(error, Exception):
             self.cancel()
             return
@@ -80,5 +80,5 @@ class InFlightCall(Future[Any]):
             self.set_exception(error)
 
 
-# The flights inside whose calls some code runs; a context variable, so that threads of a pool and tasks know them too.
+# The calls inside which some code runs; a context variable, so that threads of a pool and tasks know them too.
 _enclosing: contextvars.ContextVar[tuple[InFlightCall, ...]] = contextvars.ContextVar("emsco_flights_around", default=())

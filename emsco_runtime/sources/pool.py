@@ -1,14 +1,14 @@
-"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run side by side and time-outs can end the wait.
+"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run in parallel and time-outs can end the wait.
 
-A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: nobody waits for it, its result is
-thrown away, and a fresh thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with
-the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
+A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: its result is discarded and a new
+thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with the kind "refused", until
+abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
 
-A call may decide with a cascade that uses the same pool. While it waits for the calls of that decision its own place is free for
-another one, so that nested decisions do not wait for each other for ever, however few threads there are; their calls go first.
+A call may decide with a cascade that uses the same pool. While it waits for the calls of that decision its slot is free for
+another one, so that nested decisions do not deadlock, however few threads there are; their calls go first.
 
-A call sees the context variables of whoever handed it in, so that tracing and logging know whose call it is; what it sets itself
-stays with it.
+A call has the context variables of its caller, so that tracing and logging know whose call it is; what it sets itself is not
+seen outside.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IDLE_S = 30.0
 
 
 class PoolFull(Exception):
-    """No call is taken: as many as allowed were abandoned and still run."""
+    """No call is accepted: as many as allowed were abandoned and still run."""
 
 
 class PoolCounts(NamedTuple):
@@ -44,24 +44,16 @@ class PoolCounts(NamedTuple):
 
 
 class PoolCall(Future[Any]):
-    """One call in a pool.
-
-    Parameters
-    ----------
-    function, item
-        What to call, and with what.
-    pool
-        The pool that runs it; None for a call that is run by hand.
-    """
+    """One call in a pool, or without a pool: then its caller runs it."""
 
     def __init__(self, function: Callable[[Any], Any], item: Any, pool: AcquirerPool | None = None) -> None:
         super().__init__()
         self.function = function
         self.item = item
         self.pool = pool
-        # The call inside which this one was handed in.
+        # The call inside which this one was submitted.
         self.parent = _current_call.get()
-        # How many waits for other calls are going on inside it.
+        # How many waits for other calls are running inside it.
         self.nested_waits = 0
         # A copy for each call: one context cannot be entered by two threads at the same time.
         self.context = contextvars.copy_context()
@@ -73,7 +65,7 @@ class PoolCall(Future[Any]):
         self.started = time.perf_counter()
         try:
             result = self.context.run(self._run)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits; nobody else is there to see it
+        except BaseException as error:  # noqa: BLE001 - raised where the result is read
             self.set_exception(error)
         else:
             self.set_result(result)
@@ -83,11 +75,11 @@ class PoolCall(Future[Any]):
         try:
             return self.function(self.item)
         finally:
-            # The call holds its context: it must not hold the call.
+            # The call keeps its context, which must not keep the call.
             _current_call.reset(token)
 
     def is_nested_in(self, pool: AcquirerPool) -> bool:
-        """Return whether it was handed in from inside a call of this pool."""
+        """Return whether it was submitted from inside a call of this pool."""
         parent = self.parent
         while parent is not None:
             if parent.pool is pool and not parent.done():
@@ -96,13 +88,13 @@ class PoolCall(Future[Any]):
         return False
 
 
-# The call inside which some code runs; a context variable, so that event loops and tasks begun inside it know it too.
+# The call inside which some code runs; a context variable, so that event loops and tasks started inside it know it too.
 _current_call: contextvars.ContextVar[PoolCall | None] = contextvars.ContextVar("emsco_running_call", default=None)
 
 
 @contextlib.contextmanager
 def released_slot() -> Iterator[None]:
-    """Free the place of the call inside which this code runs, if there is one, while it waits for another call."""
+    """Release the slot of the call inside which this code runs, if there is one, while it waits for another call."""
     call = _current_call.get()
     pool = None if call is None else call.pool
     if call is None or pool is None:
@@ -124,7 +116,7 @@ class AcquirerPool:
     threads
         Calls that run at the same time; abandoned ones, and those that wait for calls of their own, are not counted.
     max_abandoned
-        Calls that may have been given up and still run; with so many, new ones are refused.
+        Abandoned calls that may still run; with so many, new ones are refused.
 
     Examples
     --------
@@ -166,16 +158,16 @@ class AcquirerPool:
             return PoolCounts(self._threads, len(self._waiting), self._abandoned, self._abandoned_ever)
 
     def close(self) -> None:
-        """Let the threads end: those that are idle at once, the others when nothing waits for them.
+        """Let the threads end: those that are idle at once, the others when no call waits for them.
 
-        Calls under way and calls that wait are still made. The pool can be used again, and then starts new threads.
+        Calls that run or wait are still made. The pool can be used again, and then starts new threads.
         """
         with self._condition:
             self._close_count += 1
             self._condition.notify_all()
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
-        """Hand in a call.
+        """Submit a call.
 
         Raises
         ------
@@ -187,26 +179,26 @@ class AcquirerPool:
             if self._abandoned and self._abandoned >= self._max_abandoned:
                 raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
             if call.is_nested_in(self):
-                # First, or those before it might all begin, and wait for calls behind them.
+                # First: otherwise those before it might all start, and wait for calls behind them.
                 self._waiting.appendleft(call)
             else:
                 self._waiting.append(call)
             try:
                 self._wake_or_start_thread()
             except RuntimeError as error:
-                # The system gives no more threads. Those that are there will do; without any, nobody would come.
+                # The system starts no more threads. The existing ones will do; without any, the call would never run.
                 if not self._threads:
                     self._waiting.remove(call)
                     raise PoolFull(str(error)) from error
         return call
 
     def abandon(self, call: PoolCall) -> None:
-        """Give up a call: one that has not begun is taken back, one that runs is left to itself."""
+        """Abandon a call: one that has not started is removed, one that runs is no longer waited for."""
         with self._condition:
             if call.done() or call.abandoned:
                 return
             if call.cancel():
-                # Taken out at once: where all threads are busy for long, what was given up would pile up.
+                # Removed at once: where all threads are busy for long, abandoned calls would pile up.
                 self._waiting.remove(call)
                 return
             if call.nested_waits:
@@ -214,19 +206,19 @@ class AcquirerPool:
             call.abandoned = True
             self._abandoned += 1
             self._abandoned_ever += 1
-            # Its place is free for what waits; where the system gives no thread for it, those that are there will do.
+            # Its slot is free for waiting calls; where the system starts no thread, the existing ones will do.
             with contextlib.suppress(RuntimeError):
                 self._wake_or_start_thread()
 
     def release_slot(self, call: PoolCall) -> bool:
-        """Note that a call waits for another one: its place is free meanwhile; False if it has ended and has no place."""
+        """Note that a call waits for another one: its slot is free meanwhile; False if it has ended and has no slot."""
         with self._condition:
             if call.done():
                 return False
             call.nested_waits += 1
             if call.nested_waits == 1 and not call.abandoned:
                 self._blocked += 1
-                # Where the system gives no thread, those that are there will do.
+                # As above.
                 with contextlib.suppress(RuntimeError):
                     self._wake_or_start_thread()
             return True
@@ -242,14 +234,14 @@ class AcquirerPool:
 
     @property
     def _active(self) -> int:
-        """Threads that count: those of abandoned calls, and of calls that wait for others, do not."""
+        """Threads that count: not those of abandoned calls, and of calls that wait for others."""
         return self._threads - self._abandoned - self._blocked
 
     def _wake_or_start_thread(self) -> None:
-        """Wake a thread for what waits, or start one; the caller holds the lock."""
+        """Wake a thread for the waiting calls, or start one; the caller holds the lock."""
         if self._idle:
             self._condition.notify()
-        # A thread that was woken counts as idle until it has taken its call: so compare the numbers.
+        # A thread that was woken counts as idle until it has its call: so compare the numbers.
         if len(self._waiting) > self._idle and self._active < self._max_threads:
             threading.Thread(target=self._run_thread, name="emsco-acquirer", daemon=True).start()
             self._threads += 1
@@ -260,13 +252,13 @@ class AcquirerPool:
             pass
 
     def _run_next_call(self, close_count: int) -> bool:
-        """Make one call; a function of its own, so that an idle thread keeps no item or result alive."""
+        """Make one call; a separate function, so that an idle thread keeps no item or result alive."""
         call = self._next_call(close_count)
         if call is None:
             return False
         call.run()
         with self._condition:
-            # Asked under the lock: a call may be abandoned at the moment in which it ends.
+            # Under the lock: a call may be abandoned at the moment in which it ends.
             if call.abandoned:
                 self._abandoned -= 1
         return True

@@ -11,7 +11,7 @@ __all__ = ["check_count", "check_seconds", "is_count", "is_seconds"]
 
 
 def is_count(value: object, minimum: int = 1) -> bool:
-    """Return whether a value is a whole number of at least `minimum`; True and False are none."""
+    """Return whether a value is a whole number of at least `minimum`; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
@@ -21,12 +21,12 @@ def is_seconds(value: object) -> bool:
 
 
 def check_count(name: str, value: object, minimum: int = 1) -> None:
-    """Raise `InputError` for what is no count."""
+    """Raise `InputError` unless a value is a count."""
     if not is_count(value, minimum):
-        raise InputError(f"{name}: a whole number, {minimum} or more, is due, got {format_value(value)}")
+        raise InputError(f"{name}: expected a whole number of at least {minimum}, got {format_value(value)}")
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Raise `InputError` for what is no number of seconds."""
+    """Raise `InputError` unless a value is a number of seconds."""
     if not is_seconds(value):
-        raise InputError(f"{name}: a number of seconds above 0 is due, got {format_value(value)}")
+        raise InputError(f"{name}: expected a number of seconds above 0, got {format_value(value)}")

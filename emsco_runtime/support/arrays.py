@@ -1,4 +1,4 @@
-"""Array types for annotations, and the one way in which values become a column."""
+"""Array types for annotations, and how values become a column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 def as_column(values: Any) -> Array:
-    """Return values as an array in which each stays what it is.
+    """Return values as an array in which each keeps its type.
 
-    numpy alone would turn a list such as [1, "a", None] into text, and forget the mask of a masked array.
+    numpy alone would turn a list such as [1, "a", None] into text, and drop the mask of a masked array.
 
     Examples
     --------

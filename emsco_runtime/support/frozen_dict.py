@@ -1,4 +1,4 @@
-"""`FrozenDict`: a dictionary that nobody changes once it is made.
+"""`FrozenDict`: a dictionary that cannot be changed once it is made.
 
 It is a real `dict`, so that JSON, pickle, copies, comparisons and pydantic treat it as one; only what would change it raises.
 (`types.MappingProxyType` can be neither pickled nor written as JSON.)

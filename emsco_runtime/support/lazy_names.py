@@ -10,14 +10,7 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package.
-
-    Parameters
-    ----------
-    package
-        Its name.
-    modules
-        The public names by the module that defines them, separated by spaces.
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from its public names by the module that defines them.
 
     Examples
     --------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from emsco_runtime.bundle.summary import percent, pluralize
-from emsco_runtime.cli.console import number
-from emsco_runtime.cli.inspect import describe_certificate
+from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
+from emsco_runtime.cli.console import format_costs, format_number
 from emsco_train.cli.training_output import accuracy_floors, calibration_warnings, format_counts, minimum_coverage
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import format_stages
@@ -30,9 +29,9 @@ def format_export(exported: RunExport, out: str) -> list[str]:
     for name, counts in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
         coverage, accuracy, mean = format_counts(counts)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
-    tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
+    everything = f"everything for everyone: {format_number(full)} {unit}"
     lines += [
-        f"cost         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
+        f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
         *describe_certificate(exported.choice.certificate),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",

@@ -18,8 +18,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from emsco_runtime.cli.console import CommandError
-from emsco_runtime.errors import EmscoError
+from emsco_runtime.errors import EmscoError, InputError
 
 __all__ = ["OptionNames"]
 
@@ -56,7 +55,7 @@ class OptionNames:
         try:
             yield
         except EmscoError as error:
-            raise CommandError(self.translate(str(error))) from error
+            raise InputError(self.translate(str(error))) from error
 
 
 def _option_name(name: str) -> str:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from emsco_runtime.bundle.summary import pluralize
-from emsco_runtime.cli.console import number, table
+from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.costs.profiling import Profile, TimeUnit
 from emsco_train.costs.profiling.cost_profile import convert_seconds
 from emsco_train.costs.profiling.timings import Spread
@@ -22,7 +22,7 @@ def format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> 
             name,
             call.group or "-",
             *_format_spread(call.own, unit),
-            number(convert_seconds(call.first.value, unit)),
+            format_number(convert_seconds(call.first.value, unit)),
             str(call.calls),
             str(call.failures),
         ]
@@ -32,18 +32,18 @@ def format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> 
     lines = [
         f"measured  {calls}; prices in {costs.unit}",
         "",
-        table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
+        format_table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
         "",
     ]
     if measured.groups:
         shared = [[group.name, *_format_spread(group.shared, unit), ", ".join(group.features)] for group in measured.groups]
-        lines += [table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
+        lines += [format_table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
     together = measured.together
-    compared = "" if together is None else f"; measured together: {number(convert_seconds(together.value, unit))}"
+    compared = "" if together is None else f"; measured together: {format_number(convert_seconds(together.value, unit))}"
     path = shlex.quote(str(out))
     return [
         *lines,
-        f"total     all features: {number(costs.meter().cost(costs.features))} {costs.unit}{compared}",
+        f"total     all features: {format_number(costs.meter().cost(costs.features))} {costs.unit}{compared}",
         *(f"caution   {text}" for text in measured.cautions),
         f"written   {path}",
         f"next      emsco-train --data TABLE --label COL --costs {path} --threshold P --out RUN",
@@ -51,4 +51,4 @@ def format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> 
 
 
 def _format_spread(spread: Spread, unit: TimeUnit) -> list[str]:
-    return [number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
+    return [format_number(convert_seconds(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]

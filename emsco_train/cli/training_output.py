@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from emsco_runtime.bundle.summary import percent, pluralize
-from emsco_runtime.cli.console import number, table
+from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
@@ -43,7 +43,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
         f"splits   {splits}",
-        f"costs    all features: {number(problem.full_cost)} {problem.costs.unit}",
+        f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
 
 
@@ -55,13 +55,13 @@ def format_columns(prepared: PreparedRun) -> str:
             entry.name,
             entry.kind if entry.kind != "categorical" else f"categorical ({entry.categories})",
             str(entry.gaps or "-"),
-            number(feature.cost),
+            format_number(feature.cost),
             feature.group or "-",
         ]
         for entry, feature in zip(describe_columns(problem), problem.features, strict=True)
     ]
     more = f"\n... and {len(rows) - _MAX_SHOWN_COLUMNS} more" if len(rows) > _MAX_SHOWN_COLUMNS else ""
-    return table(["feature", "kind", "gaps", "cost", "group"], rows[:_MAX_SHOWN_COLUMNS]) + more
+    return format_table(["feature", "kind", "gaps", "cost", "group"], rows[:_MAX_SHOWN_COLUMNS]) + more
 
 
 def format_front(trained: TrainedRun) -> list[str]:
@@ -77,7 +77,7 @@ def format_front(trained: TrainedRun) -> list[str]:
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
     requirements = f" --min-accuracy {floor} --min-coverage {minimum_coverage(front):g}" if floor else ""
     where = "on the validation rows, then on the test rows" if has_test_rows else "on the validation rows"
-    output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", table(header, lines), ""]
+    output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
         output.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
@@ -107,7 +107,7 @@ def calibration_warnings(measured: MeasuredDesign) -> list[str]:
 
 def format_counts(counts: Counts | CountsEntry) -> list[str]:
     """Return coverage, accuracy and mean cost as every command prints them."""
-    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), number(counts.cost)]
+    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), format_number(counts.cost)]
 
 
 def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emsco_runtime.cli.csv_items import FALSE_WORDS, TRUE_WORDS, strip_decimal_zeros
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.csv_file import parse_boolean, strip_decimal_zeros
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 from emsco_train.support.numbers import is_numeric_text
@@ -37,8 +37,7 @@ def infer_kind(values: Sequence[str]) -> Kind:
     present = [value for value in values if value.strip()]
     if not present or sum(map(is_numeric_text, present)) >= _NUMERIC_SHARE * len(present):
         return "numeric"
-    words = {value.strip().lower() for value in present}
-    return "boolean" if words <= TRUE_WORDS | FALSE_WORDS else "categorical"
+    return "boolean" if all(parse_boolean(value) is not None for value in present) else "categorical"
 
 
 def parse_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[str]) -> Array:
@@ -92,13 +91,11 @@ def _parse_number(name: str, value: str, line: str) -> float:
 
 
 def _parse_boolean(name: str, value: str, line: str) -> bool | None:
-    word = value.strip().lower()
-    if not word:
-        return None
-    if word in TRUE_WORDS or word in FALSE_WORDS:
-        return word in TRUE_WORDS
-    advice = "Correct it, or give the column another kind with `kinds`"
-    raise DataError(f"{line}: column {name!r} holds {value!r}, which is neither yes nor no. {advice}")
+    truth = parse_boolean(value)
+    if truth is not None or not value.strip():
+        return truth
+    detail = f"column {name!r} holds {value!r}, which is neither yes nor no"
+    raise DataError(f"{line}: {detail}. Correct it, or give the column another kind with `kinds`")
 
 
 def _is_whole(value: str) -> bool:

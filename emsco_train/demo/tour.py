@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import sys
 import time
 from pathlib import Path
 from textwrap import indent
 
 from emsco_runtime import Cascade
-from emsco_runtime.bundle.summary import percent, pluralize
-from emsco_runtime.cli.console import number, table
-from emsco_runtime.cli.inspect import describe_certificate
+from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
+from emsco_runtime.cli.console import format_number, format_table
 from emsco_runtime.decision import Decision
 from emsco_train.demo.clinic import Clinic, create_clinic
 from emsco_train.designs.front import Front
@@ -93,7 +91,7 @@ def _design_examples(front: Front) -> str:
     for design in dict.fromkeys(requirements.choose(front, front.full_cost) for requirements in reachable):
         sizes = ", then ".join(str(len(names)) for names in design.stages)
         rows.append([f"{design.coverage:.1%}", f"{design.accuracy:.1%}", f"{design.cost:.2f} EUR", sizes])
-    return table(["decided", "accuracy of the decided", "mean cost", "measurements"], rows)
+    return format_table(["decided", "accuracy of the decided", "mean cost", "measurements"], rows)
 
 
 def _export(trained: TrainedRun, folder: Path) -> RunExport:
@@ -113,13 +111,11 @@ def _export(trained: TrainedRun, folder: Path) -> RunExport:
 
 def _stage_table(exported: RunExport) -> str:
     manifest = exported.export.bundle.manifest
-    meter = manifest.meter()
-    before = itertools.accumulate((stage.acquire for stage in manifest.stages), initial=())
     rows = []
-    for place, (acquired, stage) in enumerate(zip(before, manifest.stages, strict=False), start=1):
+    for place, (stage, cost) in enumerate(zip(manifest.stages, manifest.stage_costs(), strict=True), start=1):
         shown = ", ".join(stage.acquire[:4]) + (f" and {len(stage.acquire) - 4} more" if len(stage.acquire) > 4 else "")
-        rows.append([str(place), f"{number(meter.increment(acquired, stage.acquire))} {manifest.cost_unit}", shown])
-    return table(["stage", "adds", "acquires"], rows)
+        rows.append([str(place), f"{format_number(cost.added)} {manifest.cost_unit}", shown])
+    return format_table(["stage", "adds", "acquires"], rows)
 
 
 def _decide(clinic: Clinic, folder: Path) -> None:
@@ -135,7 +131,7 @@ def _describe_decision(decision: Decision, cascade: Cascade) -> str:
     if decision.label is not None:
         result = f"{decision.label} ({decision.confidence:.1%} sure)"
     stages = f"after {decision.stages} of {pluralize(len(cascade.manifest.stages), 'stage')}"
-    return f"{result} {stages} for {number(decision.cost)} {cascade.manifest.cost_unit}"
+    return f"{result} {stages} for {format_number(decision.cost)} {cascade.manifest.cost_unit}"
 
 
 def _example_patients(clinic: Clinic, folder: Path) -> list[int]:
@@ -164,7 +160,7 @@ def _summary(exported: RunExport, folder: Path) -> None:
             ("everything for everyone", baseline, full),
         )
     ]
-    print(indent(table(["", "accuracy of the decided", "decided", "mean cost"], rows), "   "))
+    print(indent(format_table(["", "accuracy of the decided", "decided", "mean cost"], rows), "   "))
     print(f"\n   saved     {1 - expected.cost.mean / full:.0%} of the cost")
     print(f"   exits     {', '.join(exits)}, rejected: {expected.rows - expected.accepted} (left to a person)")
     print(f"   report    {folder / 'report.html'} (open it in a browser)")

@@ -72,7 +72,7 @@ class CascadeModel:
 
     def stage_costs(self) -> tuple[float, ...]:
         """Return the cost of an item that leaves at each stage."""
-        return tuple(self.meter.cost(stage.inputs) for stage in self.stages)
+        return tuple(cost.total for cost in self.meter.stage_costs(stage.acquire for stage in self.stages))
 
     def input_positions(self) -> tuple[list[int], ...]:
         """Return, for each stage, where its inputs are among `features`."""

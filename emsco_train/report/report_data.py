@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -139,10 +138,9 @@ def _design_data(
 
 
 def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -> Iterator[StageData]:
-    acquired = list(itertools.accumulate(design.stages, initial=()))
-    for number, (features, entry) in enumerate(zip(design.stages, entries, strict=True), start=1):
-        added_cost = meter.increment(acquired[number - 1], features)
-        yield StageData(number, features, added_cost, meter.cost(acquired[number]), entry)
+    stages = zip(design.stages, meter.stage_costs(design.stages), entries, strict=True)
+    for number, (names, cost, entry) in enumerate(stages, start=1):
+        yield StageData(number, names, *cost, entry)
 
 
 def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:

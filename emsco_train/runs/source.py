@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime.cli.console import CommandError
-from emsco_runtime.cli.csv_items import open_csv
+from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.csv_file import open_csv
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
@@ -137,7 +137,7 @@ def _read_csv(path: str) -> _RawTable:
     try:
         with open_csv(path) as opened:
             header, rows = opened.header, list(opened)
-    except CommandError as error:
+    except InputError as error:
         raise DataError(str(error)) from None
     columns: dict[str, list[str] | Array] = {name: [row.fields[at] for row in rows] for at, name in enumerate(header)}
     return _RawTable(path, columns, [f"{path} line {row.line}" for row in rows])

@@ -34,7 +34,7 @@ def test_decorators_leave_the_function_as_it_is() -> None:
 
 
 def test_a_decorator_without_a_name_is_refused_at_once() -> None:
-    """`@acquirers.feature` without the call is told apart from a name."""
+    """`@acquirers.feature` without the call is not taken for a name."""
     acquirers = Acquirers()
     with pytest.raises(TypeError, match=r'write @acquirers.feature\("name"\)'):
         acquirers.feature(len)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ async def _async_generator(item: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "expected"),
     [
         (lambda: 1.0, "must take one argument, the item"),
         (lambda item, other: 1.0, "must take one argument, the item"),
@@ -110,12 +110,12 @@ async def _async_generator(item: object) -> Any:
     ],
     ids=["no argument", "two arguments", "keyword only", "generator", "async generator", "not callable"],
 )
-def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> None:
+def test_unusable_callables_are_found_when_bound(function: Any, expected: str) -> None:
     """A callable that could never serve an item is refused before the first one comes."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size")(function)
     (fault,) = bind_sample(acquirers)
-    assert said in fault
+    assert expected in fault
     assert "'size'" in fault
 
 
@@ -150,7 +150,7 @@ def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"timeout_s": 0}, "timeout_s: a number of seconds above 0 is due, got 0"),
         ({"timeout_s": True}, "timeout_s: a number of seconds above 0 is due, got True"),
@@ -160,17 +160,17 @@ def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> 
         ({"cache": {}}, "cache: an AcquirerCache is due, got dict"),
     ],
 )
-def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: str) -> None:
-    """A time-out that is none, or something else in the place of a breaker or a cache, is told with the acquirer."""
+def test_unusable_options_are_found_when_bound(options: dict[str, Any], expected: str) -> None:
+    """An invalid time-out, or something else in the place of a breaker or a cache, is reported with the acquirer."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size", **options)(len)
     (fault,) = bind_sample(acquirers)
-    assert said in fault
+    assert expected in fault
     assert "'size'" in fault
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"pool": 4}, "pool: an AcquirerPool is due, got int"),
         ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
@@ -178,21 +178,21 @@ def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: st
         ({"listener": 3}, "listener: 3 cannot be called"),
     ],
 )
-def test_unusable_options_of_a_cascade(options: dict[str, Any], said: str) -> None:
+def test_unusable_options_of_a_cascade(options: dict[str, Any], expected: str) -> None:
     """Options of the cascade are checked before anything is bound."""
     (fault,) = bind_sample(None, **options)
-    assert fault == said
+    assert fault == expected
 
 
 def test_builtins_without_a_signature_are_accepted() -> None:
-    """Some built-in callables do not tell their signature: they are tried."""
+    """Some built-in callables have no signature to read: they are accepted."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size")(math.hypot)
     assert Cascade(sample_bundle(), acquirers).decide(3.0).label == "spam"
 
 
 @pytest.mark.parametrize("names", [(), (3,), (["a", "b"],), ("size", "size")], ids=["none", "a number", "a list", "twice"])
-def test_names_that_are_none(names: tuple[Any, ...]) -> None:
+def test_invalid_names(names: tuple[Any, ...]) -> None:
     """An acquirer needs names of features, each once."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     acquirers.features(*names)(lambda item: {})
@@ -202,7 +202,7 @@ def test_names_that_are_none(names: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("policy", ["ignore", "RAISE", 3])
 def test_unknown_policies_are_refused(policy: Any) -> None:
-    """A policy that does not exist is refused, on an acquirer and on the cascade, and both are told at once."""
+    """A policy that does not exist is refused, on an acquirer and on the cascade, and both are reported at once."""
     faults = bind_sample(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
     assert len(faults) == 4
     assert all(f"got {policy!r}, one of raise, reject, default is due" in fault for fault in faults)
@@ -276,7 +276,7 @@ def test_a_feature_in_two_registries_is_refused() -> None:
 
 
 def test_only_registries_are_put_together() -> None:
-    """A mapping of functions is none, and the message says what is expected."""
+    """A mapping of functions is not a registry, and the message says what is expected."""
     with pytest.raises(InputError, match="merge: expected Acquirers, got dict"):
         _ = Acquirers() | {"size": len}  # type: ignore[operator]
 
@@ -332,13 +332,13 @@ def test_a_replacement_stands_in_for_batches_too() -> None:
 
 
 def test_only_what_is_registered_can_be_replaced() -> None:
-    """A misspelt name is told, with the one that was probably meant or all that there are."""
+    """A misspelt name is reported, with the nearest registered name or all of them."""
     acquirers = RecordingAcquirers("size", "links")
     with pytest.raises(InputError, match=r"no acquirer is registered for the feature 'sizes'; did you mean 'size'\?"):
         acquirers.override("sizes", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: links, size"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: links, size"):
         acquirers.override("colour", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: none"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: none"):
         Acquirers().override("colour", len)
 
 

@@ -709,8 +709,8 @@ def test_known_values_and_budgets_of_many() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
-        ({"concurrency": True}, "concurrency: a whole number, 1 or more, is due, got True"),
+        ({"concurrency": 0}, "concurrency: expected a whole number of at least 1, got 0"),
+        ({"concurrency": True}, "concurrency: expected a whole number of at least 1, got True"),
         ({"budget": -1.0}, "budget: a number of at least 0 is due, got -1.0"),
         ({"deadline_s": "1"}, "deadline_s: a number of seconds is due, got '1'"),
         ({"known": [None]}, "known: a sequence with one mapping (or None) per item is due, got 1 for 0 items"),

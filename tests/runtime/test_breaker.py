@@ -71,14 +71,14 @@ class BreakerMachine(RuleBasedStateMachine):
             self.under_way.append((self.phase, entered))
 
     def end(self, data: st.DataObject) -> tuple[bool, Any]:
-        """Take a call that is under way, any of them; return whether its phase still lasts."""
+        """Take any running call; return whether its phase still lasts."""
         phase, entered = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         return phase == self.phase, entered
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        """Succeed: the row begins anew, and the probe closes the breaker; a call of an earlier phase does nothing."""
+        """Succeed: the count starts over, and the probe closes the breaker; a call of an earlier phase does nothing."""
         counts, entered = self.end(data)
         self.breaker.succeeded(entered)
         if counts:
@@ -100,7 +100,7 @@ class BreakerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        """Give up a call: that tells nothing, and after a probe the next one may probe."""
+        """Cancel a call: that counts for nothing, and after a probe the next one may probe."""
         counts, entered = self.end(data)
         self.breaker.cancelled(entered)
         if counts and self.opened is not None:
@@ -113,7 +113,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @invariant()
     def state(self) -> None:
-        """Compare the state that it tells with the model's."""
+        """Compare its state with the model's."""
         assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.expected else "open")
 
 
@@ -131,7 +131,7 @@ def fail(breaker: CircuitBreaker) -> None:
 @pytest.mark.parametrize("straggler", ["succeeded", "failed", "cancelled"])
 @pytest.mark.parametrize("probed", [False, True])
 def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, probed: bool) -> None:
-    """It ends while the breaker is open, or while a probe is under way: nothing closes, no pause begins, no second probe."""
+    """It ends while the breaker is open, or while a probe runs: nothing closes, no pause starts, no second probe."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     early = breaker.enter()
@@ -179,21 +179,21 @@ def test_one_success_does_not_hide_the_failures_of_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"failures": 0}, "failures: a whole number, 1 or more, is due, got 0"),
-        ({"failures": True}, "failures: a whole number, 1 or more, is due, got True"),
-        ({"failures": 1.5}, "failures: a whole number, 1 or more, is due, got 1.5"),
-        ({"pause_s": 0}, "pause_s: a number of seconds above 0 is due, got 0"),
-        ({"pause_s": float("inf")}, "pause_s: a number of seconds above 0 is due, got inf"),
-        ({"pause_s": float("nan")}, "pause_s: a number of seconds above 0 is due, got nan"),
+        ({"failures": 0}, "failures: expected a whole number of at least 1, got 0"),
+        ({"failures": True}, "failures: expected a whole number of at least 1, got True"),
+        ({"failures": 1.5}, "failures: expected a whole number of at least 1, got 1.5"),
+        ({"pause_s": 0}, "pause_s: expected a number of seconds above 0, got 0"),
+        ({"pause_s": float("inf")}, "pause_s: expected a number of seconds above 0, got inf"),
+        ({"pause_s": float("nan")}, "pause_s: expected a number of seconds above 0, got nan"),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         CircuitBreaker(**options)
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 def guarded_cascade(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
@@ -260,7 +260,7 @@ def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
 @pytest.mark.parametrize("names", [("links",), ("links", "reputation")])
 @pytest.mark.parametrize("result", [[0.1, 0.2, 0.3], 3.0, {"links": [0.1, 0.2, 0.3]}], ids=["length", "number", "column"])
 def test_a_batch_answer_that_does_not_fit_is_a_failure_of_its_source(way: str, names: tuple[str, ...], result: Any) -> None:
-    """Another length than that of the items, or no sequence: the breaker counts it, with one item and with many alike."""
+    """Another length than that of the items, or not a sequence: the breaker counts it, with one item and with many."""
     breaker = CircuitBreaker(failures=2)
     acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names), on_failure="reject")
     acquirers.batch(*names, on_failure="reject", breaker=breaker)(lambda items: result)
@@ -273,7 +273,7 @@ def test_a_batch_answer_that_does_not_fit_is_a_failure_of_its_source(way: str, n
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_an_interrupted_probe_lets_another_one_through(way: str) -> None:
-    """SystemExit inside the probe tells nothing about the source: the breaker waits for the next probe, not for ever."""
+    """SystemExit inside the probe says nothing about the source: the breaker waits for the next probe, not forever."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     acquirers = RecordingAcquirers("size", "reputation", on_failure="reject")

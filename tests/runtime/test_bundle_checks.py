@@ -1,4 +1,4 @@
-"""The audit of a manifest: contradictions between its parts, each told with its place and the value."""
+"""The audit of a manifest: contradictions between its parts, each reported with its place and the value."""
 
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ def at_tie(document: Document) -> None:
 
 FIRST_MODEL = DOCUMENT["stages"][0]["model"]["path"]
 RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
-    ("labels equal as text", set_at("labels", [3, "no", "3"]), "$.labels", "the label '3' stands there twice"),
-    ("feature twice", repeat("features"), "$.features", "the feature 'size' stands there twice"),
-    ("group twice", repeat("groups"), "$.groups", "the group 'lookup' stands there twice"),
+    ("labels equal as text", set_at("labels", [3, "no", "3"]), "$.labels", "the label '3' occurs twice"),
+    ("feature twice", repeat("features"), "$.features", "the feature 'size' occurs twice"),
+    ("group twice", repeat("groups"), "$.groups", "the group 'lookup' occurs twice"),
     ("unknown group", set_at("features", 0, "group", "dns"), "$.features[0].group", "'dns' is not in $.groups"),
     ("all costs zero", no_costs, "$.features", "all costs are zero"),
     ("costs add up to infinity", endless_costs, "$.features", "the costs add up to infinity"),
     ("no categories", set_at("features", 2, "categories", []), "$.features[2].categories", "'country' has no categories"),
-    ("category twice", repeat("features", 2, "categories"), "$.features[2].categories", "the category 'de' stands there twice"),
+    ("category twice", repeat("features", 2, "categories"), "$.features[2].categories", "the category 'de' occurs twice"),
     ("number with categories", set_at("features", 0, "categories", ["a"]), "$.features[0].categories", "numeric feature 'size'"),
     ("flag with categories", set_at("features", 1, "categories", ["a"]), "$.features[1].categories", "boolean feature 'signed'"),
     ("number that ignores unknowns", set_at("features", 0, "unknown", "ignore"), "$.features[0].unknown", "'size' is numeric"),
@@ -151,7 +151,7 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
         "'country' is not acquired",
     ),
     ("input of no feature", set_at("stages", 1, "inputs", ["colour"]), "$.stages[1].inputs", "'colour' is not acquired"),
-    ("input twice", repeat("stages", 0, "inputs"), "$.stages[0].inputs", "the input 'size' stands there twice"),
+    ("input twice", repeat("stages", 0, "inputs"), "$.stages[0].inputs", "the input 'size' occurs twice"),
     ("label without threshold", drop_threshold, "$.stages[0].thresholds", "got ['no', 'yes'], the labels are ['3', 'no', 'yes']"),
     ("threshold without label", set_at("stages", 1, "thresholds", "maybe", 1), "$.stages[1].thresholds", "'maybe'"),
     ("model of another stage", other_file, "$.stages[1].model.path", f"got '{FIRST_MODEL}', by its number and sha256 it must be"),
@@ -189,12 +189,12 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "json_path", "told"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
-def test_rules(edit: Callable[[Document], object], json_path: str, told: str) -> None:
+@pytest.mark.parametrize(("edit", "json_path", "expected"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+def test_rules(edit: Callable[[Document], object], json_path: str, expected: str) -> None:
     """Each contradiction is found, at its place, with the value in the message."""
     matching = [fault for fault in faults_after(edit) if fault.json_path == json_path]
     assert len(matching) == 1
-    assert told in matching[0].message
+    assert expected in matching[0].message
 
 
 # Edits that break several parts at once.
@@ -211,12 +211,12 @@ WIDE = {
     "edit", [rule[1] for rule in RULES if rule[0] not in WIDE], ids=[rule[0] for rule in RULES if rule[0] not in WIDE]
 )
 def test_one_cause_one_fault(edit: Callable[[Document], object]) -> None:
-    """A single mistake is told once, not again by every part that leans on it."""
+    """A single mistake is reported once, not again by every part that depends on it."""
     assert len(faults_after(edit)) == 1
 
 
 def test_all_faults_at_once() -> None:
-    """Faults of different parts come together; golden items are judged only where the rest is sound."""
+    """Faults of different parts are reported together; golden items are checked only where the rest is consistent."""
 
     def edit(document: Document) -> None:
         document["labels"] = ["no", "no"]
@@ -237,7 +237,7 @@ def test_all_faults_at_once() -> None:
 
 
 def test_values_that_are_fine() -> None:
-    """A gap where gaps are imputed, a flag as 0 or 1, a zero cost beside others and an ignored unknown category are no faults."""
+    """An imputed missing value, a flag as 0 or 1, a zero cost beside others and an ignored unknown category are not faults."""
 
     def edit(document: Document) -> None:
         document["features"][0]["cost"] = 0

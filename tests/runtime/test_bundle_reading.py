@@ -78,14 +78,14 @@ def test_the_guard_of_these_tests_works(folder: Path) -> None:
 
 
 def test_read_back(folder: Path) -> None:
-    """What was written is read back: manifest, models, place; path-likes and text alike."""
+    """What was written is read back: manifest, models, place; from path-likes and from text."""
     found = read_bundle(folder)
     assert found == Bundle(SAMPLE.manifest, SAMPLE.models, str(folder))
     assert read_bundle(str(folder)) == found
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    """A path that does not exist is told as that."""
+    """A path that does not exist is reported as such."""
     error = load_error(tmp_path / "nowhere")
     assert str(error) == f"{tmp_path / 'nowhere'}: the bundle does not exist. Give the folder that holds manifest.json"
 
@@ -97,10 +97,10 @@ def test_a_file_instead_of_a_folder(folder: Path) -> None:
 
 
 def test_no_manifest(tmp_path: Path) -> None:
-    """A folder without a manifest is no bundle."""
+    """A folder without a manifest is not a bundle."""
     error = load_error(tmp_path)
     assert error.path == str(tmp_path)
-    assert error.message == "there is no manifest.json in the folder, so it is no bundle"
+    assert error.message == "there is no manifest.json in the folder, so it is not a bundle"
 
 
 def test_an_impossible_path() -> None:
@@ -280,7 +280,7 @@ def test_not_a_plain_file(folder: Path, which: str, kind: str) -> None:
 
 @pytest.mark.parametrize("which", ["manifest", "model"])
 def test_unreadable_file(folder: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
-    """A file that may not be opened is told with the system's reason (simulated: root may open everything)."""
+    """A file that may not be opened is reported with the system's reason (simulated: root may open everything)."""
     path = folder / "manifest.json" if which == "manifest" else model_file(folder)
     open_file = os.open
 
@@ -296,7 +296,7 @@ def test_unreadable_file(folder: Path, monkeypatch: pytest.MonkeyPatch, which: s
 
 
 def test_a_disk_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error while reading is told too, and the file is closed."""
+    """An error while reading is reported too, and the file is closed."""
 
     def fail(*_: object, **__: object) -> NoReturn:
         raise OSError(errno.EIO, "Input/output error")
@@ -325,10 +325,10 @@ def replace_model(folder: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
-        pytest.param(b"MZ\x90\x00", "no ONNX model", id="foreign file"),
-        pytest.param(SAMPLE.models[0][:-9], "no ONNX model", id="truncated"),
+        pytest.param(b"MZ\x90\x00", "not an ONNX model", id="foreign file"),
+        pytest.param(SAMPLE.models[0][:-9], "not an ONNX model", id="truncated"),
         pytest.param(SAMPLE.models[1], "must be features: double[?, 1], it has features: double[?, 2]", id="wrong width"),
         pytest.param(
             logistic_model(np.ones((3, 1)), np.zeros(3)), "output must be probabilities: double[?, 2]", id="wrong labels"
@@ -340,12 +340,12 @@ def replace_model(folder: Path, content: bytes) -> Path:
         ),
     ],
 )
-def test_a_bad_model_with_right_hashes(folder: Path, content: bytes, told: str) -> None:
+def test_a_bad_model_with_right_hashes(folder: Path, content: bytes, expected: str) -> None:
     """Hashes and id that fit do not help a model that is not what the manifest says."""
     path = replace_model(folder, content)
     error = load_error(folder)
     assert (error.path, error.json_path) == (str(path), "$.stages[0].model")
-    assert told in error.message
+    assert expected in error.message
 
 
 @pytest.mark.usefixtures("sessions")

@@ -27,21 +27,21 @@ def sender(item: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"key": 3}, "key: a function from item to a hashable value is due, got 3"),
-        ({"ttl_s": 0}, "ttl_s: a number of seconds above 0 is due, got 0"),
-        ({"ttl_s": True}, "ttl_s: a number of seconds above 0 is due, got True"),
-        ({"size": 0}, "size: a whole number, 1 or more, is due, got 0"),
-        ({"size": 2.0}, "size: a whole number, 1 or more, is due, got 2.0"),
-        ({"charge": "half"}, 'charge: "free" or "full" is due, got \'half\''),
+        ({"key": 3}, "key: expected a function from item to a hashable value, got 3"),
+        ({"ttl_s": 0}, "ttl_s: expected a number of seconds above 0, got 0"),
+        ({"ttl_s": True}, "ttl_s: expected a number of seconds above 0, got True"),
+        ({"size": 0}, "size: expected a whole number of at least 1, got 0"),
+        ({"size": 2.0}, "size: expected a whole number of at least 1, got 2.0"),
+        ({"charge": "half"}, 'charge: expected "free" or "full", got \'half\''),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         AcquirerCache(**({"key": sender, "ttl_s": 1.0} | options))
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 @given(
@@ -125,7 +125,7 @@ def test_a_hit_of_several_features_serves_later_stages(way: str, charge: Charge,
 
 
 def test_a_group_is_paid_by_its_first_member_that_is() -> None:
-    """Of two members of a group the first came free: the second pays the group; both free: nobody does."""
+    """Of two members of a group the first came free: the second pays the group; both free: neither does."""
     bundle = make_bundle([["a"], ["b"]], costs={"a": 1.0, "b": 2.0}, groups={"g": (10.0, ["a", "b"])}, threshold=1.0)
     caches = {name: AcquirerCache(key=str, ttl_s=60.0) for name in "ab"}
     acquirers = Acquirers()
@@ -188,7 +188,7 @@ def test_gaps_are_kept_where_they_are_values() -> None:
 
 
 def test_a_value_kept_for_another_bundle_is_checked_again() -> None:
-    """A registry outlives bundles: a gap that the old one allowed and the new one does not is no hit, and is asked for again."""
+    """A registry outlives bundles: a missing value that only the old one allowed is not a hit, and is acquired again."""
     given = [None, 1.0]
     cache = AcquirerCache(key=str, ttl_s=60.0)
     acquirers = Acquirers()
@@ -307,7 +307,7 @@ def test_a_forked_child_begins_empty_and_unlocked() -> None:
 
 
 def test_something_else_in_its_place_is_refused() -> None:
-    """A dict is no cache."""
+    """A dict is not a cache."""
     acquirers = Acquirers()
     acquirers.feature("size", cache={})(len)  # type: ignore[arg-type]
     with pytest.raises(BindError, match="cache: an AcquirerCache is due, got dict"):

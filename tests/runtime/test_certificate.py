@@ -99,11 +99,11 @@ def test_a_design_that_accepts_nothing() -> None:
 CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     "more wrong than accepted": (edit_document(FIXED, "wrong", 413), "413 wrong of 412 rows"),
     "more accepted than rows": (edit_document(FIXED, "rows", 411), "412 accepted of 411 rows"),
-    "promise below what was seen": (
+    "bound below what was seen": (
         edit_document(FIXED, "max_error", 0.0169),
         "7 wrong of 412 rows and an upper bound of 0.0169",
     ),
-    "a promise from nothing": (edit_document(EMPTY, "max_error", 0.5), "0 wrong of 0 rows and an upper bound of 0.5"),
+    "a bound from nothing": (edit_document(EMPTY, "max_error", 0.5), "0 wrong of 0 rows and an upper bound of 0.5"),
     "coverage above its upper bound": (edit_document(FIXED, "coverage", "upper", 0.82), "bounds from 0.7939 to 0.82 on coverage"),
     "coverage below its lower bound": (edit_document(FIXED, "coverage", "lower", 0.83), "bounds from 0.83 to 0.8517 on coverage"),
     "accepted per label": (
@@ -139,15 +139,15 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
 }
 
 
-@pytest.mark.parametrize(("certificate", "told"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_contradictions(certificate: Document, told: str) -> None:
+@pytest.mark.parametrize(("certificate", "expected"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradictions(certificate: Document, expected: str) -> None:
     """Counts and bounds that do not fit together are refused, with the place and the figures."""
     with pytest.raises(BundleError) as caught:
         parse_manifest(json.dumps(with_certificate(certificate)).encode(), "manifest.json")
     assert caught.value.json_path is not None
     assert caught.value.json_path.startswith("$.certificate")
     assert caught.value.message.startswith("the certificate contradicts itself: ")
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 OUT_OF_RANGE: dict[str, tuple[Document, str]] = {
@@ -176,8 +176,8 @@ def test_shapes_and_ranges(certificate: Document, place: str) -> None:
     assert caught.value.json_path == f"$.certificate.{place}"
 
 
-def test_labels_at_fault_are_told_themselves() -> None:
-    """Where the bundle's own labels are no labels, that is the error, and the certificate is not compared with them."""
+def test_invalid_labels_are_reported_themselves() -> None:
+    """Where the bundle's own labels are invalid, that is the error, and the certificate is not compared with them."""
     document = with_certificate(FIXED) | {"labels": ["ham"]}
     with pytest.raises(BundleError) as caught:
         parse_manifest(json.dumps(document).encode(), "manifest.json")
@@ -203,11 +203,16 @@ def run_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str], certificate:
 
 
 def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The promise in one line, the bounds on coverage, the scope, and a table per label."""
+    """The guarantee in one line, the bounds on coverage, the scope, and a table per label."""
     shown = run_inspect(tmp_path, capsys, FIXED)
-    promise = "certificate  error among accepted <= 3.13 % at 95 % confidence (clopper-pearson, 412 accepted rows of 500)"
-    for said in (promise, "coverage >= 79.3 %, coverage <= 85.2 %", "scope: no budget, no deadline, no fallback", "certify rows"):
-        assert said in shown
+    guarantee = "certificate  error among accepted <= 3.13 % at 95 % confidence (clopper-pearson, 412 accepted rows of 500)"
+    for expected in (
+        guarantee,
+        "coverage >= 79.3 %, coverage <= 85.2 %",
+        "scope: no budget, no deadline, no fallback",
+        "certify rows",
+    ):
+        assert expected in shown
     assert "for every candidate" not in shown
     table = shown.split("\n\n")[-1].splitlines()
     assert table[0].split("  ")[0] == "certified label"
@@ -216,7 +221,7 @@ def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The wished error is stated, with how many designs were tested; the other bounds hold for every candidate."""
+    """The requested error is stated, with how many designs were tested; the other bounds hold for every candidate."""
     shown = run_inspect(tmp_path, capsys, CHOSEN)
     assert "error among accepted <= 3.25 % at 95 % confidence" in shown
     assert "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)" in shown
@@ -229,7 +234,7 @@ def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.Ca
 
 
 @given(st.floats(0, 1))
-def test_what_is_shown_promises_no_more(share: float) -> None:
+def test_what_is_shown_guarantees_no_more(share: float) -> None:
     """A bound as text is never better than the bound itself, and within one unit of its third digit."""
     above, below = (Decimal(text(share).removesuffix(" %")) for text in (percent_at_most, percent_at_least))
     exact = 100 * Decimal(repr(share))

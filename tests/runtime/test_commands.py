@@ -1,4 +1,4 @@
-"""`emsco-inspect` and `emsco-run`, as processes."""
+"""`emsco-inspect` and `emsco-run`, as processes; where the shell or a signal matters, the installed commands themselves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
 from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.cli import inspect
 from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.processes import BIN, preload_modules, run, start
 
-BIN = Path(sys.executable).parent
-
-
-def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run an installed command and capture what it prints."""
-    return subprocess.run([BIN / command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+preload_modules(
+    "onnxruntime",
+    "emsco_runtime.bundle.summary",
+    "emsco_runtime.cascade",
+    "emsco_runtime.cli.csv_items",
+    "emsco_runtime.cli.inspect",
+    "emsco_runtime.cli.run",
+)
 
 
 def run_refused(status: int, command: str, *arguments: object) -> str:
@@ -67,7 +71,7 @@ def test_inspect_shows_what_an_operator_asks_for(bundle: Path) -> None:
     """Stages, features, costs, groups, thresholds, expected figures and certificate are there to read."""
     done = run("emsco-inspect", bundle)
     assert done.returncode == 0
-    for said in (
+    for expected in (
         "sample  version 1",
         "ham, spam",
         "1 to 28 unit an item",
@@ -76,7 +80,7 @@ def test_inspect_shows_what_an_operator_asks_for(bundle: Path) -> None:
         "0.9",
         "certificate  none",
     ):
-        assert said in done.stdout
+        assert expected in done.stdout
     assert done.stderr == ""
 
 
@@ -98,8 +102,8 @@ def test_inspect_of_rich_bundles(tmp_path: Path) -> None:
     ]
     made = make_bundle([[*names, "colour"]], features=features, threshold={"ham": 0.9, "spam": 0.99})
     shown = run("emsco-inspect", write_sample(tmp_path / "b", made)).stdout
-    for said in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
-        assert said in shown
+    for expected in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
+        assert expected in shown
 
 
 def test_inspect_refuses_a_damaged_bundle(bundle: Path) -> None:
@@ -130,7 +134,7 @@ def test_a_reader_that_never_reads(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["emsco-inspect", "emsco-run"])
-def test_wrong_use_is_told_with_the_usage(command: str) -> None:
+def test_wrong_use_is_reported_with_the_usage(command: str) -> None:
     """Missing and unknown arguments: exit 2 with the usage; --help: exit 0."""
     assert "usage:" in run_refused(2, command)
     assert "usage:" in run_refused(2, command, "x", "--nonsense")
@@ -145,7 +149,7 @@ def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Pa
     rows, out = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
     done = run("emsco-run", bundle, rows, "--out", out)
     assert done.returncode == 0, done.stderr
-    for said in (
+    for expected in (
         "rows       4",
         "coverage   75.00 % (3 accepted, 1 rejected)",
         "accuracy   66.67 % (2 of 3 accepted are right)",
@@ -153,7 +157,7 @@ def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Pa
         "exits      stage 1: 2 (50.00 %), stage 3: 1 (25.00 %)",
         "rejected   inconclusive: 1",
     ):
-        assert said in done.stdout
+        assert expected in done.stdout
     with out.open(newline="") as file:
         decided = list(csv.DictReader(file))
     assert [row["label"] for row in decided] == ["spam", "ham", "ham", ""]
@@ -212,11 +216,11 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     cascade = Cascade(made)
     with out.open(newline="") as file:
         found = [float(row["confidence"]) for row in csv.DictReader(file)]
-    due = [cascade.decide({"c": "7" if text == "7.0" else text}).confidence for text in texts]
-    assert found == pytest.approx(due, abs=1e-12)
+    confidences = [cascade.decide({"c": "7" if text == "7.0" else text}).confidence for text in texts]
+    assert found == pytest.approx(confidences, abs=1e-12)
 
 
-def test_run_never_replaces_what_is_no_plain_file(bundle: Path, tmp_path: Path) -> None:
+def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     """--out may be a link (its target is replaced), a pipe or a device (written to); the table itself is refused."""
     rows, out, link = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "link.csv"
     link.symlink_to(out)
@@ -225,9 +229,9 @@ def test_run_never_replaces_what_is_no_plain_file(bundle: Path, tmp_path: Path) 
     assert out.read_text().startswith("row,status")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen([BIN / "emsco-run", bundle, rows, "--out", pipe], stdout=subprocess.DEVNULL)
+    running = start("emsco-run", bundle, rows, "--out", pipe)
     assert pipe.read_text().startswith("row,status")
-    assert process.wait() == 0
+    assert running.wait().returncode == 0
     assert pipe.is_fifo()
     assert "that is the table itself" in run_refused(1, "emsco-run", bundle, rows, "--out", rows)
     assert rows.read_text() == ROWS
@@ -240,8 +244,8 @@ def test_run_reads_a_pipe(bundle: Path, tmp_path: Path) -> None:
     assert "rows       4" in done.stdout, done.stderr
 
 
-def test_run_counts_only_labels_that_are_told(bundle: Path, tmp_path: Path) -> None:
-    """An empty label is no label; labels that are none of the bundle's make the accuracy meaningless, and that is said."""
+def test_run_counts_only_rows_with_a_label(bundle: Path, tmp_path: Path) -> None:
+    """An empty label does not count; labels that the bundle does not have make the accuracy meaningless, with a warning."""
     out = tmp_path / "out.csv"
     rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,spam\n-3,0,0,\n")
     assert "accuracy   100.00 % (1 of 1 accepted are right)" in run("emsco-run", bundle, rows, "--out", out).stdout
@@ -255,18 +259,17 @@ def test_run_counts_only_labels_that_are_told(bundle: Path, tmp_path: Path) -> N
     assert "accuracy   100.00 %" in run("emsco-run", numbers, rows, "--out", out).stdout
 
 
-def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name outside the terminal's alphabet is written with escapes, not answered with a traceback."""
-    made = make_bundle([["größe"]], name="prüfung")
-    path = write_sample(tmp_path / "b", made)
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([BIN / "emsco-inspect", path], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "pr\\xfcfung" in done.stdout
+    path = write_sample(tmp_path / "b", make_bundle([["größe"]], name="prüfung"))
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
+    assert inspect.main([str(path)]) == 0
+    assert b"pr\\xfcfung" in terminal.getvalue()
 
 
 def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
-    """With standard output closed, emsco-run still writes its file, and a full disk is told in one line."""
+    """With standard output closed, emsco-run still writes its file, and a full disk is reported in one line."""
     rows, out = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
     done = subprocess.run(f"{BIN / 'emsco-run'} {bundle} {rows} --out {out} >&-", shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -277,23 +280,23 @@ def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [("big", "a number is due, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
+    ("value", "expected"),
+    [("big", "expected a number, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
 )
-def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, said: str) -> None:
+def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, expected: str) -> None:
     """The line, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
     rows, out = write_csv(tmp_path / "rows.csv", f"size,links,reputation\n3,0,0\n{value},0,0\n"), tmp_path / "out.csv"
     out.write_text("older")
     line = run_refused(1, "emsco-run", bundle, rows, "--out", out)
     assert "rows.csv: line 3: feature 'size' (stage 1)" in line
-    assert said in line
+    assert expected in line
     assert "--on-failure" in line
     assert out.read_text() == "older"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "out.csv", "rows.csv"]
 
 
 def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) -> None:
-    """--on-failure reject and default, and --budget, do what their names say, and the summary tells."""
+    """--on-failure reject and default, and --budget, do what their names say, and the summary shows it."""
     rows, out = write_csv(tmp_path / "rows.csv", "size,links,reputation\n3,0,0\n,0,0\n0,0,0\n"), tmp_path / "out.csv"
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "reject", "--budget", "3")
     assert "rejected   acquisition failed: 1, budget: 1" in done.stdout
@@ -301,7 +304,9 @@ def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) ->
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
     assert "degraded   1 row decided" in done.stdout
     for wrong in ("-1", "nan", "much"):
-        assert "a number of at least 0 is due" in run_refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
+        assert "expected a number of at least 0, got" in run_refused(
+            2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong
+        )
 
 
 def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
@@ -311,7 +316,7 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "the file is empty"),
         (b"size,links,reputation\n", "there are no rows below the header"),
@@ -324,11 +329,11 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
     ],
     ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "semicolons"],
 )
-def test_run_refuses_tables_that_are_none(bundle: Path, tmp_path: Path, content: bytes, said: str) -> None:
+def test_run_refuses_invalid_tables(bundle: Path, tmp_path: Path, content: bytes, expected: str) -> None:
     """Each kind of broken table gets one line that says what is wrong and where."""
     rows = tmp_path / "rows.csv"
     rows.write_bytes(content)
-    assert said in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
+    assert expected in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -341,7 +346,7 @@ def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> N
     assert f"--out {missing}: the folder {missing.parent} does not exist" in run_refused(
         1, "emsco-run", bundle, rows, "--out", missing
     )
-    assert "--out : a file is due" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
+    assert "--out : expected a file, its name is empty" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
     assert "is a folder" in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
 
 
@@ -359,7 +364,7 @@ def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
     write_csv(splits, "row,split\n1,test\n9,test\n")
     assert "the split names 2 rows, the file has 1 of them" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,split\nx,test\n")
-    assert "got the row number 'x'" in run_refused(1, *common, "--split", "test")
+    assert "expected a row number, got 'x'" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,part\n1,test\n")
     assert "the column 'split' is missing" in run_refused(1, *common, "--split", "test")
 
@@ -378,7 +383,7 @@ def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path
     assert [float(row["cost"]) for row in decided] == columns.cost.tolist()
 
 
-def test_an_interrupt_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C inside the work gives status 130 and one line, whatever the work was."""
 
     def interrupted() -> None:
@@ -394,7 +399,7 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "rows.csv"
     os.mkfifo(pipe)
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that. It is undone in a
-    # process of its own: Python that runs between fork and exec may wait for ever for a lock that another thread held.
+    # process of its own: Python that runs between fork and exec may wait forever for a lock that another thread held.
     heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", heed, BIN / "emsco-run", bundle, pipe, "--out", tmp_path / "out.csv"],
@@ -404,8 +409,8 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
     # The command waits for the header; once it has opened the pipe it is past its set-up.
     with pipe.open("w"):
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, "emsco-run: interrupted\n")
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "emsco-run: interrupted\n")
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -426,7 +431,7 @@ def test_progress_in_plain_lines() -> None:
 
 
 def test_progress_on_a_terminal() -> None:
-    """On a terminal one line renews itself, and is wiped at the end."""
+    """On a terminal one line is overwritten, and cleared at the end."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as stream:
         progress = RowProgress(stream)

@@ -89,7 +89,7 @@ def meaning(content: bytes) -> str | None:
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key stands twice")
+            raise ValueError("a key occurs twice")
         return dict(pairs)
 
     try:

@@ -555,10 +555,10 @@ def test_following_another_bundle_by_hand() -> None:
         ({"warning_rate": 0.001}, "warning_rate: a number from false_alarm_rate, 0.01, to below 1 is due, got 0.001"),
         ({"warning_rate": 1.0}, "warning_rate: a number"),
         ({"on_change": 3}, "on_change: something that can be called with a DriftStatus is due, got 3"),
-        ({"restart_every": 0}, "restart_every: a whole number, 1 or more, is due, got 0"),
+        ({"restart_every": 0}, "restart_every: expected a whole number of at least 1, got 0"),
         ({"confidence": 0.9}, r"confidence: an ExpectedConfidence\(mean, rows\) is due, got 0.9"),
         ({"confidence": (1.5, 10)}, "confidence: a mean from 0 to 1 is due, got 1.5"),
-        ({"confidence": (0.9, 0)}, "confidence, rows: a whole number, 1 or more, is due, got 0"),
+        ({"confidence": (0.9, 0)}, "confidence, rows: expected a whole number of at least 1, got 0"),
         ({"confidence": (0.4, 10)}, "the most probable of 2 labels cannot be 0.4; a number from 0.5 to 1 is due"),
     ],
 )

@@ -138,7 +138,7 @@ def test_what_cannot_be_watched() -> None:
     """Other things than monitors, times that are none, and the way to another process are refused, each with what to do."""
     with pytest.raises(TypeError, match="a DriftMonitor is due, got str"):
         DriftGauges("monitor", registry=CollectorRegistry())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="every_s: a number of seconds above 0 is due, got 0"):
+    with pytest.raises(InputError, match="every_s: expected a number of seconds above 0, got 0"):
         DriftGauges(registry=CollectorRegistry(), every_s=0)
     with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Make them there"):
         pickle.dumps(DriftGauges(registry=CollectorRegistry()))

@@ -27,7 +27,7 @@ class NAType:
 
 
 class Looped:
-    """An object that adds up to a number but is none."""
+    """An object that can be added to numbers but is not one."""
 
     def __radd__(self, other: float) -> Any:
         """Add up."""
@@ -92,7 +92,7 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
 
 
 @pytest.mark.parametrize(
-    ("feature", "value", "kind", "said"),
+    ("feature", "value", "kind", "expected"),
     [
         (NUMBER, None, "missing", "missing"),
         (NUMBER, math.nan, "missing", "missing"),
@@ -116,7 +116,7 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
         (FLAG, 2, "wrong_type", "2 (int)"),
         (FLAG, "yes", "wrong_type", "'yes' (str)"),
         (FLAG, None, "missing", "missing"),
-        (COLOUR, "violet", "unknown_category", "'violet' (str); known are: red, 3, blue"),
+        (COLOUR, "violet", "unknown_category", "'violet' (str); known categories: red, 3, blue"),
         (COLOUR, 3.5, "wrong_type", "3.5 (float)"),
         (COLOUR, True, "wrong_type", "True (bool)"),
         (COLOUR, math.inf, "wrong_type", "inf"),
@@ -126,12 +126,12 @@ def test_a_gap_reaches_the_graph_as_nan_where_it_is_imputed(feature: Feature, va
         (LENIENT, dt.date(2026, 1, 1), "wrong_type", "date"),
     ],
 )
-def test_values_that_fail(feature: Feature, value: object, kind: str, said: str) -> None:
+def test_values_that_fail(feature: Feature, value: object, kind: str, expected: str) -> None:
     """Every other value is refused with the kind of failure and the value got."""
     with pytest.raises(ValueFault) as caught:
         make_encoder(feature)(value)
     assert caught.value.kind == kind
-    assert said in caught.value.message
+    assert expected in caught.value.message
 
 
 class BrokenNumber(int):
@@ -154,7 +154,8 @@ def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None
     with pytest.raises(ValueFault) as caught:
         make_encoder(feature)(BrokenNumber(3))
     assert caught.value.kind == "wrong_type"
-    assert "expected, got 3 (BrokenNumber); convert it first" in caught.value.message
+    assert caught.value.message.startswith("expected ")
+    assert caught.value.message.endswith(", got 3 (BrokenNumber); convert it first")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -162,7 +163,7 @@ def test_a_number_of_the_users_that_raises_is_no_value(feature: Feature) -> None
     ("feature", "kind"), [(NUMBER, "infinite"), (FLAG, "wrong_type"), (COLOUR, "unknown_category")], ids=lambda one: str(one)[:20]
 )
 def test_a_number_that_cannot_be_printed_is_a_failure_like_any_other(feature: Feature, kind: str, sign: int) -> None:
-    """Python refuses to write 10**5000 as text: the failure has its kind, and tells how long the number is."""
+    """Python refuses to write 10**5000 as text: the failure has its kind, and says how long the number is."""
     with pytest.raises(ValueFault) as caught:
         make_encoder(feature)(sign * 10**5000)
     assert caught.value.kind == kind
@@ -170,9 +171,11 @@ def test_a_number_that_cannot_be_printed_is_a_failure_like_any_other(feature: Fe
 
 
 def test_a_number_that_cannot_be_printed_is_an_unknown_category() -> None:
-    """Where unknown categories are ignored it is one of them; for training it is no name."""
+    """Where unknown categories are ignored it is one of them; for training it is not a name."""
     assert make_encoder(LENIENT)(10**5000) == -1.0
-    with pytest.raises(ValueFault, match="a category has at most 256 characters, got a whole number of about 5000 digits"):
+    with pytest.raises(
+        ValueFault, match="expected a category of at most 256 characters, got a whole number of about 5000 digits"
+    ):
         category_name(10**5000)
 
 
@@ -231,7 +234,7 @@ def test_arrays_of_numbers_are_encoded_as_values_are(feature: Feature, dtype: ty
 
 @pytest.mark.parametrize("feature", [NUMBER, GAPPY])
 def test_gaps_and_infinities_in_float_arrays(feature: Feature) -> None:
-    """NaN is a value or a fault, as the feature says; infinity is always a fault; sums that overflow mislead nobody."""
+    """NaN is a value or a fault, as the feature says; infinity is always a fault; sums that overflow change nothing."""
     for values in ([1.0, np.nan, 2.0], [np.inf, 1.0], [-np.inf, np.inf], [1e308, 1e308], [1.0, 2.0]):
         check_column(feature, values, *encode_column(feature, np.array(values)))
 

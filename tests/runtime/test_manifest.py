@@ -110,7 +110,7 @@ def test_a_value_left_out_or_added_is_noticed(place: tuple[str | int, ...]) -> N
     ids=json.dumps,
 )
 def test_values_that_python_calls_equal_have_other_digests(one: object, other: object) -> None:
-    """The id tells 1 from 1.0 and from true: it covers what is written, not what compares equal."""
+    """The id differs for 1, 1.0 and true: it covers what is written, not what compares equal."""
     assert manifest_id({"x": one}) != manifest_id({"x": other})
 
 
@@ -132,7 +132,7 @@ def test_sealed_gives_the_id_of_the_content() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param(b"", "Expecting value", id="empty file"),
         pytest.param(b"\x00\x01\x02", "Expecting value", id="binary"),
@@ -147,8 +147,8 @@ def test_sealed_gives_the_id_of_the_content() -> None:
         pytest.param(b'{"cost": -Infinity}', "-Infinity", id="minus Infinity"),
         pytest.param(b'{"cost": 1e999}', "1e999 is too large", id="a number beyond float"),
         pytest.param(b'{"cost": -1e999}', "-1e999 is too large", id="a negative number beyond float"),
-        pytest.param(b'{"a": 1, "b": 2, "a": 1}', "the key 'a' stands twice", id="duplicate key"),
-        pytest.param(b'{"a": {"x": 1, "\\u0078": 2}}', "the key 'x' stands twice", id="duplicate key, escaped and nested"),
+        pytest.param(b'{"a": 1, "b": 2, "a": 1}', "the key 'a' occurs twice", id="duplicate key"),
+        pytest.param(b'{"a": {"x": 1, "\\u0078": 2}}', "the key 'x' occurs twice", id="duplicate key, escaped and nested"),
         pytest.param(b'{"name": "\\ud800"}', "surrogates not allowed", id="lone surrogate"),
         pytest.param(b'{"\\udfff": 1}', "surrogates not allowed", id="lone surrogate in a key"),
         pytest.param(b"[" * 200_000, "recursion|overflow", id="deep lists, unclosed"),
@@ -160,12 +160,12 @@ def test_sealed_gives_the_id_of_the_content() -> None:
         pytest.param(b'{"a": "\n"}', "Invalid control character", id="line break in text"),
     ],
 )
-def test_not_json(content: bytes, told: str) -> None:
+def test_not_json(content: bytes, expected: str) -> None:
     """What is not strict JSON is refused with the parser's own word for it."""
     error = load_error(content)
     assert error.json_path is None
     assert error.message.startswith("not valid JSON: ")
-    assert re.search(told, error.message)
+    assert re.search(expected, error.message)
     assert error.message.endswith(". Copy or export the bundle again")
 
 
@@ -175,9 +175,9 @@ def test_not_json(content: bytes, told: str) -> None:
     ids=["list", "number", "text", "null", "true", "float"],
 )
 def test_not_an_object(content: bytes, kind: str) -> None:
-    """JSON that is no object is refused at its root, with what it is."""
+    """JSON that is not an object is refused at its root, with what it is."""
     error = load_error(content)
-    assert (error.json_path, error.message) == ("$", f"a JSON object is due, got {kind}")
+    assert (error.json_path, error.message) == ("$", f"expected a JSON object, got {kind}")
 
 
 @pytest.mark.parametrize("depth", [150, 250, 500, 900, 990])
@@ -193,16 +193,16 @@ def test_nesting_that_json_still_reads(depth: int) -> None:
     "value", [None, "emsco", 1, ["emsco-bundle"], "x" * 500], ids=["null", "other", "number", "list", "long"]
 )
 def test_foreign_json(value: object) -> None:
-    """JSON of another make is told by its format; a long value is cut short in the message."""
+    """JSON of another program is recognised by its format; a long value is shortened in the message."""
     error = load_error(text({"format": value, "schema_version": 99}))
     assert error.json_path == "$.format"
-    assert '"emsco-bundle" is due' in error.message
+    assert 'expected "emsco-bundle", got ' in error.message
     assert repr(value)[:80] in error.message
     assert len(error.message) < 200
 
 
 def test_format_left_out() -> None:
-    """A document without a format is no bundle."""
+    """A document without a format is not a bundle."""
     assert load_error(b'{"name": "web app", "start_url": "/"}').json_path == "$.format"
 
 
@@ -218,7 +218,7 @@ def test_newer_schema(version: int) -> None:
 
 @pytest.mark.parametrize("version", [None, 0, -1, True, 1.0, "1", [1]], ids=repr)
 def test_impossible_schema_version(version: object) -> None:
-    """A version that is no whole number from 1 is a damaged manifest, not a newer one."""
+    """A version that is not a whole number of at least 1 is a damaged manifest, not a newer one."""
     error = load_error(text(with_value(("schema_version",), version)))
     assert not isinstance(error, BundleVersionError)
     assert error.json_path == "$.schema_version"
@@ -284,13 +284,13 @@ FAULTS: list[tuple[str, tuple[str | int, ...], object, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "json_path", "told"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
+    ("place", "value", "json_path", "expected"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
 )
-def test_shapes_and_ranges(place: tuple[str | int, ...], value: object, json_path: str, told: str) -> None:
+def test_shapes_and_ranges(place: tuple[str | int, ...], value: object, json_path: str, expected: str) -> None:
     """Every field is held to its type and range, and the error names the place and the value."""
     error = load_error(text(with_value(place, value)))
     assert error.json_path == json_path
-    assert told in error.message
+    assert expected in error.message
     assert "; also" not in error.message
 
 
@@ -329,7 +329,7 @@ def test_missing_field(field: str) -> None:
 
 
 def test_every_fault_in_one_error() -> None:
-    """Several faults are told at once, the first as the error's own place; beyond twenty they are counted."""
+    """Several faults are reported at once, the first as the error's own place; beyond twenty they are counted."""
     document = copy.deepcopy(DOCUMENT)
     document["name"], document["version"] = 1, 2
     document["stages"][0]["thresholds"]["ham"] = 7
@@ -357,12 +357,12 @@ def test_thousands_of_faults_take_time_in_proportion() -> None:
 
 
 def test_a_repeated_key_among_many_takes_time_in_proportion() -> None:
-    """The last of 100,000 keys stands twice: found within a hang guard; counting every name among all took an hour."""
+    """The last of 100,000 keys occurs twice: found within a hang guard; counting every name among all took an hour."""
     pairs = ",".join(f'"key{number}":1' for number in [*range(100_000), 99_999])
     started = time.perf_counter()
     error = load_error(f"{{{pairs}}}".encode())
     assert time.perf_counter() - started < 60
-    assert "the key 'key99999' stands twice in one object" in error.message
+    assert "the key 'key99999' occurs twice in one object" in error.message
 
 
 def test_contradictions_are_counted_and_not_kept() -> None:
@@ -384,7 +384,7 @@ def test_a_manifest_of_rubbish_is_not_listed(monkeypatch: pytest.MonkeyPatch) ->
     assert error.message == "1,234 values are not allowed. Copy or export the bundle again"
 
 
-def test_of_a_long_list_the_first_faulty_entry_is_told() -> None:
+def test_of_a_long_list_the_first_faulty_entry_is_reported() -> None:
     """Of thousands of categories that are no text one is named: keeping a fault for each took gigabytes."""
     document = copy.deepcopy(DOCUMENT)
     document["features"][0]["categories"] = ["a", *range(5000)]

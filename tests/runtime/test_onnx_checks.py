@@ -1,4 +1,4 @@
-"""The look into ONNX files: what reaches outside, or is not what the manifest says, is found in the bytes alone."""
+"""Checks of ONNX files: what reaches outside, or is not what the manifest says, is found in the bytes alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime.bundle.onnx_checks import MAX_IR_VERSION, TensorSpec, find_model_fault
-from emsco_runtime.testing import _bytes_field, _int_field, _node_proto, _read_varint, _tensor_proto, _value_info, logistic_model
+from emsco_runtime.testing import _bytes_field, _int_field, _node_proto, _tensor_proto, _value_info, _write_varint, logistic_model
 
 SOURCE = TensorSpec("features", 11, (None, 2))
 TARGET = TensorSpec("probabilities", 11, (None, 3))
@@ -19,7 +19,7 @@ INPUT = _bytes_field(11, _value_info("features", 2))
 OUTPUT = _bytes_field(12, _value_info("probabilities", 3))
 GRAPH = _bytes_field(1, GEMM) + _bytes_field(1, SOFTMAX) + _bytes_field(2, b"graph") + _bytes_field(5, WEIGHTS) + INPUT + OUTPUT
 OPSET = _bytes_field(8, _bytes_field(1, b"") + _int_field(2, 17))
-DAMAGED = "this is no ONNX model, or a damaged one. Export the bundle again"
+DAMAGED = "not an ONNX model, or a damaged one. Export the bundle again"
 # A tensor whose content lies in another file: its place, and the mark that says so.
 PLACE = _bytes_field(13, _bytes_field(1, b"location") + _bytes_field(2, b"../../etc/passwd"))
 MARK = _int_field(14, 1)
@@ -85,9 +85,9 @@ EXTERNAL = {
 @pytest.mark.parametrize("graph", EXTERNAL.values(), ids=EXTERNAL)
 def test_external_data(graph: bytes) -> None:
     """A tensor that lies in another file is found wherever tensors can be, by its place as well as by its mark."""
-    told = fault(model(graph))
-    assert told is not None
-    assert told.startswith("the model keeps tensors in external data")
+    message = fault(model(graph))
+    assert message is not None
+    assert message.startswith("the model keeps tensors in external data")
 
 
 def test_data_said_to_be_inside_is_accepted() -> None:
@@ -108,14 +108,14 @@ DOMAINS = {
 @pytest.mark.parametrize("content", DOMAINS.values(), ids=DOMAINS)
 def test_foreign_operators(content: bytes) -> None:
     """An operator set from elsewhere is refused by name, where it is imported and where it is used."""
-    told = fault(content)
-    assert told is not None
-    assert "operators of the domain 'com.evil' are not allowed" in told
+    message = fault(content)
+    assert message is not None
+    assert "operators of the domain 'com.evil' are not allowed" in message
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx", "ai.onnx.ml"])
 def test_standard_operators(domain: str) -> None:
-    """The standard operator sets are welcome."""
+    """The standard operator sets are accepted."""
     rest = OPSET + _bytes_field(8, _bytes_field(1, domain.encode()) + _int_field(2, 3))
     assert fault(model(GRAPH + _bytes_field(1, SOFTMAX + _bytes_field(7, domain.encode())), rest=rest)) is None
 
@@ -123,17 +123,17 @@ def test_standard_operators(domain: str) -> None:
 @pytest.mark.parametrize("field", [20, 25], ids=["training information", "functions"])
 def test_functions_and_training(field: int) -> None:
     """Functions could hide operators, and training information holds graphs of its own."""
-    told = fault(model(rest=OPSET + _bytes_field(field, b"")))
-    assert told is not None
-    assert "training information or functions" in told
+    message = fault(model(rest=OPSET + _bytes_field(field, b"")))
+    assert message is not None
+    assert "training information or functions" in message
 
 
 @pytest.mark.parametrize("version", [0, 2, MAX_IR_VERSION + 1, 2**63])
 def test_ir_version_outside(version: int) -> None:
     """A file format that the oldest supported onnxruntime cannot read is refused with its number."""
-    told = fault(model(version=version))
-    assert told is not None
-    assert f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}" in told
+    message = fault(model(version=version))
+    assert message is not None
+    assert f"ONNX IR version {version} is not between 3 and {MAX_IR_VERSION}" in message
 
 
 @pytest.mark.parametrize("version", [3, MAX_IR_VERSION])
@@ -192,13 +192,13 @@ PORTS = {
 }
 
 
-@pytest.mark.parametrize(("expected_input", "outputs", "which", "told"), PORTS.values(), ids=PORTS)
-def test_input_and_output(expected_input: bytes, outputs: bytes, which: str, told: str) -> None:
-    """One input and one output of the promised name, type and width: anything else is shown beside what is due."""
+@pytest.mark.parametrize(("expected_input", "outputs", "which", "expected"), PORTS.values(), ids=PORTS)
+def test_input_and_output(expected_input: bytes, outputs: bytes, which: str, expected: str) -> None:
+    """One input and one output of the expected name, type and width: anything else is shown beside them."""
     message = fault(model(_bytes_field(5, WEIGHTS) + _bytes_field(11, expected_input) + outputs))
-    due = SOURCE if which == "input" else TARGET
-    assert message == f"the model's {which} must be {due}, it has {message_part(message)}. Export the bundle again"
-    assert message_part(message).endswith(told)
+    spec = SOURCE if which == "input" else TARGET
+    assert message == f"the model's {which} must be {spec}, it has {message_part(message)}. Export the bundle again"
+    assert message_part(message).endswith(expected)
 
 
 def message_part(message: str | None) -> str:
@@ -209,11 +209,11 @@ def message_part(message: str | None) -> str:
 
 def test_two_inputs_and_none() -> None:
     """A second input, or none, is refused; an initializer listed as input counts as one."""
-    for inputs, told in (
+    for inputs, expected in (
         (INPUT + _bytes_field(11, _value_info("weights", 3)), "features: double[?, 2]; weights: double[?, 3]"),
         (b"", "none"),
     ):
-        assert message_part(fault(model(_bytes_field(5, WEIGHTS) + inputs + OUTPUT))) == told
+        assert message_part(fault(model(_bytes_field(5, WEIGHTS) + inputs + OUTPUT))) == expected
 
 
 DAMAGES = {
@@ -228,15 +228,15 @@ DAMAGES = {
     "a number for a node": model(_int_field(1, 3) + GRAPH),
     "a number for a name": model(_bytes_field(11, _int_field(1, 3)) + OUTPUT),
     "a name that is not UTF-8": model(_bytes_field(11, _bytes_field(1, b"\xff")) + OUTPUT),
-    "a start of a group": model() + _read_varint(9 << 3 | 3),
-    "an end of a group": model() + _read_varint(9 << 3 | 4),
+    "a start of a group": model() + _write_varint(9 << 3 | 3),
+    "an end of a group": model() + _write_varint(9 << 3 | 4),
     "field number 0": model() + _int_field(0, 1),
-    "an unknown wire type": model() + _read_varint(9 << 3 | 7),
-    "a number without end": model() + _read_varint(9 << 3) + b"\x80" * 20,
-    "a number that breaks off": model() + _read_varint(9 << 3) + b"\x80",
-    "eight bytes that break off": model() + _read_varint(9 << 3 | 1) + b"1234567",
-    "four bytes that break off": model() + _read_varint(9 << 3 | 5) + b"123",
-    "text that breaks off": model() + _read_varint(9 << 3 | 2) + b"\x05abc",
+    "an unknown wire type": model() + _write_varint(9 << 3 | 7),
+    "a number without end": model() + _write_varint(9 << 3) + b"\x80" * 20,
+    "a number that breaks off": model() + _write_varint(9 << 3) + b"\x80",
+    "eight bytes that break off": model() + _write_varint(9 << 3 | 1) + b"1234567",
+    "four bytes that break off": model() + _write_varint(9 << 3 | 5) + b"123",
+    "text that breaks off": model() + _write_varint(9 << 3 | 2) + b"\x05abc",
     "a run of numbers that breaks off": model() + _int_field(8, 5) * 3 + b"\x40\x80",
     "graphs in graphs, 5,000 deep": b"",
 }
@@ -244,7 +244,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage(name: str) -> None:
-    """What is no protobuf message of a model is refused as such."""
+    """Bytes that are not a protobuf message of a model are refused as such."""
     content = DAMAGES[name]
     if "deep" in name:
         graph = GRAPH
@@ -254,10 +254,10 @@ def test_damage(name: str) -> None:
     assert fault(content) == DAMAGED
 
 
-def test_unknown_fields_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     """Names, notes and numbers that the audit does not need do no harm, whatever their wire type."""
     known = _bytes_field(2, b"producer") + _bytes_field(14, _bytes_field(1, b"key") + _bytes_field(2, b"value"))
-    fixed = _read_varint(99 << 3 | 1) + b"12345678" + _read_varint(99 << 3 | 5) + b"1234"
+    fixed = _write_varint(99 << 3 | 1) + b"12345678" + _write_varint(99 << 3 | 5) + b"1234"
     sparse = _bytes_field(15, _bytes_field(1, WEIGHTS) + _bytes_field(2, WEIGHTS) + _int_field(3, 4))
     noted = GRAPH.replace(INPUT, _bytes_field(11, _value_info("features", 2) + _bytes_field(3, b"a note")))
     assert fault(model(noted + sparse + _bytes_field(13, _value_info("logits", 3)), rest=OPSET + known + fixed)) is None
@@ -266,17 +266,17 @@ def test_unknown_fields_are_passed_over() -> None:
 def test_a_key_that_a_parser_would_cut_down() -> None:
     """Protobuf reads a key as 32 bits: one with a bit above them is external data to onnxruntime and must not pass here."""
     above = 1 << 32
-    place = _read_varint(13 << 3 | 2 | above) + _read_varint(len(PLACE) - 2) + PLACE[2:]
-    content = model(GRAPH + _bytes_field(5, OUTSIDE + place + _read_varint(14 << 3 | above) + _read_varint(1)))
+    place = _write_varint(13 << 3 | 2 | above) + _write_varint(len(PLACE) - 2) + PLACE[2:]
+    content = model(GRAPH + _bytes_field(5, OUTSIDE + place + _write_varint(14 << 3 | above) + _write_varint(1)))
     assert fault(content) == DAMAGED
 
 
 @pytest.mark.parametrize("producer", [b"..ORTM", b"..ORTM" + b"." * 80])
 def test_a_file_with_two_meanings(producer: bytes) -> None:
     """Four letters at the right place make onnxruntime read its own format, whatever the audit saw: refused."""
-    told = fault(_bytes_field(2, producer) + model())
-    assert told is not None
-    assert "onnxruntime's own format" in told
+    message = fault(_bytes_field(2, producer) + model())
+    assert message is not None
+    assert "onnxruntime's own format" in message
 
 
 def test_truncated_at_every_byte() -> None:
@@ -290,9 +290,9 @@ def test_truncated_at_every_byte() -> None:
 @given(content=st.binary(max_size=200))
 def test_random_bytes(content: bytes) -> None:
     """Whatever the bytes are, the answer is a sentence, never an exception."""
-    told = fault(content)
-    assert isinstance(told, str)
-    assert told
+    message = fault(content)
+    assert isinstance(message, str)
+    assert message
 
 
 @given(data=st.data())
@@ -301,29 +301,29 @@ def test_random_damage(data: st.DataObject) -> None:
     content = bytearray(model(attribute(22, _bytes_field(1, WEIGHTS))))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    told = fault(bytes(content))
-    assert told is None or told
+    message = fault(bytes(content))
+    assert message is None or message
 
 
 @given(start=st.sampled_from([_int_field(1, 8), _int_field(1, 8) + b"\x3a", model()]), content=st.binary(max_size=60))
 def test_random_ends(start: bytes, content: bytes) -> None:
     """Random bytes behind a sound beginning reach deeper into the reader, and give no exception either."""
-    told = fault(start + content)
-    assert told is None or told
+    message = fault(start + content)
+    assert message is None or message
 
 
 @pytest.mark.parametrize(
     "one",
-    [_int_field(8, 2**63), _int_field(8, 5), _read_varint(7 << 3 | 5) + b"\x00\x00\x80\x3f"],
+    [_int_field(8, 2**63), _int_field(8, 5), _write_varint(7 << 3 | 5) + b"\x00\x00\x80\x3f"],
     ids=["long", "short", "float"],
 )
 def test_a_forest(one: bytes) -> None:
-    """An attribute with a million numbers, as tree ensembles have, is passed over; what stands behind it is still seen."""
+    """An attribute with a million numbers, as tree ensembles have, is skipped; what follows it is still checked."""
     numbers = _bytes_field(5, _bytes_field(1, b"nodes_nodeids") + one * 1_000_000)
     assert fault(model(GRAPH + _bytes_field(1, SOFTMAX + numbers))) is None
-    told = fault(model(GRAPH + _bytes_field(1, SOFTMAX + numbers + _bytes_field(7, b"com.evil"))))
-    assert told is not None
-    assert "com.evil" in told
+    message = fault(model(GRAPH + _bytes_field(1, SOFTMAX + numbers + _bytes_field(7, b"com.evil"))))
+    assert message is not None
+    assert "com.evil" in message
 
 
 def test_a_file_of_countless_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

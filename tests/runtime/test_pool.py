@@ -32,23 +32,23 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"threads": 0}, "threads: a whole number, 1 or more, is due, got 0"),
-        ({"threads": True}, "threads: a whole number, 1 or more, is due, got True"),
-        ({"max_abandoned": -1}, "max_abandoned: a whole number, 0 or more, is due, got -1"),
-        ({"max_abandoned": 1.0}, "max_abandoned: a whole number, 0 or more, is due, got 1.0"),
+        ({"threads": 0}, "threads: expected a whole number of at least 1, got 0"),
+        ({"threads": True}, "threads: expected a whole number of at least 1, got True"),
+        ({"max_abandoned": -1}, "max_abandoned: expected a whole number of at least 0, got -1"),
+        ({"max_abandoned": 1.0}, "max_abandoned: expected a whole number of at least 0, got 1.0"),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         AcquirerPool(**options)
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 def test_calls_give_what_their_functions_give() -> None:
-    """Results and errors reach whoever waits, SystemExit included."""
+    """Results and errors reach the caller that waits, SystemExit included."""
     pool = AcquirerPool(2)
 
     def leave(item: object) -> None:
@@ -158,7 +158,7 @@ def test_an_abandoned_call_frees_its_place_for_what_waits() -> None:
 
 
 def test_not_one_may_be_abandoned() -> None:
-    """`max_abandoned=0`: calls are taken, and refused as soon as one was given up and runs."""
+    """`max_abandoned=0`: calls are taken, and refused as soon as an abandoned one runs."""
     pool = AcquirerPool(1, max_abandoned=0)
     source = HangingSource()
     call = pool.submit(source, None)
@@ -172,7 +172,7 @@ def test_not_one_may_be_abandoned() -> None:
 
 
 def test_a_call_abandoned_as_it_ends_is_not_counted_for_ever() -> None:
-    """Many calls given up at the very moment in which they end: the count comes back to zero."""
+    """Many calls abandoned at the very moment in which they end: the count comes back to zero."""
     pool = AcquirerPool(4, max_abandoned=1000)
     for _ in range(300):
         call = pool.submit(len, "")
@@ -220,7 +220,7 @@ def test_an_idle_thread_keeps_no_item_alive(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread can be started: refused when there is none at all; otherwise those that are there do the work."""
+    """No thread can be started: refused when there is none at all; otherwise the existing ones do the work."""
     pool, start = AcquirerPool(3), threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -322,7 +322,7 @@ def test_context_variables_follow_into_the_threads(way: str) -> None:
 
 
 def barrier_sources(parties: int) -> Any:
-    """Return a source that answers only when so many calls are under way at the same time."""
+    """Return a source that answers only when so many calls run at the same time."""
     barrier = threading.Barrier(parties)
 
     def source(item: Any) -> float:
@@ -393,7 +393,7 @@ def nested_cascades(pool: AcquirerPool, way: str, **options: Any) -> tuple[Casca
 @pytest.mark.parametrize("way", ["decide", "deadline", "many", "async"])
 @pytest.mark.parametrize("timeout_s", [None, 600.0])
 def test_a_call_may_decide_with_the_same_pool(way: str, timeout_s: float | None) -> None:
-    """A pool of one thread, and a cascade inside an acquirer of another: the outer call gives up its place while it waits."""
+    """A pool of one thread, and a cascade inside an acquirer of another: the outer call releases its slot while it waits."""
     pool = AcquirerPool(1)
     cascade, called = nested_cascades(pool, way, timeout_s=timeout_s)
     decisions: list[Any] = []
@@ -509,12 +509,14 @@ def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
     """`with_bundle`: the same pool, so that abandoned calls still count, and the same options; other acquirers on request."""
     acquirers = RecordingAcquirers("a")
-    told: list[str] = []
-    old = Cascade(make_bundle([["a"]], seed=1), acquirers, on_failure="reject", observers=[lambda one: told.append(one.bundle)])
+    decided: list[str] = []
+    old = Cascade(
+        make_bundle([["a"]], seed=1), acquirers, on_failure="reject", observers=[lambda one: decided.append(one.bundle)]
+    )
     new = old.with_bundle(make_bundle([["a"]], seed=2))
     assert new._pool is old._pool
     assert new.decide({"a": None}).reason == "acquisition_failed"
-    assert told == [new.manifest.id]
+    assert decided == [new.manifest.id]
     other = RecordingAcquirers("b")
     wider = old.with_bundle(make_bundle([["b"]]), other)
     assert wider.decide({"b": 0.1}).trace[0].acquired == ("b",)

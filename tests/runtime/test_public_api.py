@@ -37,7 +37,7 @@ def test_names_are_loaded_when_they_are_used() -> None:
 
 
 def test_observers_have_public_names() -> None:
-    """What an observer is, what it is told of calls, and those that need no extra are part of the face."""
+    """What an observer is, what it is notified of, and those that need no extra are public."""
     assert emsco_runtime.Observer is observers.Observer
     assert emsco_runtime.AcquirerCall is observers.AcquirerCall
     for name in ("AuditWriter", "DecisionLogger", "DriftMonitor"):

@@ -200,8 +200,8 @@ def test_the_first_bundle_must_be_good(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"period_s": 0}, "period_s: a number of seconds above 0 is due, got 0"),
-        ({"period_s": True}, "period_s: a number of seconds above 0 is due, got True"),
+        ({"period_s": 0}, "period_s: expected a number of seconds above 0, got 0"),
+        ({"period_s": True}, "period_s: expected a number of seconds above 0, got True"),
         ({"on_reload": 3}, "on_reload: something that can be called is due, got 3"),
     ],
 )

@@ -302,7 +302,7 @@ def test_an_exception_that_cannot_be_printed_is_a_failure_like_any_other() -> No
     [
         ({"sise": 1.0}, "no feature 'sise'; did you mean 'size'?"),
         ({"weather": 1.0}, "no feature 'weather'. Leave it out"),
-        ({"size": "big"}, "a number is due, got 'big'"),
+        ({"size": "big"}, "expected a number, got 'big'"),
         ({"size": None}, "missing"),
         ({"size": math.inf}, "finite"),
     ],
@@ -331,14 +331,14 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     item = {"a": "x", "b": 1.0}
     for known, said in (
         ({"a": huge}, "known: feature 'a': unknown category a whole number of about 5000 digits"),
-        ({"b": huge}, "known: feature 'b': a finite number is due, got a whole number of about 5000 digits"),
+        ({"b": huge}, "known: feature 'b': expected a finite number, got a whole number of about 5000 digits"),
         ({huge: 1.0}, "known: the bundle has no feature a whole number of about 5000 digits. Leave it out"),
     ):
         with pytest.raises(InputError, match=said):
             cascade.decide(item, known=known)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="budget: a number of at least 0 is due, got a whole number of about 5000 digits"):
         cascade.decide(item, budget=-huge)
-    with pytest.raises(InputError, match="threads: a whole number, 1 or more, is due, got a whole number of about"):
+    with pytest.raises(InputError, match="threads: expected a whole number of at least 1, got a whole number of about"):
         AcquirerPool(-huge)
     assert cascade.decide(item, budget=huge, deadline_s=huge).reason == "inconclusive"
     assert cascade.decide(item, deadline_s=-huge).reason == "deadline"

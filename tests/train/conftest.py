@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from emsco_train import FeatureOptions
+from tests.processes import preload_modules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +82,4 @@ def _convert_form(columns: dict[str, np.ndarray], form: str, rng: np.random.Gene
     return frame.astype({"colour": "category", "shape": "string", "count": "Int64", "flag": "boolean"})
 
 
-# There is one server of forks for all tests, and whoever needs it first starts it. So it is told here, before any test runs, what
-# to have ready: without that, each of the many commands that tests start would spend seconds on imports.
-multiprocessing.get_context("forkserver").set_forkserver_preload(
-    ["tests.train.forkserver_preload", "tests.train.test_killed_searches"]
-)
+preload_modules("tests.train.forkserver_preload", "tests.train.test_killed_searches")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-from emsco_train.models.logistic.logistic_cache_key import KEY
 from numba.core.registry import cpu_target
 
 from emsco_train.models.logistic.set_kernels import fit_sets
@@ -32,6 +31,6 @@ for name in (
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
 # Only what is on disk: compiling is left to the first command that needs it, which shows how that is done.
-if is_cached(fit_sets, KEY):
+if is_cached(fit_sets):
     for function, signature in SIGNATURES.items():
         function.compile(signature)

@@ -11,7 +11,7 @@ import pytest
 
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import read_bundle
-from tests.train.processes import refusal, run_expecting_error, run_successfully
+from tests.processes import refusal, run_expecting_error, run_successfully
 from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 

@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
 from emsco_train.runs.folder import RunFolder
-from tests.train.processes import refusal, run, run_expecting_error, run_successfully
+from tests.processes import refusal, run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 
@@ -263,7 +263,7 @@ def csv_text(header: tuple[str, ...] = HEADER, rows: list[list[str]] | None = No
 
 TABLES: dict[str, tuple[bytes | str | None, str]] = {
     "missing file": (None, "t.csv does not exist: give a CSV or Parquet file"),
-    "empty file": ("", "t.csv: the file is empty; a header row with the column names is due"),
+    "empty file": ("", "t.csv: the file is empty, expected a header row with the column names"),
     "header only": (",".join(HEADER) + "\n", "t.csv: there are no rows below the header: give some"),
     "no label": (csv_text((*HEADER[:-1], "other")), "t.csv: there is no label column 'verdict'; it has: size, rate"),
     "one class": (
@@ -284,7 +284,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "rare label": (csv_text(rows=with_changed_rows(3, "verdict", "eggs")), "label 'eggs' has 1 row for 4 splits"),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
-    "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Mend the line"),
+    "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Fix the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),
     "empty column": (csv_text(rows=[[*row[:4], "", row[5]] for row in mixed_rows(60)]), "column 'count' has no value at all"),
     "nameless column": (

@@ -71,13 +71,13 @@ def test_costs_and_groups_are_carried() -> None:
     ("values", "options", "message"),
     [
         ([None, None], None, "column 'x' has no value at all"),
-        ([1.0, np.inf], None, "column 'x', training row 1: a finite number is due, got inf"),
+        ([1.0, np.inf], None, "column 'x', training row 1: expected a finite number, got inf"),
         ([1.0, "a"], None, r"mixes kinds: row 1 is 'a' \(categorical\), earlier ones are numeric"),
         (["a", True], None, "mixes kinds: row 1 is True"),
-        (["1", "a"], FeatureOptions(kind="numeric"), "column 'x', training row 0: a number is due, got '1'"),
-        ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: True or False"),
-        ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: a category .* is due, got 1.5"),
-        ([object(), object()], None, "training row 0: a number is due, got <object"),
+        (["1", "a"], FeatureOptions(kind="numeric"), "column 'x', training row 0: expected a number, got '1'"),
+        ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: expected True or False"),
+        ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: expected a category .*, got 1.5"),
+        ([object(), object()], None, "training row 0: expected a number, got <object"),
         ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a gap"),
         (["", "a"], None, "column 'x': categories.0 is '', which a bundle cannot hold"),
     ],
@@ -90,7 +90,7 @@ def test_bad_columns(values: Any, options: FeatureOptions | None, message: str) 
 
 def test_bad_options() -> None:
     """Options that contradict the feature, or have no feature, are refused."""
-    with pytest.raises(DesignError, match="the fallback of 'x': a number is due, got 'a'"):
+    with pytest.raises(DesignError, match="the fallback of 'x': expected a number, got 'a'"):
         infer([1, 2], FeatureOptions(fallback="a"))
     with pytest.raises(DesignError, match="unknown=\"ignore\" is for categories, but 'x' is numeric"):
         infer([1, 2], FeatureOptions(unknown="ignore"))

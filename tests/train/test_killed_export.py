@@ -12,7 +12,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_runtime.bundle.manifest import Manifest
-from tests.train.processes import run_successfully, start
+from tests.processes import run_successfully, start
 from tests.train.sample_tables import read_rows, write_mixed
 
 pytestmark = pytest.mark.uncounted

@@ -16,7 +16,7 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.search import sweep
-from tests.train.processes import RunningCommand, run, run_expecting_error, run_successfully, start
+from tests.processes import RunningCommand, run, run_expecting_error, run_successfully, start
 from tests.train.sample_tables import read_rows, write_wide
 
 pytestmark = pytest.mark.uncounted

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.train.processes import BIN, run_successfully
+from tests.processes import BIN, run_successfully
 from tests.train.sample_tables import HEADER, MixedTable, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 # Much of it repeats what other tests have counted.

@@ -11,7 +11,7 @@ import pytest
 
 from emsco_train import CostModel, Front
 from emsco_train.runs.folder import RunFolder
-from tests.train.processes import run_successfully
+from tests.processes import run_successfully
 from tests.train.sample_tables import HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 # Much of it repeats what other tests have counted.

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 from hypothesis import example, given, strategies as st
 
-from emsco_runtime.cli.csv_items import FALSE_WORDS, TRUE_WORDS, CsvRow, _ColumnReader
-from emsco_runtime.cli.run import _LabelColumn
+from emsco_runtime.cli.csv_items import ColumnReader, LabelColumn
+from emsco_runtime.support.csv_file import FALSE_WORDS, TRUE_WORDS, CsvRow
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError
 
@@ -40,7 +40,7 @@ def test_a_field_is_read_as_in_production(texts: list[str], kind: Literal["numer
     if kind == "categorical":
         # What training learns from the column is what production then knows.
         categories = frozenset(value for value in parse_column("x", texts, kind, lines(len(texts))).tolist() if value is not None)
-    field = _ColumnReader(0, kind, categories)
+    field = ColumnReader(0, kind, categories)
     for text in texts:
         theirs = field(CsvRow(0, 2, [text]))
         wrong = kind != "categorical" and (isinstance(theirs, str) or (isinstance(theirs, float) and math.isinf(theirs)))
@@ -96,7 +96,7 @@ def test_labels_are_whole_numbers_or_text_as_it_stands(texts: list[str]) -> None
         assert [float(text) for text in texts] == labels
     else:
         assert labels == texts
-    truth = _LabelColumn("label", 0, frozenset(map(str, labels)))
+    truth = LabelColumn("label", 0, frozenset(map(str, labels)))
     assert [truth.read_label(CsvRow(0, 2, [text])) for text in texts] == [str(label) for label in labels]
 
 

@@ -8,10 +8,7 @@ understood stays readable (1 cannot: its runs did not keep the designs met).
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +16,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, NonNegativeInt, ValidationError
 
+from emsco_runtime.support.files import replace_file
 from emsco_train.data.problem_warnings import warn_version_change
 from emsco_train.designs.chromosome import DesignSpace, Population, compress
 from emsco_train.errors import TrainError
@@ -171,16 +169,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint in one step: a reader, or a crash, sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with replace_file(path, sync=True) as file:
             file.write(json.dumps(checkpoint.model_dump(), separators=(",", ":"), allow_nan=False).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
         detail = f"{path}: the checkpoint cannot be written: {error.strerror or error}"
         raise CheckpointError(f"{detail}. Check the path, its permissions and the space left") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -101,8 +101,7 @@ def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
 
 def format_model(trained: TrainedModel) -> list[str]:
     """Return what an administrator wants to know of a new model, line by line."""
-    from emsco_runtime.cli.inspect import describe_certificate  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.summary import percent  # noqa: PLC0415
+    from emsco_runtime.summary import describe_certificate, percent  # noqa: PLC0415 - after the arguments
 
     exported = trained.exported
     expected, full = exported.export.expected, exported.opened.problem.full_cost

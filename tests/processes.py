@@ -1,6 +1,6 @@
-"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing (conftest).
+"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
 
-Importing what training needs takes seconds, and there are many commands to run. A child has its own output, working folder,
+Imports take most of the time of a command, and there are many commands to run. A child has its own output, working folder,
 signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
 """
 
@@ -31,26 +31,29 @@ _MODULES = {
 }
 
 
+_PRELOADED: list[str] = []
+
+
+def preload_modules(*names: str) -> None:
+    """Let the server import these modules before it forks; call it before any test runs.
+
+    There is one server for all tests, and the first test that needs it starts it. Without its imports, each of the many
+    commands that tests start would import them again.
+    """
+    _PRELOADED.extend(names)
+    multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningCommand:
-    """A command that is under way.
-
-    Parameters
-    ----------
-    process
-        Its process.
-    folder
-        Where its output goes.
-    words
-        What was asked for.
-    """
+    """A command that is running: its process, the folder of its output, and its command line."""
 
     process: BaseProcess
     folder: tempfile.TemporaryDirectory[str]
     words: list[str]
 
     def wait_until(self, happened: Callable[[], bool]) -> None:
-        """Wait for something that the command does; it must not end before."""
+        """Wait for something that the command does; it must not end before that."""
         while not happened():
             assert self.process.is_alive(), self.wait().stderr
             time.sleep(0.005)
