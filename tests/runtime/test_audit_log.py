@@ -400,12 +400,12 @@ def test_what_cannot_be_read_is_only_written_to(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"values": "hide"}, 'values: "keep", "drop" or "hash" is due, got \'hide\''),
-        ({"values": "hash"}, 'key: a secret is due with values="hash", and only then; got none'),
-        ({"values": "drop", "key": b"k"}, 'it is of no use with values="drop"'),
-        ({"values": "hash", "key": "k"}, "key: bytes are due, at least one, got str"),
-        ({"values": "hash", "key": b""}, "key: bytes are due, at least one, got bytes"),
-        ({"item": "id"}, "item: a function without arguments is due, got 'id'"),
+        ({"values": "hide"}, 'values: expected "keep", "drop" or "hash", got \'hide\''),
+        ({"values": "hash"}, 'key: a secret must be given with values="hash", and only then; got None'),
+        ({"values": "drop", "key": b"k"}, 'and only then; got values="drop"'),
+        ({"values": "hash", "key": "k"}, "key: expected bytes, at least one, got str"),
+        ({"values": "hash", "key": b""}, "key: expected bytes, at least one, got bytes"),
+        ({"item": "id"}, "item: expected a function without arguments, got 'id'"),
     ],
 )
 def test_wrong_options_are_refused(options: Any, told: str, tmp_path: Path) -> None:

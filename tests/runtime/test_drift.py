@@ -23,8 +23,8 @@ from emsco_runtime import Cascade, InputError
 from emsco_runtime.bundle.manifest import Manifest, StageExits
 from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.decision import Decision, StageRecord
+from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
 from emsco_runtime.drift.evidence import MeanIncreaseTest, WindowedTotals
-from emsco_runtime.drift.monitor import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.reporting import report
 
@@ -80,13 +80,13 @@ def feed_counts(
     monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0
 ) -> float:
     """Let items end by these shares, in one go from look to look, until an alarm; return when that was."""
-    into = monitor._streams[stream]
+    into = monitor._counts.streams[stream]
     while into.items < items:
         size = min(into.next_check, items) - into.items
         for place, count in enumerate(rng.multinomial(size, shares)):
             into.totals[place] += float(count)
         into.items += size
-        monitor._run_due_tests(stream)
+        monitor._counts.run_due_tests(stream)
         if monitor.state == "alarm":
             return into.items
     return math.inf
@@ -266,13 +266,13 @@ def test_item_by_item_is_as_in_one_go(ends: list[int], every: int) -> None:
     one, other = (DriftMonitor(expected, restart_every=every, false_alarm_rate=1e-4) for _ in range(2))
     for place in ends:
         one(make_decision(place))
-    stream = other._streams[0]
+    stream = other._counts.streams[0]
     while stream.items < len(ends):
         size = min(stream.next_check, len(ends)) - stream.items
         for place in ends[stream.items : stream.items + size]:
             stream.totals[place] += 1
         stream.items += size
-        other._run_due_tests(0)
+        other._counts.run_due_tests(0)
     assert one.state == other.state
     assert [each.finding for each in one.status.figures] == [each.finding for each in other.status.figures]
     assert [each.least for each in one.status.figures] == [each.least for each in other.status.figures]
@@ -343,7 +343,7 @@ def test_a_real_cascade() -> None:
     rejecting = RecordingAcquirers("size", "links", "reputation", on_failure="reject")
     Cascade(bundle, rejecting, observers=[monitor]).decide(unclear | {"reputation": OSError()})  # after 2
     cascade.decide(unclear, known={"size": 0.1})  # inconclusive, at a lower bill
-    assert monitor._streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
+    assert monitor._counts.streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
     outside = monitor.status.outside
     assert (outside.budget, outside.deadline, outside.acquisition_failed, outside.degraded, outside.foreign) == (2, 1, 1, 2, 0)
 
@@ -355,7 +355,7 @@ def test_decisions_of_another_bundle_are_not_counted() -> None:
     monitor.feedback(make_decision(0, bundle="another"), "ham")
     assert (monitor.status.items, monitor.status.labelled, monitor.status.outside.foreign) == (0, 0, 1)
     monitor(make_decision(0)._replace(degraded=True, trace=()))
-    assert monitor._streams[0].totals[4] == 1
+    assert monitor._counts.streams[0].totals[4] == 1
 
 
 def test_one_stage_and_equal_costs() -> None:
@@ -495,9 +495,9 @@ def test_which_labels_count() -> None:
         (make_decision(0)._replace(degraded=True), "spam"),
     ):
         monitor.feedback(decision, truth)
-    assert monitor._streams[1].totals == [4, 2]
+    assert monitor._counts.streams[1].totals == [4, 2]
     for nothing in (None, math.nan, np.float32("nan"), Decimal("NaN")):
-        with pytest.raises(InputError, match="truth: the true label is due, got"):
+        with pytest.raises(InputError, match="truth: expected the true label, got"):
             monitor.feedback(make_decision(0), nothing)
 
 
@@ -507,7 +507,7 @@ def test_labels_out_of_a_table() -> None:
     monitor = DriftMonitor(SAMPLE)
     for gap in (pd.NA, pd.NaT, math.nan):
         monitor.feedback(gap, "spam")
-        with pytest.raises(InputError, match="truth: the true label is due, got"):
+        with pytest.raises(InputError, match="truth: expected the true label, got"):
             monitor.feedback(make_decision(0), gap)
     assert monitor.status.labelled == 0
     for decision, truth in (
@@ -518,7 +518,7 @@ def test_labels_out_of_a_table() -> None:
         (10**5000, 10**5000),
     ):
         monitor.feedback(decision, truth)
-    assert monitor._streams[1].totals == [1, 4]
+    assert monitor._counts.streams[1].totals == [1, 4]
     for truth in (np.array(["ham", "spam"]), pd.Series(["ham", "spam"])):
         with pytest.raises(InputError, match="truth: expected one label, text or a whole number, got"):
             monitor.feedback(make_decision(0), truth)
@@ -550,16 +550,16 @@ def test_following_another_bundle_by_hand() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"false_alarm_rate": 0}, "false_alarm_rate: a number above 0 and below 1 is due, got 0"),
-        ({"false_alarm_rate": True}, "false_alarm_rate: a number"),
-        ({"warning_rate": 0.001}, "warning_rate: a number from false_alarm_rate, 0.01, to below 1 is due, got 0.001"),
-        ({"warning_rate": 1.0}, "warning_rate: a number"),
-        ({"on_change": 3}, "on_change: something that can be called with a DriftStatus is due, got 3"),
+        ({"false_alarm_rate": 0}, "false_alarm_rate: expected a number above 0 and below 1, got 0"),
+        ({"false_alarm_rate": True}, "false_alarm_rate: expected a number"),
+        ({"warning_rate": 0.001}, "warning_rate: expected a number from false_alarm_rate, 0.01, to below 1, got 0.001"),
+        ({"warning_rate": 1.0}, "warning_rate: expected a number"),
+        ({"on_change": 3}, "on_change: expected a function of a DriftStatus, got 3"),
         ({"restart_every": 0}, "restart_every: a whole number, 1 or more, is due, got 0"),
-        ({"confidence": 0.9}, r"confidence: an ExpectedConfidence\(mean, rows\) is due, got 0.9"),
-        ({"confidence": (1.5, 10)}, "confidence: a mean from 0 to 1 is due, got 1.5"),
+        ({"confidence": 0.9}, r"confidence: expected an ExpectedConfidence\(mean, rows\), got 0.9"),
+        ({"confidence": (1.5, 10)}, "confidence: expected a mean from 0 to 1, got 1.5"),
         ({"confidence": (0.9, 0)}, "confidence, rows: a whole number, 1 or more, is due, got 0"),
-        ({"confidence": (0.4, 10)}, "the most probable of 2 labels cannot be 0.4; a number from 0.5 to 1 is due"),
+        ({"confidence": (0.4, 10)}, "expected a mean from 0.5 to 1, since there are 2 labels, got 0.4"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
@@ -570,7 +570,7 @@ def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
 
 def test_a_manifest_is_due() -> None:
     """A bundle is not one, and the message says where to find it."""
-    with pytest.raises(TypeError, match="a Manifest is due, got Bundle; a bundle and a cascade have one"):
+    with pytest.raises(TypeError, match=r"manifest: expected a Manifest, got Bundle; pass the \.manifest of a bundle"):
         DriftMonitor(sample_bundle())  # type: ignore[arg-type]
 
 
@@ -619,4 +619,4 @@ def test_threads() -> None:
         thread.join()
     status = monitor.status
     assert (status.items, status.labelled) == (8000, 8000)
-    assert monitor._streams[0].totals[:4] == [3200, 1600, 1600, 1600]
+    assert monitor._counts.streams[0].totals[:4] == [3200, 1600, 1600, 1600]

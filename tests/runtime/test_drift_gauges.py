@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from emsco_runtime import DriftMonitor, InputError
 from emsco_runtime.drift.gauges import DriftGauges
-from emsco_runtime.drift.monitor import DriftStatus
+from emsco_runtime.drift.status import DriftStatus
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import Clock
 from tests.runtime.test_drift import STAGES, make_decision, manifest_of
@@ -136,11 +136,11 @@ def test_gauges_follow_a_replaced_bundle() -> None:
 
 def test_what_cannot_be_watched() -> None:
     """Other things than monitors, times that are none, and the way to another process are refused, each with what to do."""
-    with pytest.raises(TypeError, match="a DriftMonitor is due, got str"):
+    with pytest.raises(TypeError, match="expected a DriftMonitor, got str"):
         DriftGauges("monitor", registry=CollectorRegistry())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="every_s: a number of seconds above 0 is due, got 0"):
         DriftGauges(registry=CollectorRegistry(), every_s=0)
-    with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Make them there"):
+    with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Create them there"):
         pickle.dumps(DriftGauges(registry=CollectorRegistry()))
 
 

@@ -195,7 +195,7 @@ def test_a_bundle_that_was_not_bound_is_told(caplog: pytest.LogCaptureFixture) -
     metrics = Metrics(registry=registry)
     cascade = Cascade(BUNDLE, observers=[lambda decision: metrics(decision)])  # noqa: PLW0108 - it hides the other methods
     cascade.decide(SPAM)
-    assert "was not bound to these Metrics: hand them to the cascade themselves" in caplog.text
+    assert "was not bound to these Metrics: pass them to the cascade as an observer" in caplog.text
     metrics.on_bind(cascade.manifest)
     cascade.decide(SPAM)
     assert registry.get_sample_value("emsco_decision_seconds_count", NAME) == 1
@@ -247,7 +247,7 @@ def test_a_registry_goes_with_its_users() -> None:
 @pytest.mark.parametrize("bounds", [[], [1.0, 1.0], [2.0, 1.0], [float("nan"), 1.0]])
 def test_buckets_must_rise(bounds: list[float]) -> None:
     """Bounds that are none, equal, falling or no numbers are refused by name."""
-    with pytest.raises(InputError, match="cost_buckets: numbers that rise are due"):
+    with pytest.raises(InputError, match="cost_buckets: expected increasing numbers, at least one"):
         Metrics(registry=CollectorRegistry(), cost_buckets=bounds)
 
 
@@ -264,7 +264,7 @@ def test_bills_of_many_stages_are_thinned_out() -> None:
 def test_pickling_needs_the_global_registry() -> None:
     """A registry of one's own stays in its process, and the error says what to do instead."""
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=CollectorRegistry())])
-    with pytest.raises(TypeError, match="cannot be pickled: it has a registry of its own"):
+    with pytest.raises(TypeError, match="cannot be pickled: they have a registry of their own"):
         pickle.dumps(cascade)
 
 

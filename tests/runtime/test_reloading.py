@@ -30,7 +30,7 @@ from emsco_runtime import (
     write_bundle,
 )
 from emsco_runtime.bundle.manifest import StageExits
-from emsco_runtime.drift.monitor import DriftStatus
+from emsco_runtime.drift import DriftStatus
 from emsco_runtime.serving import reloading as reload_module
 from emsco_runtime.serving.reloading import Reload, ReloadingCascade
 from emsco_runtime.sources import pool as pool_module
@@ -202,7 +202,7 @@ def test_the_first_bundle_must_be_good(tmp_path: Path) -> None:
     [
         ({"period_s": 0}, "period_s: a number of seconds above 0 is due, got 0"),
         ({"period_s": True}, "period_s: a number of seconds above 0 is due, got True"),
-        ({"on_reload": 3}, "on_reload: something that can be called is due, got 3"),
+        ({"on_reload": 3}, "on_reload: expected a function of a Reload, got 3"),
     ],
 )
 def test_options_that_are_none(folder: Path, options: dict[str, Any], said: str) -> None:
@@ -452,7 +452,7 @@ def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
     write_version(folder, version(3))
     with pytest.raises(ClosedError, match="is closed and decides no more"):
         cascade.decide(ITEM)
-    with pytest.raises(ClosedError, match="is closed and takes up no bundle"):
+    with pytest.raises(ClosedError, match="is closed and cannot reload"):
         cascade.refresh()
     # A look of the thread that began while it was being closed: it finds it closed, and goes.
     cascade._poll_once()

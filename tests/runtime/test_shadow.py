@@ -278,11 +278,11 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"share": -0.1}, InputError, "share: a number from 0 to 1 is due, got -0.1"),
-        ({"share": True}, InputError, "share: a number from 0 to 1 is due, got True"),
-        ({"share": math.nan}, InputError, "share: a number from 0 to 1 is due, got nan"),
+        ({"share": -0.1}, InputError, "share: expected a number from 0 to 1, got -0.1"),
+        ({"share": True}, InputError, "share: expected a number from 0 to 1, got True"),
+        ({"share": math.nan}, InputError, "share: expected a number from 0 to 1, got nan"),
         ({"share": 0.5}, InputError, "share: without acquirers nothing can be acquired. Give acquirers, or leave share out"),
-        ({"acquirers": {}}, BindError, "acquirers: an emsco_runtime.Acquirers is due, got dict"),
+        ({"acquirers": {}}, BindError, "acquirers: expected an emsco_runtime.Acquirers, got dict"),
         ({"acquirers": Acquirers()}, BindError, "feature 'size': no acquirer is registered for it. Register one with"),
     ],
 )
