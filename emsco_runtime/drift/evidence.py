@@ -24,9 +24,7 @@ can be, which only weakens the evidence.
 The healthy past of a stream must not hide a late change. So `WindowedTotals` opens another window after every so many items; the
 chance a is divided among the windows, by shares that add up to at most 1.
 
-Sources: Ville (1939) for the inequality; Hoeffding (1963) for values between 0 and 1; Robbins (1970) for mixtures; Howard,
-Ramdas, McAuliffe and Sekhon (2020, 2021) for both at once; Wasserman, Ramdas and Balakrishnan (2020), and Ramdas, Ruf, Larsson
-and Koolen (2022), for the least value over all p. ``docs/drift.md`` gives them in full.
+``docs/drift.md`` lists the sources.
 """
 
 from __future__ import annotations

@@ -15,9 +15,7 @@
 figures are shown by process. Other processes' figures are as of their last refresh: pass the gauges to the cascade as an observer
 beside the monitor, and they are refreshed when a state changes, and every few seconds when decisions are made.
 
-When a bundle is replaced, its monitor starts over, and so do these: items and labels count from 0 again, and series that the new
-bundle does not have are removed. Several processes cannot remove a series: there its state is 0 and its figures are NaN, until
-the process ends.
+``docs/drift.md`` says what they show after a reload.
 """
 
 from __future__ import annotations

@@ -42,10 +42,8 @@ class FigureStatus:
         "exit_1", "exit_2", ..., "reject", "cost", "confidence" or "error".
     state
         "ok", "warning" or "alarm": the worst since the start.
-    expected
-        The manifest's figure; for "error" with a certificate, its `max_error`.
-    rows
-        The number of rows that it was measured on.
+    expected, rows
+        The manifest's figure (for "error" with a certificate, its `max_error`), and the number of rows it was measured on.
     items
         The number of items counted.
     live
@@ -101,10 +99,8 @@ class DriftStatus:
     ----------
     state
         The worst of the figures' states.
-    items
-        Decisions counted.
-    labelled
-        True labels counted.
+    items, labelled
+        Decisions and true labels counted.
     figures
         One entry per figure.
     outside

@@ -201,14 +201,11 @@ class AuditWriter(PickledBySettings[_Settings]):
         return self._file
 
     def _open_file(self) -> FileIO:
-        file = FileIO(self._settings.path, "ab", opener=self._open_descriptor)
+        file = FileIO(self._settings.path, "ab", opener=lambda path, flags: os.open(path, flags, self._settings.mode))
         self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
         if self._has_partial_line:
             _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
         return file
-
-    def _open_descriptor(self, path: str, flags: int) -> int:
-        return os.open(path, flags, self._settings.mode)
 
     def _close_file(self) -> None:
         file, self._file, self._has_partial_line = self._file, None, False
@@ -217,24 +214,20 @@ class AuditWriter(PickledBySettings[_Settings]):
 
 
 def _ends_with_partial_line(descriptor: int, path: str) -> bool:
-    """Return whether the last line of the file is incomplete, and stays so for a moment."""
-    size = _partial_line_size(descriptor, path)
-    if size is None:
+    """Return whether the last line of the file is incomplete, and stays so for a moment; False if it cannot be read."""
+
+    def partial_line_size() -> int | None:
+        size = os.fstat(descriptor).st_size
+        return size if size and os.pread(reader.fileno(), 1, size - 1) not in (b"\n", b"") else None
+
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
-    time.sleep(_PARTIAL_LINE_WAIT_S)
-    return _partial_line_size(descriptor, path) == size
-
-
-def _partial_line_size(descriptor: int, path: str) -> int | None:
-    """Return the size of a file whose last line is incomplete; None for any other, and for one that cannot be read."""
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or not found.st_size:
-        return None
     try:
-        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with FileIO(path, opener=os.open) as reader:
+            size = partial_line_size()
+            if size is None:
+                return False
+            time.sleep(_PARTIAL_LINE_WAIT_S)
+            return partial_line_size() == size
     except OSError:
-        return None
-    try:
-        return None if os.pread(reader, 1, found.st_size - 1) in (b"\n", b"") else found.st_size
-    finally:
-        os.close(reader)
+        return False

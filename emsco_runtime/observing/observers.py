@@ -101,14 +101,7 @@ class AcquirerCall(NamedTuple):
 
 
 class Observers(ForkSafe):
-    """The observers of a cascade.
-
-    Parameters
-    ----------
-    observers
-        In the order in which they are called.
-    clock
-        Returns seconds.
+    """The observers of a cascade, called in this order.
 
     Examples
     --------
@@ -253,11 +246,9 @@ def find_hook_faults(observer: object) -> list[str]:
 
 def _unknown_hooks(observer: object) -> set[str]:
     known = {_normalize_name(hook) for hook in _HOOKS}
-    candidates = {
-        name for name in dir(observer) if name not in _HOOKS and (name.startswith("on_") or _normalize_name(name) in known)
-    }
+    names = {name for name in dir(observer) if name.startswith("on_") or _normalize_name(name) in known} - {*_HOOKS}
     # Looked up without running properties, which are the user's code.
-    found = {name: inspect.getattr_static(observer, name, None) for name in candidates}
+    found = {name: inspect.getattr_static(observer, name, None) for name in names}
     return {name for name, method in found.items() if callable(method) or isinstance(method, classmethod)}
 
 

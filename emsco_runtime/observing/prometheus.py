@@ -38,7 +38,8 @@ so that no count of a killed worker is lost. If acquirers take only a few micros
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -46,12 +47,13 @@ from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.observing.observers import AcquirerCall
-from emsco_runtime.observing.source_gauges import SourceGauges
 from emsco_runtime.support.fork import ForkSafe
 from emsco_runtime.support.metric_series import remove_series
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+    from emsco_runtime.observing.source_gauges import SourceGauges
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
 
@@ -87,9 +89,9 @@ def default_cost_buckets(manifest: Manifest) -> tuple[float, ...]:
 class _Buckets:
     """Bounds of the three histograms; those of the cost are None if the first bundle sets them."""
 
-    cost: tuple[float, ...] | None
-    seconds: tuple[float, ...]
-    call_seconds: tuple[float, ...]
+    cost_buckets: tuple[float, ...] | None
+    seconds_buckets: tuple[float, ...]
+    acquirer_buckets: tuple[float, ...]
 
 
 class _MetricFamilies(ForkSafe):
@@ -112,9 +114,9 @@ class _MetricFamilies(ForkSafe):
         text = "Decisions, and items that raised, by outcome and number of stages scored."
         self.decisions = counter("decisions", text, "bundle", "status", "reason", "label", "stage")
         self.degraded = counter("degraded_decisions", "Decisions that used a fallback value.", "bundle")
-        self.seconds = histogram("decision", "Time of a decision.", buckets.seconds, "bundle")
+        self.seconds = histogram("decision", "Time of a decision.", buckets.seconds_buckets, "bundle")
         text = "Time of a call of an acquirer's function."
-        self.call_seconds = histogram("acquirer", text, buckets.call_seconds, "bundle", "acquirer", "outcome")
+        self.call_seconds = histogram("acquirer", text, buckets.acquirer_buckets, "bundle", "acquirer", "outcome")
         text = "Features that could not be obtained, by kind of failure."
         self.failures = counter("acquirer_failures", text, "bundle", "feature", "kind")
         self.cached = counter("acquirer_cached", "Values that came out of a cache.", "bundle", "feature")
@@ -154,7 +156,7 @@ class _MetricFamilies(ForkSafe):
         with self._lock:
             if self._cost is None:
                 name, text = f"{self._prefix}_decision_cost", "Bill of a decision, in the bundle's unit."
-                bounds = self.buckets.cost or default_cost_buckets(manifest)
+                bounds = self.buckets.cost_buckets or default_cost_buckets(manifest)
                 self._cost = Histogram(name, text, ["bundle"], registry=registry, buckets=bounds)
             return self._cost
 
@@ -234,27 +236,20 @@ class Metrics:
             _check_increasing("seconds_buckets", seconds_buckets),
             _check_increasing("acquirer_buckets", acquirer_buckets),
         )
-        self._set_up(registry, acquirers, prefix, buckets)
-
-    def _set_up(self, registry: CollectorRegistry, acquirers: bool, prefix: str, buckets: _Buckets) -> None:  # noqa: FBT001 - as it came
-        self._registry = registry
-        self._settings = (acquirers, prefix, buckets)
+        self._registry, self._prefix = registry, prefix
         self._families = _FAMILY_REGISTRY.families(registry, prefix, buckets)
         self._by_name: dict[str, _BundleMetrics] = {}
         self._bound: dict[str, _BundleMetrics] = {}
         # An attribute, since its presence alone makes a cascade time its acquirers.
         self.on_call = self._observe_call if acquirers else None
 
-    def __getstate__(self) -> tuple[bool, str, _Buckets]:
-        """Return the settings; another process has its own counts."""
+    def __reduce__(self) -> tuple[Callable[[], Metrics], tuple[()]]:
+        """Return what makes a copy with the default registry of another process; the cascade binds its bundle again."""
         if self._registry is not REGISTRY:
             detail = "they have a registry of their own, which stays in its process"
             raise TypeError(f"these Metrics cannot be pickled: {detail}. Use the default registry, or create the cascade there")
-        return self._settings
-
-    def __setstate__(self, settings: tuple[bool, str, _Buckets]) -> None:
-        """Use this process's default registry; the cascade binds its bundle again."""
-        self._set_up(REGISTRY, *settings)
+        times_calls, buckets = self.on_call is not None, self._families.buckets
+        return partial(type(self), acquirers=times_calls, prefix=self._prefix, **asdict(buckets)), ()
 
     def on_bind(self, manifest: Manifest) -> None:
         """Prepare for the decisions of a bundle."""
@@ -269,7 +264,11 @@ class Metrics:
         """Count the decision."""
         status, reason, label, _, _, stages, cost, elapsed_s, trace, degraded, errors, bundle, _ = decision
         bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
-        count = bound.decisions.get((reason, label, stages)) or self._decision_counter(bound, status, reason, label, stages)
+        count = bound.decisions.get((reason, label, stages))
+        if count is None:
+            shown = "" if label is None else str(label)
+            count = self._families.decisions.labels(bound.name, status, reason, shown, stages).inc
+            bound.decisions[reason, label, stages] = count
         count()
         bound.cost(cost)
         bound.seconds(elapsed_s)
@@ -310,15 +309,6 @@ class Metrics:
             observe = self._families.call_seconds.labels(bound.name, _join_features(features), outcome).observe
             bound.calls[features, outcome] = observe
         observe(elapsed_s)
-
-    def _decision_counter(
-        self, bound: _BundleMetrics, status: str, reason: str, label: Label | None, stages: int
-    ) -> Callable[[], object]:
-        """Look a child up, and keep it for the next time."""
-        shown = "" if label is None else str(label)
-        count: Callable[[], object] = self._families.decisions.labels(bound.name, status, reason, shown, stages).inc
-        bound.decisions[reason, label, stages] = count
-        return count
 
     def _raise_not_bound(self, bundle: str) -> _BundleMetrics:
         detail = f"the bundle {bundle[:12]} was not bound to these Metrics"

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias, get_args
 
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
 from emsco_runtime.sources.breaker import BreakerState, CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.sources.pool import AcquirerPool
-
-try:
-    from prometheus_client import REGISTRY, CollectorRegistry
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-    from prometheus_client.metrics_core import Metric
-    from prometheus_client.registry import Collector
-except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError("emsco_runtime.metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
 
 __all__ = ["SourceGauges"]
 
@@ -72,12 +69,14 @@ class SourceGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read them all."""
-        pools = {name: pool.counts for name, pool in self._pools.items()}
-        caches = {name: cache.counts for name, cache in self._caches.items()}
-        states = {name: breaker.state for name, breaker in self._breakers.items()}
-        yield from self._families(_POOL_METRICS, pools)
-        yield self._state_gauge(states)
-        yield from self._families(_CACHE_METRICS, caches)
+        yield from self._families(_POOL_METRICS, {name: pool.counts for name, pool in self._pools.items()})
+        state = GaugeMetricFamily(f"{self._prefix}_breaker_state", "1 for the state that it is in.", labels=["name", "state"])
+        for name, breaker in self._breakers.items():
+            current = breaker.state
+            for one in get_args(BreakerState):
+                state.add_metric([name, one], float(one == current))
+        yield state
+        yield from self._families(_CACHE_METRICS, {name: cache.counts for name, cache in self._caches.items()})
 
     def _families(self, metrics: _Metrics, counts: Mapping[str, object]) -> Iterator[Metric]:
         for kind, name, documentation, field in metrics:
@@ -85,10 +84,3 @@ class SourceGauges(Collector):
             for label, one in counts.items():
                 family.add_metric([label], getattr(one, field))
             yield family
-
-    def _state_gauge(self, states: Mapping[str, str]) -> Metric:
-        family = GaugeMetricFamily(f"{self._prefix}_breaker_state", "1 for the state that it is in.", labels=["name", "state"])
-        for name, state in states.items():
-            for one in get_args(BreakerState):
-                family.add_metric([name, one], float(one == state))
-        return family

@@ -20,8 +20,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 
 from emsco_runtime.decision import Decision, Failure
 from emsco_runtime.errors import AcquisitionError
@@ -36,15 +36,8 @@ except ModuleNotFoundError as _error:
 __all__ = ["DecisionTracer"]
 
 
-class _OpenSpan(NamedTuple):
-    """A span that has not ended, and whether it is that of one decision."""
-
-    span: Span
-    is_single: bool
-
-
-# Tracer -> its open span here; there may be several tracers, and decisions within decisions.
-_OPEN_SPANS: ContextVar[Mapping[DecisionTracer, _OpenSpan]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
+# Tracer -> its open span here, and whether that is of a single item; tracers may be several, and decisions nested.
+_OPEN_SPANS: ContextVar[Mapping[DecisionTracer, tuple[Span, bool]]] = ContextVar("emsco_deciding", default=MappingProxyType({}))
 
 
 class DecisionTracer:
@@ -71,32 +64,21 @@ class DecisionTracer:
     def __init__(
         self, *, tracer_provider: TracerProvider | None = None, name: str = "emsco.decide", messages: bool = False
     ) -> None:
-        self._settings = (name, messages)
-        self._provider = tracer_provider
-        self._set_up()
+        self._provider, self._name, self._messages = tracer_provider, name, messages
+        self._tracer = trace.get_tracer("emsco_runtime", tracer_provider=tracer_provider)
 
-    def _set_up(self) -> None:
-        self._name, self._messages = self._settings
-        self._tracer = trace.get_tracer("emsco_runtime", tracer_provider=self._provider)
-
-    def __getstate__(self) -> tuple[str, bool]:
-        """Return the settings; another process has its own global provider."""
+    def __reduce__(self) -> tuple[Callable[[], DecisionTracer], tuple[()]]:
+        """Return what makes a copy with the global provider of another process."""
         if self._provider is not None:
             detail = "it has a tracer provider of its own, which stays in its process"
             raise TypeError(f"this DecisionTracer cannot be pickled: {detail}. Use the global one, or create the cascade there")
-        return self._settings
-
-    def __setstate__(self, settings: tuple[str, bool]) -> None:
-        """Use the global provider of this process."""
-        self._settings = settings
-        self._provider = None
-        self._set_up()
+        return partial(type(self), name=self._name, messages=self._messages), ()
 
     def on_start(self, bundle: str, items: int) -> Callable[[BaseException | None], None]:
         """Start a span and make it the current one; return the function that ends it."""
         is_single = items == 1
         span = self._tracer.start_span(self._name if is_single else f"{self._name}_many", attributes={"emsco.bundle": bundle})
-        token = _OPEN_SPANS.set({**_OPEN_SPANS.get(), self: _OpenSpan(span, is_single)})
+        token = _OPEN_SPANS.set({**_OPEN_SPANS.get(), self: (span, is_single)})
         context_token = context.attach(trace.set_span_in_context(span))
 
         def end(error: BaseException | None) -> None:
@@ -111,23 +93,23 @@ class DecisionTracer:
 
     def __call__(self, decision: Decision) -> None:
         """Describe the decision in its span; one of `decide_many` gets a span now, with the duration of the decision."""
-        open_span = _OPEN_SPANS.get().get(self)
+        span, is_single = _OPEN_SPANS.get().get(self, (None, False))
         ended = time.time_ns()
-        if open_span is not None and open_span.is_single:
-            self._set_attributes(open_span.span, decision, ended)
+        if span is not None and is_single:
+            self._set_attributes(span, decision, ended)
             return
         started = ended - round(decision.elapsed_s * 1e9)
         span = self._tracer.start_span(self._name, attributes={"emsco.bundle": decision.bundle}, start_time=started)
         self._set_attributes(span, decision, ended)
         span.end(end_time=ended)
 
-    def on_error(self, error: AcquisitionError, _: str) -> None:
+    def on_error(self, error: AcquisitionError, _bundle: str) -> None:
         """Describe the failure in the span of its item; in `decide_many`, in that of the whole call."""
-        open_span = _OPEN_SPANS.get().get(self)
-        if open_span is None:
+        span, _ = _OPEN_SPANS.get().get(self, (None, False))
+        if span is None:
             return
-        open_span.span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
-        open_span.span.set_attributes({**_source_attributes(error), "emsco.cost": error.cost})
+        span.set_status(Status(StatusCode.ERROR, error.message if self._messages else error.kind))
+        span.set_attributes({**_source_attributes(error), "emsco.cost": error.cost})
 
     def _set_attributes(self, span: Span, decision: Decision, when: int) -> None:
         if not span.is_recording():
@@ -143,19 +125,18 @@ def _source_attributes(failure: Failure | AcquisitionError) -> dict[str, Attribu
 
 
 def _decision_attributes(decision: Decision) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {
+    # An attribute cannot be None.
+    optional = {
+        "emsco.label": None if decision.label is None else str(decision.label),
+        "emsco.confidence": decision.confidence,
+        "emsco.key": decision.key,
+    }
+    return {
         "emsco.status": decision.status,
         "emsco.reason": decision.reason,
         "emsco.stages": decision.stages,
         "emsco.cost": decision.cost,
         "emsco.degraded": decision.degraded,
         "emsco.acquired": [name for record in decision.trace for name in record.acquired],
+        **{name: value for name, value in optional.items() if value is not None},
     }
-    # An attribute cannot be None.
-    if decision.label is not None:
-        attributes["emsco.label"] = str(decision.label)
-    if decision.confidence is not None:
-        attributes["emsco.confidence"] = decision.confidence
-    if decision.key is not None:
-        attributes["emsco.key"] = decision.key
-    return attributes

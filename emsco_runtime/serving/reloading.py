@@ -14,23 +14,22 @@ bundle is in service; those that it does not use are ignored. An unknown name is
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 from emsco_runtime.acquirers import Acquirers, OnFailure
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
-from emsco_runtime.decision import Decision
-from emsco_runtime.driving.columns import ColumnDecisions
 from emsco_runtime.errors import ClosedError, InputError
 from emsco_runtime.observing.observers import Observer
 from emsco_runtime.observing.recording import Listener
@@ -45,6 +44,8 @@ ReloadOutcome: TypeAlias = Literal["changed", "unchanged", "failed"]
 
 _log = logging.getLogger("emsco_runtime.reload")
 _REPORT_EVERY_S = 60.0
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,30 @@ class _Settings(NamedTuple):
 
 # What a copy in another process starts from: the settings, the bundle that the observers follow, and the known names so far.
 _PickledState: TypeAlias = tuple[_Settings, Manifest, frozenset[str]]
+
+
+def _forward(
+    method: Callable[Concatenate[Cascade, _Parameters], _Result],
+) -> Callable[Concatenate[ReloadingCascade, _Parameters], _Result]:
+    """Return the method of a reloading cascade that calls this one of the cascade in service, with the same signature."""
+
+    @functools.wraps(method)
+    def forward(self: ReloadingCascade, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        return method(self._current, *arguments, **options)
+
+    return forward
+
+
+def _forward_async(
+    method: Callable[Concatenate[Cascade, _Parameters], Coroutine[Any, Any, _Result]],
+) -> Callable[Concatenate[ReloadingCascade, _Parameters], Coroutine[Any, Any, _Result]]:
+    """Return the same for a coroutine method."""
+
+    @functools.wraps(method)
+    async def forward(self: ReloadingCascade, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        return await method(self._current, *arguments, **options)
+
+    return forward
 
 
 class ReloadingCascade(ForkSafe):
@@ -317,60 +342,11 @@ class ReloadingCascade(ForkSafe):
         except Exception:  # noqa: BLE001 - a bundle is in service in any case
             _log.exception("on_reload raised")
 
-    def decide(
-        self,
-        item: Any,
-        *,
-        key: str | None = None,
-        budget: float | None = None,
-        deadline_s: float | None = None,
-        known: Mapping[str, object] | None = None,
-    ) -> Decision:
-        """Decide one item, as `Cascade.decide`."""
-        return self._current.decide(item, key=key, budget=budget, deadline_s=deadline_s, known=known)
-
-    async def decide_async(
-        self,
-        item: Any,
-        *,
-        key: str | None = None,
-        budget: float | None = None,
-        deadline_s: float | None = None,
-        known: Mapping[str, object] | None = None,
-    ) -> Decision:
-        """Decide one item in an event loop, as `Cascade.decide_async`."""
-        return await self._current.decide_async(item, key=key, budget=budget, deadline_s=deadline_s, known=known)
-
-    def decide_many(
-        self,
-        items: Iterable[Any],
-        *,
-        keys: Sequence[str | None] | None = None,
-        budget: float | None = None,
-        deadline_s: float | None = None,
-        known: Sequence[Mapping[str, object] | None] | None = None,
-    ) -> list[Decision]:
-        """Decide many items stage by stage and with one bundle, as `Cascade.decide_many`."""
-        return self._current.decide_many(items, keys=keys, budget=budget, deadline_s=deadline_s, known=known)
-
-    async def decide_many_async(
-        self,
-        items: Iterable[Any],
-        *,
-        keys: Sequence[str | None] | None = None,
-        concurrency: int = 100,
-        budget: float | None = None,
-        deadline_s: float | None = None,
-        known: Sequence[Mapping[str, object] | None] | None = None,
-    ) -> list[Decision]:
-        """Decide many items side by side and with one bundle, as `Cascade.decide_many_async`."""
-        return await self._current.decide_many_async(
-            items, keys=keys, concurrency=concurrency, budget=budget, deadline_s=deadline_s, known=known
-        )
-
-    def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
-        """Decide a table with one bundle, as `Cascade.decide_columns`."""
-        return self._current.decide_columns(columns, budget=budget)
+    decide = _forward(Cascade.decide)
+    decide_async = _forward_async(Cascade.decide_async)
+    decide_many = _forward(Cascade.decide_many)
+    decide_many_async = _forward_async(Cascade.decide_many_async)
+    decide_columns = _forward(Cascade.decide_columns)
 
 
 def _watch_folder(reference: weakref.ref[ReloadingCascade], stop: threading.Event, period_s: float) -> None:

@@ -50,12 +50,9 @@ class ShadowSummary:
     ----------
     bundle
         The id of the shadow's bundle.
-    agreed
-        Items with the same status and label.
-    other_status
-        Items that one of the two accepted and the other rejected.
-    other_label
-        Items that both accepted, with different labels.
+    agreed, other_status, other_label
+        Items with the same status and label; that one of the two accepted and the other rejected; that both accepted, with
+        different labels.
     not_comparable
         Items for which the shadow needed a feature that it could not get, or that ended at their deadline.
     errors
@@ -233,7 +230,9 @@ class Shadow(PickledBySettings[_Settings]):
             self._count("errors")
             self._log_error(error, recorded.decision.key)
         else:
-            self._count(_compare_decisions(recorded.decision, decision), recorded.decision.cost, decision.cost)
+            one = recorded.decision
+            outcome: _Comparison = "agreed" if one.label == decision.label else "other_label"
+            self._count(outcome if one.status == decision.status else "other_status", one.cost, decision.cost)
 
     def _count(self, outcome: _Comparison, cost: float = 0.0, shadow_cost: float = 0.0) -> None:
         with self._lock:
@@ -282,9 +281,3 @@ class Shadow(PickledBySettings[_Settings]):
 
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def _compare_decisions(one: Decision, other: Decision) -> _Comparison:
-    if one.status != other.status:
-        return "other_status"
-    return "agreed" if one.label == other.label else "other_label"

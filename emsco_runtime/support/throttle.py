@@ -10,15 +10,7 @@ __all__ = ["Throttle"]
 
 
 class Throttle:
-    """Limits how often each kind of report is made; callers in several threads hold a lock of their own.
-
-    Examples
-    --------
-    >>> now = 0.0
-    >>> throttle = Throttle(lambda: now)
-    >>> throttle.allows("disk", 60.0), throttle.allows("disk", 60.0), throttle.allows("network", 60.0)
-    (True, False, True)
-    """
+    """Limits how often each kind of report is made; callers in several threads hold a lock of their own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
