@@ -11,7 +11,16 @@ from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision
 from emsco_runtime.drift.evidence import Window, WindowedTotals
 from emsco_runtime.drift.figures import ExpectedConfidence, Figure, decision_figures, label_figures
-from emsco_runtime.drift.status import LEVELS, DriftState, DriftStatus, FigureStatus, Finding, Outside
+from emsco_runtime.drift.status import (
+    LEVELS,
+    DriftReading,
+    DriftState,
+    DriftStatus,
+    FigureReading,
+    FigureStatus,
+    Finding,
+    Outside,
+)
 
 __all__ = ["DriftCounts", "DriftSettings"]
 
@@ -43,6 +52,7 @@ class DriftCounts:
         self._confidence_floor = 1.0 / len(manifest.labels)
         # Of decisions and of labels; `decision_figures` and `label_figures` say what the totals are.
         self.streams = WindowedTotals(2 * self._stages + 3, every), WindowedTotals(2, every)
+        self._figure_streams = [(figure, stream) for i, stream in enumerate(self.streams) for figure in self._figures[i]]
         self.state: DriftState = "ok"
         self._findings: dict[str, Finding] = {}
         self._billed = 0.0
@@ -124,48 +134,48 @@ class DriftCounts:
             return "ok"
         return "alarm" if finding.p_value <= self._settings.false_alarm_rate else "warning"
 
+    def reading(self) -> DriftReading:
+        """Return the numbers that a metric shows, in some microseconds."""
+        (decisions, labels), manifest = self.streams, self._settings.manifest
+        figures = tuple(
+            FigureReading(
+                figure.name,
+                LEVELS[self._state_of(self._findings.get(figure.name))],
+                figure.to_user_unit(figure.expected),
+                figure.known_mean(stream.totals),
+            )
+            for figure, stream in self._figure_streams
+        )
+        foreign = self._outside["foreign"]
+        return DriftReading(LEVELS[self.state], decisions.items, labels.items, figures, foreign, manifest.name, self.bundle)
+
     def status(self) -> DriftStatus:
-        """Return the status without its limits, in some microseconds."""
-        decisions, labels = self.streams
-        complete, floor = sum(decisions.totals[: self._stages + 1]), self._confidence_floor
+        """Return the status without its limits."""
+        reading, totals, floor = self.reading(), self.streams[0].totals, self._confidence_floor
+        complete = sum(totals[: self._stages + 1])
+        figures = []
+        for (figure, stream), one in zip(self._figure_streams, reading.figures, strict=True):
+            items, finding = stream.items, self._findings.get(figure.name)
+            least, most = (value / items for value in figure.sum_range(stream.totals, items)) if items else (0.0, 1.0)
+            state, unit = self._state_of(finding), figure.to_user_unit
+            counted = one.name, state, one.expected, figure.rows, items, one.live, unit(least), unit(most)
+            figures.append(FigureStatus(*counted, low=unit(0.0), high=unit(1.0), finding=finding))
         return DriftStatus(
             self.state,
-            decisions.items,
-            labels.items,
-            tuple(
-                self._figure_status(figure, stream)
-                for figures, stream in zip(self._figures, self.streams, strict=True)
-                for figure in figures
-            ),
+            reading.items,
+            reading.labelled,
+            tuple(figures),
             Outside(**self._outside),
-            self._billed / decisions.items if decisions.items else None,
-            floor + (1.0 - floor) * decisions.totals[-2] / complete if complete else None,
+            self._billed / reading.items if reading.items else None,
+            floor + (1.0 - floor) * totals[-2] / complete if complete else None,
             self.bundle,
             self.reloads,
         )
 
-    def _figure_status(self, figure: Figure, stream: WindowedTotals) -> FigureStatus:
-        totals, items, finding = stream.totals, stream.items, self._findings.get(figure.name)
-        least, most = (value / items for value in figure.sum_range(totals, items)) if items else (0.0, 1.0)
-        return FigureStatus(
-            figure.name,
-            self._state_of(finding),
-            figure.to_user_unit(figure.expected),
-            figure.rows,
-            items,
-            figure.known_mean(totals),
-            figure.to_user_unit(least),
-            figure.to_user_unit(most),
-            math.nan,
-            math.nan,
-            finding,
-        )
-
     def with_limits(self, status: DriftStatus) -> DriftStatus:
         """Return a status with its limits, which take some hundredths of a second; needs no lock."""
-        rate, figures = self._settings.false_alarm_rate, [figure for figures in self._figures for figure in figures]
         limited = []
-        for figure, one in zip(figures, status.figures, strict=True):
-            low, high = figure.limits(one.items, rate)
+        for (figure, _), one in zip(self._figure_streams, status.figures, strict=True):
+            low, high = figure.limits(one.items, self._settings.false_alarm_rate)
             limited.append(replace(one, low=low, high=high))
         return replace(status, figures=tuple(limited))

@@ -22,7 +22,7 @@ from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.drift.counts import DriftCounts, DriftSettings
 from emsco_runtime.drift.figures import ExpectedConfidence, check_expected_confidence
-from emsco_runtime.drift.status import LEVELS, DriftReading, DriftState, DriftStatus, FigureReading
+from emsco_runtime.drift.status import DriftReading, DriftState, DriftStatus
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arguments import check_count
 from emsco_runtime.support.fork import PickledBySettings
@@ -183,8 +183,8 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             counts = DriftCounts(settings, self._reloads + 1)
             self._settings, self._counts, self._reloads = settings, counts, counts.reloads
             status = counts.status()
-        ids, items = (manifest.id[:12], before.bundle[:12]), before.streams[0].items
-        _log.info("bundle %s replaces %s: starting over, the state was %s after %d items", *ids, before.state, items)
+        ended = before.bundle[:12], before.state, before.streams[0].items
+        _log.info("bundle %s replaces %s: starting over, the state was %s after %d items", manifest.id[:12], *ended)
         if before.state != "ok":
             self._notify(counts.with_limits(status))
 
@@ -215,9 +215,7 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
     def reading(self) -> DriftReading:
         """Return the numbers of the status that a metric shows, in some microseconds."""
         with self._lock:
-            name, status = self._settings.manifest.name, self._counts.status()
-        figures = tuple(FigureReading(one.name, LEVELS[one.state], one.expected, one.live) for one in status.figures)
-        return DriftReading(status.level, status.items, status.labelled, figures, status.outside.foreign, name, status.bundle)
+            return self._counts.reading()
 
     def _notify(self, status: DriftStatus) -> DriftStatus:
         if self._settings.on_change is not None:
