@@ -127,18 +127,17 @@ def _rate_figures(manifest: Manifest) -> Iterator[Figure]:
     """Yield the reject rate, then the rates of leaving at each stage; with one stage, the first is enough."""
     stages, expected = len(manifest.stages), manifest.expected
     complete, cut_short = _total_indices(stages)
-    yield _rate_figure("reject", stages, cut_short, complete, expected.rows - expected.accepted, expected.rows)
-    for index in range(stages) if stages > 1 else ():
+    # Name, index of its total, which of those cut short may add to it, and how many of the held-out rows did.
+    rates = [("reject", stages, cut_short, expected.rows - expected.accepted)]
+    if stages > 1:
         # An item that was cut short after so many stages did not leave at any of them.
-        known_count = [*complete, *cut_short[index + 1 :]]
-        accepted = expected.stages[index].accepted
-        yield _rate_figure(f"exit_{index + 1}", index, cut_short[: index + 1], known_count, accepted, expected.rows)
-
-
-def _rate_figure(name: str, index: int, unknown: Iterable[int], known_count: Iterable[int], sample_sum: int, rows: int) -> Figure:
-    known_sum = _unit_weights([index])
-    sums = FigureSums(known_sum, _unit_weights([index, *unknown]), known_sum, _unit_weights(known_count))
-    return _two_sided(name, sums, sample_sum, rows)
+        rates += [(f"exit_{i + 1}", i, cut_short[: i + 1], one.accepted) for i, one in enumerate(expected.stages)]
+    for name, index, unknown, sample_sum in rates:
+        known_sum = _unit_weights([index])
+        known_count = _unit_weights([*complete, *cut_short[len(unknown) :]])
+        yield _two_sided(
+            name, FigureSums(known_sum, known_sum + _unit_weights(unknown), known_sum, known_count), sample_sum, expected.rows
+        )
 
 
 def _cost_figures(manifest: Manifest) -> Iterator[Figure]:

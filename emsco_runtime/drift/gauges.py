@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn
 
 from emsco_runtime.decision import Decision
 from emsco_runtime.drift.monitor import DriftMonitor
@@ -40,9 +40,6 @@ except ModuleNotFoundError as _error:
     raise ModuleNotFoundError("emsco_runtime.drift_metrics needs prometheus_client: pip install 'emsco[metrics]'") from _error
 
 __all__ = ["DriftGauges"]
-
-# How several processes are shown as one; "live": those that have ended are left out.
-_MultiprocessMode: TypeAlias = Literal["livemax", "liveall", "livesum"]
 
 
 class DriftGauges(ForkSafe, Collector):
@@ -85,7 +82,8 @@ class DriftGauges(ForkSafe, Collector):
         self._every_s, self._clock = every_s, clock
         self._monitors: tuple[DriftMonitor, ...] = ()
 
-        def gauge(name: str, documentation: str, mode: _MultiprocessMode, *labels: str) -> Gauge:
+        # The mode is how several processes are shown as one; "live": those that have ended are left out.
+        def gauge(name: str, documentation: str, mode: Literal["livemax", "liveall", "livesum"], *labels: str) -> Gauge:
             # Not registered by itself: `collect` refreshes them all before they are shown.
             return Gauge(f"{prefix}_drift_{name}", documentation, ("bundle", *labels), registry=None, multiprocess_mode=mode)
 

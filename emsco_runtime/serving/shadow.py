@@ -55,10 +55,8 @@ class ShadowSummary:
         different labels.
     not_comparable
         Items for which the shadow needed a feature that it could not get, or that ended at their deadline.
-    errors
-        Items for which the shadow itself failed.
-    dropped
-        Items that were skipped because too many were waiting.
+    errors, dropped
+        Items for which the shadow itself failed; that were skipped because too many were waiting.
     acquired
         Calls of acquirers that the shadow made.
     cost, shadow_cost

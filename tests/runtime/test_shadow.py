@@ -276,7 +276,7 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "message"),
     [
         ({"share": -0.1}, InputError, "share: expected a number from 0 to 1, got -0.1"),
         ({"share": True}, InputError, "share: expected a number from 0 to 1, got True"),
@@ -287,10 +287,10 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_invalid_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """Options that could never work are refused at once."""
+    """Options that could never work raise at once."""
     with pytest.raises(error) as caught:
         Shadow(on_size(), **options)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_shadow_from_a_folder_travels(tmp_path: Path) -> None:
