@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from emsco_runtime.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from emsco_runtime.drift.monitor import (
-        DriftMonitor as DriftMonitor,
+    from emsco_runtime.drift.figures import ExpectedConfidence as ExpectedConfidence
+    from emsco_runtime.drift.monitor import DriftMonitor as DriftMonitor
+    from emsco_runtime.drift.status import (
         DriftReading as DriftReading,
         DriftState as DriftState,
         DriftStatus as DriftStatus,
-        ExpectedConfidence as ExpectedConfidence,
         FigureReading as FigureReading,
         FigureStatus as FigureStatus,
         Finding as Finding,
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "emsco_runtime.drift.monitor": "DriftMonitor DriftReading DriftState DriftStatus ExpectedConfidence "
-        "FigureReading FigureStatus Finding Outside",
+        "emsco_runtime.drift.figures": "ExpectedConfidence",
+        "emsco_runtime.drift.monitor": "DriftMonitor",
+        "emsco_runtime.drift.status": "DriftReading DriftState DriftStatus FigureReading FigureStatus Finding Outside",
     },
 )

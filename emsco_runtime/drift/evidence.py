@@ -1,8 +1,8 @@
-r"""Evidence that the mean of a live stream differs from that of an earlier sample, valid at every look.
+r"""Evidence that the mean of a live stream differs from that of an earlier sample, valid however often it is tested.
 
 All values lie between 0 and 1; rates are means of zeros and ones. The sample: `rows` values with the sum `sample_sum`. The
-stream: `items` values so far with the sum `total`. Health means: sample and stream have the same mean p, which nobody
-knows. (Exactly: each value has the conditional mean p, given all before it.)
+stream: `items` values so far with the sum `total`. Healthy means: sample and stream have the same mean p, which is unknown.
+(Exactly: each value has the conditional mean p, given all before it.)
 
 The construction, for "the stream's mean is higher"; for "lower", count one minus each value:
 
@@ -14,19 +14,17 @@ The construction, for "the stream's mean is higher"; for "lower", count one minu
 2. A weighted mean of such processes over pairs (r, l) is another one: a mixture, so that no size of shift has to be guessed.
 3. By Ville's inequality the chance that it *ever* exceeds 1 / a is at most a, if p is the mean.
 4. p is not known: `MeanIncreaseTest.evidence` is the least value over all p. It cannot exceed 1 / a unless the process of the
-   true p does, so under health it ever does so with a chance of at most a. This chance counts the draw of the
-   sample too: hence the expected figures may be estimates.
+   true p does, so in a healthy stream it ever does so with a chance of at most a. This chance includes the draw of the sample:
+   hence the expected figures may be estimates.
 
 The logarithm is convex in p (and in p and `total` jointly): each term is, and so is the logarithm of a sum of exponentials.
 So the least value is found safely. And it grows with `total`: a value that is not known may be replaced by the least that it
-can be, and the evidence is only weakened.
+can be, which only weakens the evidence.
 
-A stream that changes late must not be outvoted by its healthy past. So `WindowedTotals` looks at stretches that begin anew every
-so many items; the chance a is divided among them, by shares that add up to at most 1.
+The healthy past of a stream must not hide a late change. So `WindowedTotals` opens another window after every so many items; the
+chance a is divided among the windows, by shares that add up to at most 1.
 
-Sources: Ville (1939) for the inequality; Hoeffding (1963) for values between 0 and 1; Robbins (1970) for mixtures; Howard,
-Ramdas, McAuliffe and Sekhon (2020, 2021) for both at once; Wasserman, Ramdas and Balakrishnan (2020), and Ramdas, Ruf, Larsson
-and Koolen (2022), for the least value over all p. ``docs/drift.md`` gives them in full.
+``docs/drift.md`` lists the sources.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ from emsco_runtime.support.arrays import Floats
 
 __all__ = ["FULL_STREAM_PENALTY", "MeanIncreaseTest", "Window", "WindowedTotals"]
 
-# Differences of log odds that the mixture speaks for: from the largest that matters, by halves, down to the least that a sample
-# of so many rows can tell.
+# Differences of log odds in the mixture: from the largest that matters, by halves, down to the least that a sample of so many
+# rows can show.
 _LARGEST_EFFECT = 4.0
 _SMALLEST_EFFECT = 6.0
-# A promise is no estimate: what can be told does not depend on rows. As if it were so many.
+# A limit is not an estimate: the least difference does not depend on rows. As if there were so many.
 _LIMIT_ROWS = 5000
 # How a difference is divided between sample and stream: a stream shorter than the sample bears most of it, a longer one little.
-# The ends, 0 and 1, keep the evidence from fading where the one is many times as long as the other.
+# The ends, 0 and 1, keep the evidence from fading if the one is many times as long as the other.
 _SAMPLE_PARTS = (0.0, 0.1, 0.35, 0.65, 0.9, 1.0)
 
 _GRID = 17
@@ -56,7 +54,7 @@ _GRID_ROUNDS = 9
 _FIRST_CHECK = 16
 _TINY = 1e-12
 
-# The whole stream gets most of the chance; the later beginnings share the rest.
+# The whole stream gets most of the chance; the later windows share the rest.
 _FULL_STREAM_SHARE = 0.8
 FULL_STREAM_PENALTY = -math.log(_FULL_STREAM_SHARE)
 
@@ -66,39 +64,39 @@ class MeanIncreaseTest:
 
     Parameters
     ----------
-    hits, rows
+    sample_sum, rows
         Sum and number of the sample's values.
     limit
-        Where there is no sample (no rows), but a promise: the mean is at most this.
+        If there is no sample (no rows), but a guarantee: the mean is at most this.
 
     Examples
     --------
-    >>> rise = MeanIncreaseTest(sample_sum=400, rows=2000)
-    >>> [round(rise.evidence(share * 5000, 5000)[0], 1) for share in (0.2, 0.23, 0.26)]
+    >>> test = MeanIncreaseTest(sample_sum=400, rows=2000)
+    >>> [round(test.evidence(share * 5000, 5000)[0], 1) for share in (0.2, 0.23, 0.26)]
     [-9.4, 0.7, 10.9]
     """
 
     def __init__(self, sample_sum: float, rows: int, *, limit: float | None = None) -> None:
-        self._hits = sample_sum
+        self._sample_sum = sample_sum
         self._rows = rows
         # A limit of exactly 0 or 1 would make a single value infinitely unlikely.
         self._mean_range = (0.0, 1.0) if limit is None else (min(max(limit, _TINY), 1.0 - _TINY),) * 2
         parts = _SAMPLE_PARTS if limit is None else (0.0,)
-        # Large differences are found quickly anyhow: the smallest has the weight 1, the next 1/2, 1/3, ...
+        # Large differences are found quickly anyway: the smallest has the weight 1, the next 1/2, 1/3, ...
         sizes = sorted(_effect_sizes(rows if limit is None else _LIMIT_ROWS))
         pairs = [(-size * part, size * (1.0 - part), 1.0 / rank) for rank, size in enumerate(sizes, 1) for part in parts]
         of_sample, self._exponents, weights = np.array(pairs).T
         self._stream_factors = np.expm1(self._exponents)
         self._sample_factors = np.expm1(of_sample)
-        # What depends neither on p nor on the stream.
+        # The part that depends neither on p nor on the stream.
         self._constant_terms = of_sample * sample_sum + np.log(weights / weights.sum())
 
     def upper_bound(self, total: float, items: int) -> float:
-        """Return a number that `evidence` cannot exceed: the log likelihood ratio with the best of all pairs; quick."""
+        """Return a number that `evidence` cannot exceed: the log likelihood ratio with the best of all pairs; fast."""
         low, high = self._mean_range
-        # Any mean will do for a ceiling; 0 and 1 themselves might divide by zero.
-        pooled = min(max((self._hits + total) / (self._rows + items), low, _TINY), high, 1.0 - _TINY)
-        return _log_likelihood_ratio(total, items, pooled) + _log_likelihood_ratio(self._hits, self._rows, pooled)
+        # Any mean gives an upper bound; 0 and 1 themselves might divide by zero.
+        pooled = min(max((self._sample_sum + total) / (self._rows + items), low, _TINY), high, 1.0 - _TINY)
+        return _log_likelihood_ratio(total, items, pooled) + _log_likelihood_ratio(self._sample_sum, self._rows, pooled)
 
     def evidence(self, total: float, items: int) -> tuple[float, float]:
         """Return the logarithm of the evidence, and how fast it grows with `total`."""
@@ -119,7 +117,7 @@ class MeanIncreaseTest:
             logs, slope = self.evidence(total, items)
             if logs < target and total == items:
                 return None
-            # Convex and growing: Newton's steps come down on the root from above, and do not pass it.
+            # Convex and growing: Newton's steps approach the root from above, and do not pass it.
             step = (logs - target) / slope
             total -= step
             if step < 1e-6 * items:
@@ -153,43 +151,22 @@ def _log_likelihood_ratio(total: float, items: int, mean: float) -> float:
 
 @dataclass(slots=True)
 class Window:
-    """A part of a stream, from a beginning to now.
+    """A part of a stream, from its start to now."""
 
-    Parameters
-    ----------
-    start
-        How many items came before it.
-    end
-        At how many items it is given up.
-    next_check
-        At how many items it is looked at next.
-    start_totals
-        The stream's totals when it began.
-    penalty
-        Minus the logarithm of its share of the chance of a false alarm.
-    """
-
-    start: int
-    end: float
-    next_check: int
-    start_totals: tuple[float, ...]
-    penalty: float
+    start: int  # how many items came before it
+    end: float  # at how many items of the stream it is closed
+    next_check: int  # at how many items of the stream it is tested next
+    start_totals: tuple[float, ...]  # the stream's totals at its start
+    penalty: float  # minus the logarithm of its share of the chance of a false alarm
 
 
 class WindowedTotals:
-    """The totals of a stream, and the stretches that are due for a look.
+    """The totals of a stream, `width` of them, and its windows.
 
-    One stretch begins with the stream and never ends. Another begins after every `restart_every` items; each second of these
-    lives twice as long, each fourth four times, and so on. So wherever a change falls, stretches of every length begin soon after
-    it, and only a few are alive at once. A stretch is looked at after 16 items, and whenever it has grown by an eighth: looking
-    less often is always allowed.
-
-    Parameters
-    ----------
-    width
-        How many totals there are.
-    restart_every
-        Items from one beginning to the next.
+    One window starts with the stream and never ends. Another starts after every `restart_every` items; each second of these lasts
+    twice as long, each fourth four times, and so on. So wherever a change falls, windows of every length start soon after it, and
+    only a few are open at once. A window is tested after 16 items, and whenever it has grown by an eighth: testing less often is
+    always valid.
     """
 
     def __init__(self, width: int, restart_every: int) -> None:
@@ -200,7 +177,7 @@ class WindowedTotals:
         self.next_check = min(_FIRST_CHECK, restart_every)
 
     def due_windows(self) -> Iterator[tuple[Window, int, list[float]]]:
-        """Yield each stretch that is due, with its number of items and its totals; call it when `items` reaches `next_check`."""
+        """Yield each window to test, with its number of items and its totals; to be called when `items` reaches `next_check`."""
         for window in self._windows:
             if window.next_check <= self.items:
                 items = self.items - window.start
@@ -213,8 +190,8 @@ class WindowedTotals:
         )
 
     def _start_window(self) -> None:
-        number, left = divmod(self.items, self._restart_every)
-        if left or not number:
+        number, remainder = divmod(self.items, self._restart_every)
+        if remainder or not number:
             return
         self._windows = [window for window in self._windows if window.end > self.items]
         # 1 / (number (number + 1)), summed over all numbers, is 1.

@@ -7,76 +7,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from emsco_runtime.bundle.manifest import Manifest
-from emsco_runtime.drift.evidence import MeanIncreaseTest
+from emsco_runtime.drift.evidence import FULL_STREAM_PENALTY, MeanIncreaseTest
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arguments import check_count
 
-__all__ = [
-    "ExpectedConfidence",
-    "Figure",
-    "FigureSums",
-    "check_expected_confidence",
-    "decision_figures",
-    "label_figures",
-    "weighted_sum",
-]
+__all__ = ["ExpectedConfidence", "Figure", "FigureSums", "check_expected_confidence", "decision_figures", "label_figures"]
 
-WeightedTotals: TypeAlias = tuple[tuple[int, float], ...]
+_WeightedTotals: TypeAlias = tuple[tuple[int, float], ...]
 
 
 class ExpectedConfidence(NamedTuple):
-    """The mean confidence of decisions on a number of held-out rows; a manifest does not hold it."""
+    """The mean confidence of decisions on a number of held-out rows; a manifest does not contain it."""
 
     mean: float
     rows: int
 
 
 class FigureSums(NamedTuple):
-    """How a stream's totals make a figure: for each sum, the places of the totals in it, with their weights.
+    """How the totals of a stream make a figure: each sum as the indices of totals, with their weights."""
 
-    Parameters
-    ----------
-    low, high
-        The least and the most that the values can add up to.
-    sure, known
-        What the values that are known add up to, and how many they are.
-    """
-
-    lowest_sum: WeightedTotals
-    highest_sum: WeightedTotals
-    known_sum: WeightedTotals
-    known_count: WeightedTotals
-
-
-class _FigureDraft(NamedTuple):
-    """A figure that has no part of the rates yet: its weights, its unit, and what was counted on the held-out rows."""
-
-    name: str
-    sums: FigureSums
-    floor: float
-    span: float
-    sample_sum: float
-    rows: int
+    lowest_sum: _WeightedTotals  # the least that all values can add up to, if those of items cut short are unknown
+    highest_sum: _WeightedTotals
+    known_sum: _WeightedTotals
+    known_count: _WeightedTotals
 
 
 class Figure(NamedTuple):
-    """A watched figure.
-
-    Parameters
-    ----------
-    name
-        As told to the user.
-    sums
-        How a stream's totals make it.
-    floor, span
-        What the values 0 and 1 stand for in the user's unit: `floor`, and `floor` + `span`.
-    expected, rows
-        The expected mean (from 0 to 1), and how many rows it was counted on.
-    rise, fall
-        The tests for both directions; None where a fall is no matter.
-    penalty
-        Minus the logarithm of the figure's part of the rates, for one direction.
-    """
+    """A watched figure; means are from 0 to 1, where 0 is `floor` and 1 is `floor` + `span` in the user's unit."""
 
     name: str
     sums: FigureSums
@@ -85,13 +42,26 @@ class Figure(NamedTuple):
     expected: float
     rows: int
     increase_test: MeanIncreaseTest
-    decrease_test: MeanIncreaseTest | None
-    penalty: float
+    decrease_test: MeanIncreaseTest | None  # None if a decrease is not drift
+    penalty: float  # minus the logarithm of the figure's part of the rates, for one direction
 
     def sum_range(self, totals: Sequence[float], items: int) -> tuple[float, float]:
-        """Return the least and the most that the values add up to; rounding must not lead out of what is possible."""
-        lowest_sum, highest_sum = weighted_sum(self.sums.lowest_sum, totals), weighted_sum(self.sums.highest_sum, totals)
+        """Return the least and the most that the values add up to; clipped, since rounding must not exceed what is possible."""
+        lowest_sum, highest_sum = _weighted_sum(self.sums.lowest_sum, totals), _weighted_sum(self.sums.highest_sum, totals)
         return min(max(lowest_sum, 0.0), items), min(max(highest_sum, 0.0), items)
+
+    def known_mean(self, totals: Sequence[float]) -> float | None:
+        """Return the mean over the items whose value is known, in the user's unit."""
+        known = _weighted_sum(self.sums.known_count, totals)
+        return self.to_user_unit(_weighted_sum(self.sums.known_sum, totals) / known) if known else None
+
+    def limits(self, items: int, rate: float) -> tuple[float, float]:
+        """Return the means over a whole stream of so many items, in the user's unit, beyond which there is an alarm; slow."""
+        target = self.penalty + FULL_STREAM_PENALTY - math.log(rate)
+        highest = self.increase_test.critical_total(target, items) if items else None
+        lowest = self.decrease_test.critical_total(target, items) if items and self.decrease_test is not None else None
+        low, high = 0.0 if lowest is None else 1.0 - lowest / items, 1.0 if highest is None else highest / items
+        return self.to_user_unit(low), self.to_user_unit(high)
 
     def to_user_unit(self, mean: float) -> float:
         """Return a mean from 0 to 1 in the user's unit."""
@@ -102,103 +72,75 @@ def decision_figures(manifest: Manifest, confidence: ExpectedConfidence | None) 
     """Return the figures that each decision adds to, the reject rate first.
 
     The totals are: how many items left at stage 1, 2, ...; were inconclusive; were cut short after 0, 1, ... sound stages; then
-    the sums of the confidences, at least and at most.
+    the least and the most that the confidences add up to.
     """
     reject, *others = _rate_figures(manifest)
     others += _cost_figures(manifest)
     if confidence is not None:
         others.append(_confidence_figure(manifest, confidence))
-    # Three parts: for the reject rate, for the error, for all others; two, where there are no others.
+    # Three parts: for the reject rate, for the error, for all others; two, if there are no others. Half for each direction.
     parts = 3 if others else 2
-    return _make_two_sided(reject, parts), *(_make_two_sided(draft, parts * len(others)) for draft in others)
+    penalty = math.log(2 * parts * max(len(others), 1))
+    return reject._replace(penalty=math.log(2 * parts)), *(one._replace(penalty=penalty) for one in others)
 
 
 def label_figures(manifest: Manifest, parts: int) -> tuple[Figure, ...]:
     """Return the figure that true labels add to: the error among the accepted. The totals are: right, wrong.
 
-    Only a rise is drift. With a certificate the error is held against what it promises, otherwise against the expected one.
+    Only an increase is drift: above what the certificate guarantees, or without one above the expected error.
     """
     certificate, expected = manifest.certificate, manifest.expected
-    wrong = _unit_weights([1])
-    rows, wrong_count = expected.accepted, expected.accepted - expected.right
-    increase_test, error = MeanIncreaseTest(wrong_count, rows), wrong_count / max(rows, 1)
     if certificate is not None:
         error, rows = certificate.max_error, certificate.accepted
         increase_test = MeanIncreaseTest(0, 0, limit=error)
-    return (
-        Figure(
-            "error",
-            FigureSums(wrong, wrong, wrong, _unit_weights([0, 1])),
-            0.0,
-            1.0,
-            error,
-            rows,
-            increase_test,
-            None,
-            math.log(parts),
-        ),
-    )
+    else:
+        rows, wrong_count = expected.accepted, expected.accepted - expected.right
+        increase_test, error = MeanIncreaseTest(wrong_count, rows), wrong_count / max(rows, 1)
+    wrong = _unit_weights([1])
+    sums = FigureSums(wrong, wrong, wrong, _unit_weights([0, 1]))
+    return (Figure("error", sums, 0.0, 1.0, error, rows, increase_test, None, math.log(parts)),)
 
 
 def check_expected_confidence(confidence: object) -> ExpectedConfidence:
-    """Return an expected confidence whose parts are a mean and a count, or raise `InputError`."""
+    """Return an expected confidence that consists of a mean and a count, or raise `InputError`."""
     if not isinstance(confidence, tuple) or len(confidence) != 2:
-        raise InputError(f"confidence: an ExpectedConfidence(mean, rows) is due, got {confidence!r}")
+        raise InputError(f"confidence: expected an ExpectedConfidence(mean, rows), got {confidence!r}")
     mean, rows = confidence
     if isinstance(mean, bool) or not isinstance(mean, int | float) or not 0 <= mean <= 1:
-        raise InputError(f"confidence: a mean from 0 to 1 is due, got {mean!r}")
+        raise InputError(f"confidence: expected a mean from 0 to 1, got {mean!r}")
     check_count("confidence, rows", rows)
     return ExpectedConfidence(float(mean), rows)
 
 
-def weighted_sum(places: WeightedTotals, totals: Sequence[float]) -> float:
-    """Return the sum of the totals at these places, each with its weight."""
-    return sum([weight * totals[place] for place, weight in places])
+def _weighted_sum(weights: _WeightedTotals, totals: Sequence[float]) -> float:
+    return sum([weight * totals[index] for index, weight in weights])
 
 
-def _make_two_sided(draft: _FigureDraft, parts: int) -> Figure:
-    name, sums, floor, span, sample_sum, rows = draft
-    return Figure(
-        name,
-        sums,
-        floor,
-        span,
-        sample_sum / rows,
-        rows,
-        MeanIncreaseTest(sample_sum, rows),
-        MeanIncreaseTest(rows - sample_sum, rows),
-        math.log(2 * parts),
-    )
+def _two_sided(name: str, sums: FigureSums, sample_sum: float, rows: int, *, floor: float = 0.0, span: float = 1.0) -> Figure:
+    """Return a figure whose increase and decrease are drift; its part of the rates is set later."""
+    increase_test, decrease_test = MeanIncreaseTest(sample_sum, rows), MeanIncreaseTest(rows - sample_sum, rows)
+    return Figure(name, sums, floor, span, sample_sum / rows, rows, increase_test, decrease_test, 0.0)
 
 
-def _rate_figures(manifest: Manifest) -> Iterator[_FigureDraft]:
-    """Yield the reject rate, then the rates of leaving at each stage; with one stage, the first says it all."""
+def _rate_figures(manifest: Manifest) -> Iterator[Figure]:
+    """Yield the reject rate, then the rates of leaving at each stage; with one stage, the first is enough."""
     stages, expected = len(manifest.stages), manifest.expected
     complete, cut_short = _total_indices(stages)
-    yield _rate_figure("reject", stages, cut_short, complete, expected.rows - expected.accepted, expected.rows)
-    for index in range(stages) if stages > 1 else ():
-        # One that was cut short after so many stages did not leave at any of them.
-        known_count = [*complete, *cut_short[index + 1 :]]
-        yield _rate_figure(
-            f"exit_{index + 1}", index, cut_short[: index + 1], known_count, expected.stages[index].accepted, expected.rows
+    # Name, index of its total, which of those cut short may add to it, and how many of the held-out rows did.
+    rates = [("reject", stages, cut_short, expected.rows - expected.accepted)]
+    if stages > 1:
+        # An item that was cut short after so many stages did not leave at any of them.
+        rates += [(f"exit_{i + 1}", i, cut_short[: i + 1], one.accepted) for i, one in enumerate(expected.stages)]
+    for name, index, unknown, sample_sum in rates:
+        known_sum = _unit_weights([index])
+        known_count = _unit_weights([*complete, *cut_short[len(unknown) :]])
+        yield _two_sided(
+            name, FigureSums(known_sum, known_sum + _unit_weights(unknown), known_sum, known_count), sample_sum, expected.rows
         )
 
 
-def _rate_figure(
-    name: str, place: int, unknown: Iterable[int], known_count: Iterable[int], sample_sum: int, rows: int
-) -> _FigureDraft:
-    return _FigureDraft(
-        name,
-        FigureSums(_unit_weights([place]), _unit_weights([place, *unknown]), _unit_weights([place]), _unit_weights(known_count)),
-        0.0,
-        1.0,
-        sample_sum,
-        rows,
-    )
-
-
-def _cost_figures(manifest: Manifest) -> Iterator[_FigureDraft]:
-    """Yield the mean cost at list price, which follows from how the items ended; nothing where all ends cost the same."""
+def _cost_figures(manifest: Manifest) -> Iterator[Figure]:
+    """Yield the mean cost at list price, which follows from how the items ended; nothing if all ends cost the same."""
     stages, expected = len(manifest.stages), manifest.expected
     costs = [cost.total for cost in manifest.stage_costs()]
     floor, span = costs[0], costs[-1] - costs[0]
@@ -207,42 +149,36 @@ def _cost_figures(manifest: Manifest) -> Iterator[_FigureDraft]:
     exits = [(cost - floor) / span for cost in costs]
     complete, cut_short = _total_indices(stages)
     known_sum = tuple(zip(complete, [*exits, 1.0], strict=True))
-    # One that was cut short after so many stages would have paid for the next at least, for all at most.
+    # An item that was cut short after so many stages would have paid at least for the next, at most for all.
     sums = FigureSums(
         (*known_sum, *zip(cut_short, exits, strict=True)),
         (*known_sum, *_unit_weights(cut_short)),
         known_sum,
         _unit_weights(complete),
     )
-    sample_sum = weighted_sum(known_sum, [*(stage.accepted for stage in expected.stages), expected.rows - expected.accepted])
-    yield _FigureDraft("cost", sums, floor, span, sample_sum, expected.rows)
+    sample_sum = _weighted_sum(known_sum, [*(stage.accepted for stage in expected.stages), expected.rows - expected.accepted])
+    yield _two_sided("cost", sums, sample_sum, expected.rows, floor=floor, span=span)
 
 
-def _confidence_figure(manifest: Manifest, confidence: ExpectedConfidence) -> _FigureDraft:
-    """Return the mean confidence; its values begin at 1 / labels, since the most probable label is never below."""
+def _confidence_figure(manifest: Manifest, confidence: ExpectedConfidence) -> Figure:
+    """Return the mean confidence; its values start at 1 / labels, since the most probable label has at least that."""
     stages, floor = len(manifest.stages), 1.0 / len(manifest.labels)
     if confidence.mean < floor:
         raise InputError(
-            f"confidence: the mean of the most probable of {len(manifest.labels)} labels cannot be {confidence.mean!r};"
-            f" a number from {floor:.4g} to 1 is due"
+            f"confidence: expected a mean from {floor:.4g} to 1, since there are {len(manifest.labels)} labels,"
+            f" got {confidence.mean!r}"
         )
     complete, _ = _total_indices(stages)
     lowest_sum, highest_sum = _unit_weights([2 * stages + 1]), _unit_weights([2 * stages + 2])
+    sums = FigureSums(lowest_sum, highest_sum, lowest_sum, _unit_weights(complete))
     sample_sum = (confidence.mean - floor) / (1.0 - floor) * confidence.rows
-    return _FigureDraft(
-        "confidence",
-        FigureSums(lowest_sum, highest_sum, lowest_sum, _unit_weights(complete)),
-        floor,
-        1.0 - floor,
-        sample_sum,
-        confidence.rows,
-    )
+    return _two_sided("confidence", sums, sample_sum, confidence.rows, floor=floor, span=1.0 - floor)
 
 
 def _total_indices(stages: int) -> tuple[range, range]:
-    """Return the places of items that ran to their end, and of those cut short."""
+    """Return the indices of the totals of items that ran to their end, and of those cut short."""
     return range(stages + 1), range(stages + 1, 2 * stages + 1)
 
 
-def _unit_weights(places: Iterable[int]) -> WeightedTotals:
-    return tuple((place, 1.0) for place in places)
+def _unit_weights(indices: Iterable[int]) -> _WeightedTotals:
+    return tuple((index, 1.0) for index in indices)

@@ -2,7 +2,7 @@
 
 ==============================  ==============================================================================================
 ``emsco_drift_state``           by ``bundle``: 0 ok, 1 warning, 2 alarm; the worst of its figures
-``emsco_drift_figure_state``    by ``bundle``, ``figure``: likewise
+``emsco_drift_figure_state``    by ``bundle``, ``figure``: the same for one figure
 ``emsco_drift_figure_live``     by ``bundle``, ``figure``: the mean over the items whose value is known; NaN before there are any
 ``emsco_drift_figure_expected`` by ``bundle``, ``figure``: what the manifest says
 ``emsco_drift_items``           by ``bundle``: decisions counted
@@ -11,27 +11,25 @@
 ==============================  ==============================================================================================
 
 ``bundle`` is the name in the manifest. A scrape in the process of a monitor shows its present state. Processes that share
-``PROMETHEUS_MULTIPROC_DIR`` count each for itself: of the states the worst is shown, items and labels are added up, and the live
-figures are shown by process. Other processes' figures are as of their last refresh: hand the gauges to the cascade as an observer
-beside the monitor, and they are refreshed when a state changes, and every few seconds as decisions come.
+``PROMETHEUS_MULTIPROC_DIR`` count each for itself: the worst of the states is shown, items and labels are added up, and the live
+figures are shown by process. Other processes' figures are as of their last refresh: pass the gauges to the cascade as an observer
+beside the monitor, and they are refreshed when a state changes, and every few seconds when decisions are made.
 
-Where a bundle is replaced, its monitor starts over, and so do these: items and labels count from 0 again, and series that the new
-bundle does not have are removed. Several processes cannot remove a series: there its state is 0 and its figures are NaN, until
-the process ends.
+``docs/drift.md`` says what they show after a reload.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn
 
 from emsco_runtime.decision import Decision
-from emsco_runtime.drift.monitor import DriftMonitor, DriftReading
+from emsco_runtime.drift.monitor import DriftMonitor
+from emsco_runtime.drift.status import DriftReading
 from emsco_runtime.support.arguments import check_seconds
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import ForkSafe
 from emsco_runtime.support.metric_series import remove_series
 
 try:
@@ -43,17 +41,14 @@ except ModuleNotFoundError as _error:
 
 __all__ = ["DriftGauges"]
 
-# How several processes are shown as one; "live": those that have ended are left out.
-_MultiprocessMode: TypeAlias = Literal["livemax", "liveall", "livesum"]
 
-
-class DriftGauges(Collector):
+class DriftGauges(ForkSafe, Collector):
     """Drift monitors as Prometheus metrics.
 
     Parameters
     ----------
     monitors
-        One per name of bundles; `watch` takes more later.
+        One per name of bundles; `watch` adds more later.
     registry
         Where they are registered.
     prefix
@@ -61,7 +56,7 @@ class DriftGauges(Collector):
     every_s
         As an observer, refresh after so many seconds.
     clock
-        Tells seconds.
+        Returns seconds.
 
     Examples
     --------
@@ -87,40 +82,43 @@ class DriftGauges(Collector):
         self._every_s, self._clock = every_s, clock
         self._monitors: tuple[DriftMonitor, ...] = ()
 
-        def gauge(
-            name: str, documentation: str, mode: _MultiprocessMode, labels: tuple[str, ...] = ("bundle", "figure")
-        ) -> Gauge:
+        # The mode is how several processes are shown as one; "live": those that have ended are left out.
+        def gauge(name: str, documentation: str, mode: Literal["livemax", "liveall", "livesum"], *labels: str) -> Gauge:
             # Not registered by itself: `collect` refreshes them all before they are shown.
-            return Gauge(f"{prefix}_drift_{name}", documentation, labels, registry=None, multiprocess_mode=mode)
+            return Gauge(f"{prefix}_drift_{name}", documentation, ("bundle", *labels), registry=None, multiprocess_mode=mode)
 
-        self._state = gauge("state", "0 ok, 1 warning, 2 alarm; the worst of the figures.", "livemax", ("bundle",))
-        self._figure_state = gauge("figure_state", "0 ok, 1 warning, 2 alarm.", "livemax")
-        self._live = gauge("figure_live", "Mean over the items whose value is known.", "liveall")
-        self._expected = gauge("figure_expected", "What the manifest says.", "livemax")
-        self._items = gauge("items", "Decisions counted.", "livesum", ("bundle",))
-        self._labelled = gauge("labelled", "True labels counted.", "livesum", ("bundle",))
-        self._foreign = gauge("foreign", "Decisions of other bundles, not counted.", "livesum", ("bundle",))
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        # Field of `DriftReading` and of `FigureReading` -> its gauge.
+        self._by_bundle = {
+            "level": gauge("state", "0 ok, 1 warning, 2 alarm; the worst of the figures.", "livemax"),
+            "items": gauge("items", "Decisions counted.", "livesum"),
+            "labelled": gauge("labelled", "True labels counted.", "livesum"),
+            "foreign": gauge("foreign", "Decisions of other bundles, not counted.", "livesum"),
+        }
+        self._by_figure = {
+            "level": gauge("figure_state", "0 ok, 1 warning, 2 alarm.", "livemax", "figure"),
+            "live": gauge("figure_live", "Mean over the items whose value is known.", "liveall", "figure"),
+            "expected": gauge("figure_expected", "What the manifest says.", "livemax", "figure"),
+        }
+        self._start()
         for monitor in monitors:
             self.watch(monitor)
         registry.register(self)
 
     def reset_after_fork(self) -> None:
         """Refresh soon: a forked child has shown nothing yet."""
+        super().reset_after_fork()
         self._next_refresh = -math.inf
-        self._refresh_lock = threading.Lock()
         self._last_shown: dict[str, tuple[str, str]] = {}
         self._series: set[tuple[str, ...]] = set()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to travel: a registry stays in its process."""
-        raise TypeError("DriftGauges cannot be pickled: what they are registered with stays in its process. Make them there")
+        """Refuse to be pickled: a registry stays in its process."""
+        raise TypeError("DriftGauges cannot be pickled: their registry stays in its process. Create them there")
 
     def watch(self, monitor: DriftMonitor) -> None:
-        """Show a monitor too; one of a bundle of the same name, such as an earlier version, is shown no longer."""
+        """Show a monitor too; it replaces one of a bundle of the same name, such as an earlier version."""
         if not isinstance(monitor, DriftMonitor):
-            raise TypeError(f"a DriftMonitor is due, got {type(monitor).__name__}")
+            raise TypeError(f"expected a DriftMonitor, got {type(monitor).__name__}")
         name = monitor.manifest.name
         self._monitors = (*(one for one in self._monitors if one.manifest.name != name), monitor)
         self._next_refresh = -math.inf
@@ -136,7 +134,7 @@ class DriftGauges(Collector):
 
     def refresh(self) -> None:
         """Show what the monitors have found by now."""
-        with self._refresh_lock:
+        with self._lock:
             shown: dict[str, tuple[str, str]] = {}
             series: set[tuple[str, ...]] = set()
             for monitor in self._monitors:
@@ -149,31 +147,26 @@ class DriftGauges(Collector):
             self._last_shown, self._series = shown, series
 
     def _set_gauges(self, reading: DriftReading) -> None:
-        name = reading.name
-        self._state.labels(name).set(reading.level)
-        self._items.labels(name).set(reading.items)
-        self._labelled.labels(name).set(reading.labelled)
-        self._foreign.labels(name).set(reading.foreign)
+        for field, gauge in self._by_bundle.items():
+            gauge.labels(reading.name).set(getattr(reading, field))
         for figure in reading.figures:
-            self._figure_state.labels(name, figure.name).set(figure.level)
-            self._live.labels(name, figure.name).set(math.nan if figure.live is None else figure.live)
-            self._expected.labels(name, figure.name).set(figure.expected)
+            for field, gauge in self._by_figure.items():
+                value = getattr(figure, field)
+                gauge.labels(reading.name, figure.name).set(math.nan if value is None else value)
 
     def _remove_gauges(self, series: tuple[str, ...]) -> None:
-        """Take away what a replaced bundle has left: all of a name, or one of its figures."""
-        by_name = (self._state, self._items, self._labelled, self._foreign)
-        by_figure = (self._figure_state, self._live, self._expected)
-        for gauge in by_name if len(series) == 1 else by_figure:
-            remove_series(gauge, series, math.nan if gauge in (self._live, self._expected) else 0.0)
+        """Remove the series of a bundle that was replaced, or of one of its figures."""
+        gauges = self._by_bundle if len(series) == 1 else self._by_figure
+        for field, gauge in gauges.items():
+            remove_series(gauge, series, math.nan if field in ("live", "expected") else 0.0)
 
     def collect(self) -> Iterator[Metric]:
         """Refresh, and show them all."""
         self.refresh()
-        by_name = (self._state, self._items, self._labelled, self._foreign)
-        for gauge in (*by_name, self._figure_state, self._live, self._expected):
+        for gauge in (*self._by_bundle.values(), *self._by_figure.values()):
             yield from gauge.collect()
 
 
 def _change_key(monitor: DriftMonitor) -> tuple[str, str]:
-    """Return what must be shown at once when it changes: the bundle, and the state."""
+    """Return what causes a refresh when it changes: the bundle, and the state."""
     return monitor.manifest.id, monitor.state

@@ -30,7 +30,7 @@ from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk
 from emsco_runtime.sources.guard import CallTicket, JoinedCall
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import ForkSafe
 
 if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
@@ -325,15 +325,14 @@ class _LoopNotifier:
             self.loop.call_soon_threadsafe(self.ended.set)
 
 
-class _CancelledTasks:
+class _CancelledTasks(ForkSafe):
     """Cancelled tasks that still clean up: held, since asyncio itself does not, and listened to, so that it has no complaint."""
 
     def __init__(self) -> None:
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        self._start()
 
     def reset_after_fork(self) -> None:
-        """Begin without tasks: they belong to the loops of their process."""
+        """Start over without tasks: they belong to the loops of their process."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:

@@ -7,13 +7,13 @@ A line holds the time (UTC), the id of the item if you give one (else the decisi
 
 Several threads and processes may write to the same file: it is opened for appending, and each line is one call of the operating
 system, which does not mix such calls on a local file system. (A network file system may; give each machine a file of its own.)
-Nothing waits in a buffer, so the end of the process loses nothing; a decision waits for its line, in an event loop too.
+Nothing is buffered, so the end of the process loses nothing; a decision waits for its line, in an event loop too.
 
-Rotation is left to the platform: when the file at the path is another one than before, or none, it is opened again.
+Rotation is left to the platform: when the file at the path was replaced or removed, it is opened again.
 
 A process that is killed while it writes, or a full disk, can leave half a line. A writer that opens such a file starts on a new
-line and logs a warning, so that one record is lost and no other. Half a line is no JSON: readers skip it. (To see how a file ends
-it must be readable; where it is not, the next line goes right behind what is there.)
+line and logs a warning, so that only one record is lost. Half a line is not JSON: readers skip it. (The file must be readable for
+that; if it is not, the next line directly follows what is there.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import json
 import logging
 import os
 import stat
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -33,14 +32,14 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from emsco_runtime.decision import Decision
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["AuditWriter", "Values"]
 
 Values: TypeAlias = Literal["keep", "drop", "hash"]
 
 _log = logging.getLogger("emsco_runtime.audit")
-# A line that another process is just writing is whole after this time; half a line stays as it is.
+# A line that another process is still writing is complete after this time; half a line stays as it is.
 _PARTIAL_LINE_WAIT_S = 0.05
 
 
@@ -58,32 +57,32 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class AuditWriter:
+class AuditWriter(PickledBySettings[_Settings]):
     """An observer that writes each decision to a file.
 
     Parameters
     ----------
     path
-        The file; made if it is not there, its folder is not.
+        The file; created if it does not exist. Its folder must exist.
     values
         What to do with text that may quote values of the item, which is the messages of failures: "keep" them, "drop" them (they
-        are empty then), or "hash" them, so that equal ones can be told without being read.
+        are empty then), or "hash" them, so that equal ones can be recognised without being read.
     key
-        The secret of the hash (HMAC with SHA-256), needed for "hash": without one, short values could be guessed.
+        The secret of the hash (HMAC with SHA-256), required for "hash": without it, short values could be guessed.
     item
-        Returns the id of the item that is being decided, something that JSON has; called without arguments where `decide` was
-        called, so that a context variable will do. `decide_many` has one context for all of its items. None: it is the key that
-        `decide` was given.
+        Returns the id of the item that is being decided, of a type that JSON has; called without arguments in the context of
+        `decide`, so that it can be the getter of a context variable. `decide_many` has one context for all of its items. None:
+        the id is the key given to `decide`.
     sync
         Wait for the disk after each line. Slow; without it a crash of the machine, not of the process, may lose lines.
     mode
-        Permissions of a file that is made.
+        Permissions of a file that is created.
     clock
-        Tells the time.
+        Returns the time.
 
     Examples
     --------
-    The id of the item comes from a context variable, which every thread and task has for itself:
+    The id of the item comes from a context variable, of which every thread and task has its own:
 
     >>> import tempfile
     >>> from contextvars import ContextVar
@@ -113,42 +112,29 @@ class AuditWriter:
         clock: Callable[[], datetime] = _now,
     ) -> None:
         if values not in ("keep", "drop", "hash"):
-            raise InputError(f'values: "keep", "drop" or "hash" is due, got {values!r}')
+            raise InputError(f'values: expected "keep", "drop" or "hash", got {values!r}')
         if (values == "hash") != (key is not None):
-            detail = "got none" if key is None else f'it is of no use with values="{values}"'
-            raise InputError(f'key: a secret is due with values="hash", and only then; {detail}')
+            detail = "got None" if key is None else f'got values="{values}"'
+            raise InputError(f'key: a secret must be given with values="hash", and only then; {detail}')
         secret: object = key
         if secret is not None and (not isinstance(secret, bytes) or not secret):
-            raise InputError(f"key: bytes are due, at least one, got {type(key).__name__}")
+            raise InputError(f"key: expected bytes, at least one, got {type(key).__name__}")
         if item is not None and not callable(item):
-            raise InputError(f"item: a function without arguments is due, got {item!r}")
-        # The path as it is now: the service may change its folder.
+            raise InputError(f"item: expected a function without arguments, got {item!r}")
+        # Absolute, since the service may change its working directory.
         self._settings = _Settings(os.path.abspath(os.fspath(path)), values, key, item, sync, mode, clock)  # noqa: PTH100
-        self._set_up()
+        self._start()
 
-    def _set_up(self) -> None:
-        self.reset_after_fork()
-        fork_hooks.register(self)
+    def _start(self) -> None:
+        # A forked child gets a lock of its own, and writes to the same open file.
+        super()._start()
         self._has_partial_line = False
         self._file: FileIO | None = None
         try:
             self._file = self._open_file()
         except OSError as error:
             detail = f"{self._settings.path!r} cannot be opened for appending: {error.strerror}"
-            raise InputError(f"path: {detail}. Make its folder, and let this process write there") from error
-
-    def reset_after_fork(self) -> None:
-        """Make a lock of this process's own; a forked child writes to the same open file, which is as good as one of its own."""
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> _Settings:
-        """Return the settings; another process opens the file itself."""
-        return self._settings
-
-    def __setstate__(self, settings: _Settings) -> None:
-        """Open the file."""
-        self._settings = settings
-        self._set_up()
+            raise InputError(f"path: {detail}. Create its folder, and let this process write there") from error
 
     def __enter__(self) -> Self:
         """Return the writer itself."""
@@ -159,7 +145,7 @@ class AuditWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file; a decision that comes later opens it again."""
+        """Close the file; a later decision opens it again."""
         with self._lock:
             self._close_file()
 
@@ -183,15 +169,15 @@ class AuditWriter:
         return decision.to_dict()
 
     def _mask(self, text: str) -> str:
-        key = self._settings.key
-        return (
-            "" if key is None else "hmac-sha256:" + hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
-        )
+        if self._settings.key is None:
+            return ""
+        digest = hmac.new(self._settings.key, text.encode(errors="surrogatepass"), hashlib.sha256)
+        return f"hmac-sha256:{digest.hexdigest()}"
 
     def _write(self, line: bytes) -> None:
         """Write a line in one call; the caller holds the lock."""
         file = self._current_file()
-        # Half a line, left by a full disk, must not spoil the next one.
+        # The next record must not continue half a line that a full disk has left.
         content = b"\n" + line if self._has_partial_line else line
         written = file.write(content)
         self._has_partial_line = written != len(content)
@@ -201,10 +187,10 @@ class AuditWriter:
             os.fsync(file.fileno())
 
     def _current_file(self) -> FileIO:
-        """Return the file that is at the path now, opened again if it is another one."""
+        """Return the file that is at the path now, opened again if it was replaced."""
         if self._file is not None:
             try:
-                found = os.stat(self._settings.path)  # noqa: PTH116 - once per decision: no objects for it
+                found = os.stat(self._settings.path)  # noqa: PTH116 - once per decision: no path objects for it
             except FileNotFoundError:
                 found = None
             opened = os.fstat(self._file.fileno())
@@ -215,14 +201,11 @@ class AuditWriter:
         return self._file
 
     def _open_file(self) -> FileIO:
-        file = FileIO(self._settings.path, "ab", opener=self._open_descriptor)
+        file = FileIO(self._settings.path, "ab", opener=lambda path, flags: os.open(path, flags, self._settings.mode))
         self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
         if self._has_partial_line:
             _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
         return file
-
-    def _open_descriptor(self, path: str, flags: int) -> int:
-        return os.open(path, flags, self._settings.mode)
 
     def _close_file(self) -> None:
         file, self._file, self._has_partial_line = self._file, None, False
@@ -231,24 +214,20 @@ class AuditWriter:
 
 
 def _ends_with_partial_line(descriptor: int, path: str) -> bool:
-    """Return whether the file ends within a line, and stays so for a moment."""
-    size = _partial_line_size(descriptor, path)
-    if size is None:
+    """Return whether the last line of the file is incomplete, and stays so for a moment; False if it cannot be read."""
+
+    def partial_line_size() -> int | None:
+        size = os.fstat(descriptor).st_size
+        return size if size and os.pread(reader.fileno(), 1, size - 1) not in (b"\n", b"") else None
+
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return False
-    time.sleep(_PARTIAL_LINE_WAIT_S)
-    return _partial_line_size(descriptor, path) == size
-
-
-def _partial_line_size(descriptor: int, path: str) -> int | None:
-    """Return the size of a file whose last line has no end; None for any other, and for one that cannot be read."""
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or not found.st_size:
-        return None
     try:
-        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with FileIO(path, opener=os.open) as reader:
+            size = partial_line_size()
+            if size is None:
+                return False
+            time.sleep(_PARTIAL_LINE_WAIT_S)
+            return partial_line_size() == size
     except OSError:
-        return None
-    try:
-        return None if os.pread(reader, 1, found.st_size - 1) in (b"\n", b"") else found.st_size
-    finally:
-        os.close(reader)
+        return False

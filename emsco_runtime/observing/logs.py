@@ -1,7 +1,7 @@
 """`DecisionLogger`: one record of the standard library's logging per decision.
 
 The fields of the decision are attributes of the record, each with the prefix ``emsco_``: a formatter that writes JSON shows them
-as they are. A record holds no value of an item. The messages of failures may quote some, so they are left out unless asked for.
+as they are. A record contains no values of the item. Messages of failures may quote some, so they are left out by default.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ DEFAULT_LEVELS: Mapping[str, int] = MappingProxyType(
     {"accepted": logging.INFO, "rejected": logging.INFO, "deadline": logging.WARNING, "acquisition_failed": logging.WARNING}
 )
 _LEVEL_KEYS: tuple[str, ...] = (*get_args(Status), *get_args(Reason))
+_DECISION_FIELDS = ("status", "reason", "label", "confidence", "stages", "cost", "elapsed_s", "degraded", "bundle", "key")
 
 
 class DecisionLogger:
@@ -30,7 +31,7 @@ class DecisionLogger:
     logger
         A logger, or the name of one.
     levels
-        Status or reason -> level; a reason goes before a status. What it does not name is logged as `DEFAULT_LEVELS` says.
+        Status or reason -> level; a reason goes before a status. The others keep their `DEFAULT_LEVELS`.
     messages
         Also log the messages of failures. They may quote values of the item.
 
@@ -52,9 +53,9 @@ class DecisionLogger:
         given = {} if levels is None else dict(levels)
         for key, level in given.items():
             if key not in _LEVEL_KEYS:
-                raise InputError(f"levels: got the key {key!r}, one of {', '.join(_LEVEL_KEYS)} is due")
+                raise InputError(f"levels: expected keys among {', '.join(_LEVEL_KEYS)}, got {key!r}")
             if isinstance(level, bool) or not isinstance(level, int):
-                raise InputError(f"levels: {key}: a number such as logging.INFO is due, got {level!r}")
+                raise InputError(f"levels: {key}: expected a number such as logging.INFO, got {level!r}")
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
         self._levels = {**DEFAULT_LEVELS, **given}
         self._messages = messages
@@ -77,25 +78,11 @@ class DecisionLogger:
         )
 
     def _extra_fields(self, decision: Decision) -> dict[str, object]:
-        trace = decision.trace
-        failures = [
+        fields = {f"emsco_{name}": getattr(decision, name) for name in _DECISION_FIELDS}
+        for name in ("acquired", "known", "cached", "defaulted"):
+            fields[f"emsco_{name}"] = [feature for record in decision.trace for feature in getattr(record, name)]
+        fields["emsco_failures"] = [
             {"feature": one.feature, "stage": one.stage, "kind": one.kind} | ({"message": one.message} if self._messages else {})
             for one in decision.errors
         ]
-        return {
-            "emsco_status": decision.status,
-            "emsco_reason": decision.reason,
-            "emsco_label": decision.label,
-            "emsco_confidence": decision.confidence,
-            "emsco_stages": decision.stages,
-            "emsco_cost": decision.cost,
-            "emsco_elapsed_s": decision.elapsed_s,
-            "emsco_acquired": [name for record in trace for name in record.acquired],
-            "emsco_known": [name for record in trace for name in record.known],
-            "emsco_cached": [name for record in trace for name in record.cached],
-            "emsco_defaulted": [name for record in trace for name in record.defaulted],
-            "emsco_degraded": decision.degraded,
-            "emsco_failures": failures,
-            "emsco_bundle": decision.bundle,
-            "emsco_key": decision.key,
-        }
+        return fields

@@ -1,9 +1,9 @@
-"""`Shadow`: a second bundle decides the same items, and only tells how it would have decided.
+"""`Shadow`: a second bundle decides the same items, and only reports how it would have decided.
 
-It is given to a cascade as its listener, and decides after the cascade has: on the values that were acquired anyway. Where it
-needs a feature that the cascade did not acquire, the item is not comparable; unless it may acquire the rest for a share of the
-items. Nothing of it reaches the answer: it decides in a thread of its own, has its own limits, trips no breaker, fills no cache,
-and what it raises is counted.
+It is given to a cascade as its listener, and decides after the cascade has, with the values that were acquired anyway. If it
+needs a feature that the cascade did not acquire, the item is not comparable; but it may acquire the rest for a share of the
+items. It never affects the decision: it decides in a thread of its own, has its own limits, uses no breaker and no cache, and
+what it raises is counted.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import logging
 import math
 import os
 import random
-import threading
-import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle.reading import Bundle, read_bundle
@@ -31,13 +29,14 @@ from emsco_runtime.errors import BindError, InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import PickledBySettings
+from emsco_runtime.support.throttle import Throttle
 
 __all__ = ["Shadow", "ShadowSummary"]
 
 _log = logging.getLogger("emsco_runtime.shadow")
 _LOG_EVERY_S = 60.0
-# Comparisons that may wait; more than that are dropped, and counted.
+# Comparisons that may wait; further ones are dropped, and counted.
 _MAX_WAITING = 1000
 
 _Comparison: TypeAlias = Literal["agreed", "other_status", "other_label", "not_comparable", "errors", "dropped"]
@@ -45,28 +44,23 @@ _Comparison: TypeAlias = Literal["agreed", "other_status", "other_label", "not_c
 
 @dataclass(frozen=True, slots=True)
 class ShadowSummary:
-    """How a shadow's decisions compare with those that counted.
+    """How a shadow's decisions compare with those of the cascade.
 
     Parameters
     ----------
     bundle
         The id of the shadow's bundle.
-    agreed
-        Items with the same status and label.
-    other_status
-        Items that one of the two accepted and the other rejected.
-    other_label
-        Items that both accepted, with different labels.
+    agreed, other_status, other_label
+        Items with the same status and label; that one of the two accepted and the other rejected; that both accepted, with
+        different labels.
     not_comparable
-        Items for which the shadow needed a feature that it could not have, or that ended at their deadline.
-    errors
-        Items at which the shadow itself failed.
-    dropped
-        Items that were left out because too many were waiting.
+        Items for which the shadow needed a feature that it could not get, or that ended at their deadline.
+    errors, dropped
+        Items for which the shadow itself failed; that were skipped because too many were waiting.
     acquired
         Calls of acquirers that the shadow made.
     cost, shadow_cost
-        What the compared items cost in all, and what they would have cost with the shadow.
+        What the compared items cost in total, and what they would have cost with the shadow.
     """
 
     bundle: str
@@ -87,7 +81,7 @@ class ShadowSummary:
 
     @property
     def cost_difference(self) -> float:
-        """Return what an item would have cost more with the shadow (less, if negative), in the mean; NaN without items."""
+        """Return how much more an item would have cost with the shadow on average (less, if negative); NaN without items."""
         return (self.shadow_cost - self.cost) / self.compared if self.compared else math.nan
 
 
@@ -96,8 +90,6 @@ class _NotComparable(Exception):
 
 
 class _Settings(NamedTuple):
-    """All that another process needs to make the same."""
-
     bundle: Bundle
     entries: tuple[Acquirer, ...] | None
     share: float
@@ -106,25 +98,25 @@ class _Settings(NamedTuple):
     background: bool
 
 
-class Shadow:
+class Shadow(PickledBySettings[_Settings]):
     """A second opinion on every decision of a cascade; thread-safe, fork-safe, picklable.
 
     Parameters
     ----------
     bundle
-        An audited bundle, or the folder of one.
+        A bundle, or the folder of one.
     acquirers
-        Where it may acquire what the cascade did not. None: nowhere. They are called without their breakers and caches, since
-        those are the cascade's; async ones are not called.
+        They may acquire what the cascade did not. None: nothing is acquired. They are called without their breakers and caches,
+        since those are the cascade's; async ones are not called.
     share
-        The share of the items for which it may do so, 0 to 1.
+        The share of the items for which they may do so, 0 to 1.
     seed
-        Seed of the draw.
+        Seed of the sample of items.
     on_failure
-        As in `Cascade`, for features without an acquirer of their own here.
+        As in `Cascade`, for features without an acquirer here.
     background
-        Decide in a thread of its own. Otherwise in the thread that the cascade decided in, right after it: exact, but slower
-        for the caller.
+        Decide in a thread of its own. Otherwise in the thread of the cascade, right after it: nothing is dropped, but the caller
+        waits.
 
     Examples
     --------
@@ -149,17 +141,18 @@ class Shadow:
         background: bool = True,
     ) -> None:
         if not _is_share(share):
-            raise InputError(f"share: a number from 0 to 1 is due, got {share!r}")
+            raise InputError(f"share: expected a number from 0 to 1, got {share!r}")
         if share and acquirers is None:
             raise InputError("share: without acquirers nothing can be acquired. Give acquirers, or leave share out")
         if not isinstance(acquirers, Acquirers | None):
-            raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
+            raise BindError([f"acquirers: expected an emsco_runtime.Acquirers, got {type(acquirers).__name__}"])
         checked = bundle if isinstance(bundle, Bundle) else read_bundle(bundle)
         entries = None if acquirers is None else acquirers.entries
-        self._set_up(_Settings(checked, entries, float(share), seed, on_failure, background))
+        self._settings = _Settings(checked, entries, float(share), seed, on_failure, background)
+        self._start()
 
-    def _set_up(self, settings: _Settings) -> None:
-        self._settings = settings
+    def _start(self) -> None:
+        settings = self._settings
         manifest, entries = settings.bundle.manifest, settings.entries
         policies: dict[str, OnFailure | None] = {}
         self._calls: dict[str, Call] = {}
@@ -169,7 +162,7 @@ class Shadow:
             self._calls = {name: call for name, call in plan.calls.items() if not call.is_async}
             policies = {name: call.policy for name, call in plan.calls.items()}
         names = [name for stage in manifest.stages for name in stage.acquire]
-        # Feature by feature: values are heard by name, whoever acquired them.
+        # One reader per feature: values are recorded by name, whichever acquirer obtained them.
         readers = [Acquirer(ItemKeyReader(name), (name,), "feature", policies.get(name)) for name in names]
         self._plan = bind(manifest, readers, settings.on_failure)
         self._features = frozenset(feature.name for feature in manifest.features)
@@ -177,60 +170,42 @@ class Shadow:
         replay_golden_items(settings.bundle, self._scorer)
         self._background = AcquirerPool(1)
         self._limits = Limits(math.inf, AcquirerPool(), parallel=False)
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        super()._start()
 
     def reset_after_fork(self) -> None:
-        """Begin without counts, and with a draw of this process's own."""
-        self._lock = threading.Lock()
-        # Not for secrets. Forked children draw alike: each of them compares the same share.
+        """Start over without counts, and with the seed."""
+        super().reset_after_fork()
+        # Not for secrets. All forked children start with the same seed: each of them compares the same share.
         self._random = random.Random(self._settings.seed)  # noqa: S311
         self._counts: Counter[_Comparison] = Counter()
         self._acquired = 0
         self._cost = self._shadow_cost = 0.0
-        self._logged_at: float | None = None
+        self._throttle = Throttle()
         self._last_call: PoolCall | None = None
-
-    def __getstate__(self) -> _Settings:
-        """Return what another process needs; counts stay here."""
-        return self._settings
-
-    def __setstate__(self, settings: _Settings) -> None:
-        """Begin without counts."""
-        self._set_up(settings)
 
     @property
     def summary(self) -> ShadowSummary:
         """Return how it compares so far."""
         with self._lock:
-            counts = self._counts
+            counts = {name: self._counts[name] for name in get_args(_Comparison)}
             return ShadowSummary(
-                bundle=self._plan.bundle,
-                agreed=counts["agreed"],
-                other_status=counts["other_status"],
-                other_label=counts["other_label"],
-                not_comparable=counts["not_comparable"],
-                errors=counts["errors"],
-                dropped=counts["dropped"],
-                acquired=self._acquired,
-                cost=self._cost,
-                shadow_cost=self._shadow_cost,
+                self._plan.bundle, **counts, acquired=self._acquired, cost=self._cost, shadow_cost=self._shadow_cost
             )
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Wait until what was heard so far has been compared; return whether that was within the time."""
+        """Wait until all decisions so far have been compared; return whether they were within the time."""
         last_call = self._last_call
         if last_call is None:
             return True
         try:
-            # One thread, first come, first served: the latest ends last.
+            # One thread, in the order of submission: the latest ends last.
             last_call.exception(timeout_s)
         except TimeoutError:
             return False
         return True
 
     def __call__(self, recorded: RecordedItem) -> None:
-        """Take in one decision of the cascade; it raises nothing."""
+        """Compare one decision of the cascade; it raises nothing."""
         if not self._settings.background:
             self._compare(recorded)
             return
@@ -245,15 +220,17 @@ class Shadow:
     def _compare(self, recorded: RecordedItem) -> None:
         try:
             if recorded.decision.reason == "deadline":
-                raise _NotComparable  # noqa: TRY301 - one way out for all that cannot be compared
+                raise _NotComparable  # noqa: TRY301 - handled with the items that `_decide` cannot compare
             decision = self._decide(recorded)
         except _NotComparable:
             self._count("not_comparable")
-        except Exception as error:  # noqa: BLE001 - a shadow harms nobody
+        except Exception as error:  # noqa: BLE001 - a shadow never breaks a decision
             self._count("errors")
             self._log_error(error, recorded.decision.key)
         else:
-            self._count(_compare_decisions(recorded.decision, decision), recorded.decision.cost, decision.cost)
+            one = recorded.decision
+            outcome: _Comparison = "agreed" if one.label == decision.label else "other_label"
+            self._count(outcome if one.status == decision.status else "other_status", one.cost, decision.cost)
 
     def _count(self, outcome: _Comparison, cost: float = 0.0, shadow_cost: float = 0.0) -> None:
         with self._lock:
@@ -263,10 +240,8 @@ class Shadow:
 
     def _log_error(self, error: Exception, key: str | None) -> None:
         with self._lock:
-            now = time.monotonic()
-            if self._logged_at is not None and now - self._logged_at < _LOG_EVERY_S:
+            if not self._throttle.allows("item", _LOG_EVERY_S):
                 return
-            self._logged_at = now
         _log.error("the shadow, bundle %s, failed at an item (key %r)", self._plan.bundle[:12], key, exc_info=error)
 
     def _decide(self, recorded: RecordedItem) -> Decision:
@@ -304,9 +279,3 @@ class Shadow:
 
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def _compare_decisions(one: Decision, other: Decision) -> _Comparison:
-    if one.status != other.status:
-        return "other_status"
-    return "agreed" if one.label == other.label else "other_label"

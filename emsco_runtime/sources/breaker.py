@@ -15,14 +15,13 @@ A breaker belongs to its acquirer and lives as long as the registry, across relo
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from emsco_runtime.support.arguments import check_count, check_seconds
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["BreakerPhase", "BreakerState", "CircuitBreaker"]
 
@@ -41,7 +40,7 @@ class BreakerPhase:
     consecutive_failures: int = 0
 
 
-class CircuitBreaker:
+class CircuitBreaker(PickledBySettings[tuple[int, float, Callable[[], float]]]):
     """Guards one source; thread-safe.
 
     Parameters
@@ -74,24 +73,13 @@ class CircuitBreaker:
         check_count("failures", failures)
         check_seconds("pause_s", pause_s)
         self._settings = (failures, float(pause_s), clock)
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        self._start()
 
     def reset_after_fork(self) -> None:
-        """Begin closed: each process finds out by itself."""
+        """Start over closed: each process finds out by itself."""
+        super().reset_after_fork()
         self._max_failures, self._pause_s, self._clock = self._settings
-        self._lock = threading.Lock()
         self._phase = BreakerPhase()
-
-    def __getstate__(self) -> tuple[int, float, Callable[[], float]]:
-        """Return the settings: another process finds out by itself."""
-        return self._settings
-
-    def __setstate__(self, settings: tuple[int, float, Callable[[], float]]) -> None:
-        """Begin closed."""
-        self._settings = settings
-        self.reset_after_fork()
-        fork_hooks.register(self)
 
     @property
     def state(self) -> BreakerState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -12,11 +11,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from emsco_runtime.errors import InputError
 from emsco_runtime.sources.in_flight import InFlightCall
 from emsco_runtime.support.arguments import check_count, check_seconds
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["AcquirerCache", "CacheClaim", "CacheCounts", "Charge"]
 
 Charge: TypeAlias = Literal["free", "full"]
+_Settings: TypeAlias = tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]
 
 
 class CacheCounts(NamedTuple):
@@ -35,7 +35,7 @@ class CacheClaim(NamedTuple):
     is_leader: bool
 
 
-class AcquirerCache:
+class AcquirerCache(PickledBySettings[_Settings]):
     """Keeps what an acquirer returned, by a key of the item; thread-safe, least recently used values go first.
 
     At most one call for a key runs at a time: other items with that key wait for it, in whatever thread or task they are decided.
@@ -84,26 +84,15 @@ class AcquirerCache:
         if charge not in ("free", "full"):
             raise InputError(f'charge: expected "free" or "full", got {charge!r}')
         self._settings = (key, float(ttl_s), size, charge, clock)
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        self._start()
 
     def reset_after_fork(self) -> None:
-        """Begin empty: each process has its own values."""
+        """Start over empty: each process has its own values."""
+        super().reset_after_fork()
         self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
-        self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         self._flights: dict[Hashable, InFlightCall] = {}
         self._hits = self._misses = 0
-
-    def __getstate__(self) -> tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]:
-        """Return the settings; the values stay in this process."""
-        return self._settings
-
-    def __setstate__(self, settings: tuple[Callable[[Any], Hashable | None], float, int, Charge, Callable[[], float]]) -> None:
-        """Begin empty."""
-        self._settings = settings
-        self.reset_after_fork()
-        fork_hooks.register(self)
 
     @property
     def counts(self) -> CacheCounts:

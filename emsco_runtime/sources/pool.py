@@ -23,7 +23,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from emsco_runtime.support.arguments import check_count
-from emsco_runtime.support.fork import fork_hooks
+from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
 
@@ -108,7 +108,7 @@ def released_slot() -> Iterator[None]:
             pool.reacquire_slot(call)
 
 
-class AcquirerPool:
+class AcquirerPool(PickledBySettings[tuple[int, int]]):
     """A bounded pool of daemon threads; may be shared by several cascades.
 
     Parameters
@@ -129,27 +129,16 @@ class AcquirerPool:
         check_count("threads", threads)
         check_count("max_abandoned", max_abandoned, 0)
         self._settings = (threads, max_abandoned)
-        self.reset_after_fork()
-        fork_hooks.register(self)
+        self._start()
 
     def reset_after_fork(self) -> None:
-        """Begin without threads and calls: they belong to their process."""
+        """Start over without threads and calls: they belong to their process."""
         self._max_threads, self._max_abandoned = self._settings
         self._condition = threading.Condition()
         self._waiting: deque[PoolCall] = deque()
         self._threads = self._idle = self._blocked = 0
         self._abandoned = self._abandoned_ever = 0
         self._close_count = 0
-
-    def __getstate__(self) -> tuple[int, int]:
-        """Return the settings: threads belong to their process."""
-        return self._settings
-
-    def __setstate__(self, settings: tuple[int, int]) -> None:
-        """Begin without threads."""
-        self._settings = settings
-        self.reset_after_fork()
-        fork_hooks.register(self)
 
     @property
     def counts(self) -> PoolCounts:

@@ -1,16 +1,19 @@
-"""What a fork does to us: the id of this process, and things that begin anew in a forked child.
+"""What a fork does to objects: the id of this process, and objects that start over in a forked child.
 
-A child has none of its parent's threads, and copies of locks that another thread may have held. Python's own fork hook puts both
-right before any other code of the child runs, so that nobody has to ask the kernel, or meets a lock that will never open.
+A child has none of its parent's threads, and copies of locks that another thread may have held. Python's own fork hook fixes both
+before any other code of the child runs, so that no call has to ask the kernel, or waits for a lock that is never released.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import weakref
-from typing import Protocol
+from typing import Generic, TypeVar
 
-__all__ = ["ForkAware", "Process", "current_process", "fork_hooks"]
+__all__ = ["ForkSafe", "PickledBySettings", "Process", "current_process", "fork_hooks"]
+
+_Settings = TypeVar("_Settings")
 
 
 class Process:
@@ -24,36 +27,57 @@ class Process:
         self.id = (os.getpid(), self.id[1] + 1)
 
 
-class ForkAware(Protocol):
-    """Something with locks or threads."""
+class ForkSafe:
+    """A mixin for objects with locks or threads: `_start` resets one when it is made, and in every forked child."""
+
+    def _start(self) -> None:
+        self.reset_after_fork()
+        fork_hooks.register(self)
 
     def reset_after_fork(self) -> None:
-        """Make new locks, without threads; called in a forked child."""
+        """Make a new lock; classes that have more to reset extend this."""
+        self._lock = threading.Lock()
+
+
+class PickledBySettings(ForkSafe, Generic[_Settings]):
+    """A mixin for fork-safe objects that are pickled as their `_settings`: a copy in another process starts over with them."""
+
+    _settings: _Settings
+
+    def __getstate__(self) -> _Settings:
+        """Return the settings; everything else belongs to this process."""
+        return self._settings
+
+    def __setstate__(self, settings: _Settings) -> None:
+        """Start over with these settings."""
+        self._settings = settings
+        self._start()
 
 
 class _ForkHooks:
-    """Tells things of a fork, for as long as they live."""
+    """Resets objects after a fork, for as long as they live."""
 
     def __init__(self) -> None:
-        self._objects: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+        self._objects: weakref.WeakSet[ForkSafe] = weakref.WeakSet()
         os.register_at_fork(after_in_child=self._run_hooks)
 
-    def register(self, hooked: ForkAware) -> None:
-        """Let a thing begin anew in every forked child from now on."""
+    def register(self, hooked: ForkSafe) -> None:
+        """Reset an object in every forked child from now on."""
         self._objects.add(hooked)
 
     def _run_hooks(self) -> None:
-        """Renew every thing, whatever the others do; Python reports what is raised here as an exception that it ignores."""
+        """Reset every object, even if others raise; Python reports what is raised here as an exception that it ignores."""
         failures: list[BaseException] = []
         for hooked in tuple(self._objects):
             try:
                 hooked.reset_after_fork()
-            except BaseException as error:  # noqa: BLE001 - raised below, once all have had their turn
+            except BaseException as error:  # noqa: BLE001 - raised below, once all objects were reset
                 failures.append(error)
         if failures:
-            # Named in the message, since Python prints no more of a group than that.
-            named = ", ".join(map(repr, failures))
-            raise BaseExceptionGroup(f"some objects could not be renewed in the forked child: {named}", failures)
+            # Listed in the message, since Python prints no more of a group than that.
+            raise BaseExceptionGroup(
+                f"some objects could not be reset in the forked child: {', '.join(map(repr, failures))}", failures
+            )
 
 
 current_process = Process()

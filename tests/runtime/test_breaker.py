@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from emsco_runtime import AcquisitionError, Cascade, InputError
 from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
-from emsco_runtime.support.fork import _ForkHooks
+from emsco_runtime.support.fork import ForkSafe, _ForkHooks
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
@@ -365,7 +365,7 @@ def test_fork_hooks_keep_no_object_alive() -> None:
     fork_hooks = _ForkHooks()
     begun = []
 
-    class Thing:
+    class Thing(ForkSafe):
         """Something with a lock."""
 
         def reset_after_fork(self) -> None:

@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry
 
 from emsco_runtime import DriftMonitor, InputError
 from emsco_runtime.drift.gauges import DriftGauges
-from emsco_runtime.drift.monitor import DriftStatus
+from emsco_runtime.drift.status import DriftStatus
 from emsco_runtime.testing import make_bundle
+from tests.runtime.drift_samples import STAGES, make_decision, manifest_of
 from tests.runtime.test_breaker import Clock
-from tests.runtime.test_drift import STAGES, make_decision, manifest_of
 from tests.runtime.test_prometheus import NAME, Series, parse_samples, sample_key, samples_of
 
 HEALTHY = [600, 250, 100, 50]
@@ -60,15 +60,15 @@ def test_a_scrape_shows_the_present_state() -> None:
 
 
 def test_a_reading_is_a_status_in_short() -> None:
-    """The quick `reading` tells the same levels, means and counts as the full `status`."""
+    """The fast `reading` has the same levels, means and counts as the full `status`."""
     monitor = DriftMonitor(manifest_of(HEALTHY))
     for items in (0, 10, 400):
         feed_rejections(monitor, items)
         reading, status = monitor.reading, monitor.status
         assert (reading.level, reading.items, reading.labelled) == (status.level, status.items, status.labelled)
-        told = status.to_dict()["figures"]
+        figures = status.to_dict()["figures"]
         assert {one.name: (one.level, one.expected, one.live) for one in reading.figures} == {
-            name: (one["level"], one["expected"], one["live"]) for name, one in told.items()
+            name: (one["level"], one["expected"], one["live"]) for name, one in figures.items()
         }
 
 
@@ -80,11 +80,11 @@ def test_an_observer_refreshes_at_a_change_and_at_times() -> None:
     refreshed: list[int] = []
     refresh = gauges.refresh
 
-    def pluralize() -> None:
-        refreshed.append(monitor.status.items)
+    def record_and_refresh() -> None:
+        refreshed.append(monitor.reading.items)
         refresh()
 
-    gauges.refresh = pluralize  # type: ignore[method-assign]
+    gauges.refresh = record_and_refresh  # type: ignore[method-assign]
     for number in range(1, 401):
         decision = make_decision(STAGES if number % 9 == 0 else 0)
         monitor(decision)
@@ -95,7 +95,7 @@ def test_an_observer_refreshes_at_a_change_and_at_times() -> None:
 
 
 def test_several_bundles_and_a_new_version() -> None:
-    """Bundles are told apart by name; a monitor of a new version takes the place of the old one."""
+    """Bundles are distinguished by name; a monitor of a new version takes the place of the old one."""
     registry = CollectorRegistry()
     manifest = manifest_of(HEALTHY)
     old = DriftMonitor(manifest)
@@ -135,12 +135,12 @@ def test_gauges_follow_a_replaced_bundle() -> None:
 
 
 def test_what_cannot_be_watched() -> None:
-    """Other things than monitors, times that are none, and the way to another process are refused, each with what to do."""
-    with pytest.raises(TypeError, match="a DriftMonitor is due, got str"):
+    """Other things than monitors, invalid times, and pickling raise errors, each with what to do."""
+    with pytest.raises(TypeError, match="expected a DriftMonitor, got str"):
         DriftGauges("monitor", registry=CollectorRegistry())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="every_s: expected a number of seconds above 0, got 0"):
         DriftGauges(registry=CollectorRegistry(), every_s=0)
-    with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Make them there"):
+    with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Create them there"):
         pickle.dumps(DriftGauges(registry=CollectorRegistry()))
 
 
@@ -150,11 +150,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from emsco_runtime import DriftMonitor
 from emsco_runtime.drift.gauges import DriftGauges
-from tests.runtime.test_drift import STAGES, make_decision, manifest_of
+from tests.runtime.drift_samples import STAGES, make_decision, manifest_of
 
 monitor = DriftMonitor(manifest_of([600, 250, 100, 50]))
 gauges = DriftGauges(monitor, registry=CollectorRegistry())
-gauges(make_decision(0))                                        # refreshed in the parent, so that it is not due again soon
+gauges(make_decision(0))                                        # refreshed in the parent, so that the next refresh is far away
 children = []
 for place in (0, 0, STAGES):
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Observers: told of everything, and never able to break anything."""
+"""Observers: notified of everything, and never able to break anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUNDLE = sample_bundle()
 
 
 class RecordingObserver:
-    """An observer with every method, which keeps what it is told; at the top level, so that it can be pickled."""
+    """An observer with every method, which keeps what it receives; at the top level, so that it can be pickled."""
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
@@ -59,7 +59,7 @@ class RecordingObserver:
 
 
 class Broken(RecordingObserver):
-    """An observer that raises whatever it is told."""
+    """An observer that raises in every method."""
 
     def __call__(self, decision: Decision) -> None:
         """Raise."""
@@ -95,27 +95,27 @@ def same(one: Decision, other: Decision) -> bool:
     return one._replace(elapsed_s=0.0) == other._replace(elapsed_s=0.0)
 
 
-def test_each_finished_decision_is_told() -> None:
+def test_each_finished_decision_is_reported() -> None:
     """`decide`, `decide_many` and `decide_async` hand the very object that they return to each observer, in order."""
     watcher, order = RecordingObserver(), []
     cascade = Cascade(BUNDLE, observers=[watcher, lambda decision: order.append(len(watcher.decisions))])
     made = [cascade.decide(SPAM), *cascade.decide_many([SPAM, UNCLEAR]), asyncio.run(cascade.decide_async(UNCLEAR))]
-    assert all(received is due for received, due in zip(watcher.decisions, made, strict=True))
+    assert all(received is expected for received, expected in zip(watcher.decisions, made, strict=True))
     assert order == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("ended_by", [OSError("down"), KeyboardInterrupt()], ids=repr)
-def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseException) -> None:
-    """Of five items two leave at stage 1 and one at stage 2; then one raises: the three are told in order, then the error."""
+def test_decisions_made_before_another_item_raised_are_reported(ended_by: BaseException) -> None:
+    """Of five items two leave at stage 1 and one at stage 2; then one raises: observers get the three, then the error."""
     watcher = RecordingObserver()
-    heard: list[Decision] = []
+    recorded: list[Decision] = []
     order: list[str] = []
 
     def listen(received: Any) -> None:
-        heard.append(received.decision)
+        recorded.append(received.decision)
 
     class Ordered(RecordingObserver):
-        """Notes the order in which things are told."""
+        """Records the order of the notifications."""
 
         def __call__(self, decision: Decision) -> None:
             """Note it."""
@@ -138,15 +138,15 @@ def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseExcept
     alone = [Cascade(BUNDLE).decide(items[index]) for index in (1, 2, 3)]
     with pytest.raises(AcquisitionError if isinstance(ended_by, OSError) else KeyboardInterrupt) as caught:
         cascade.decide_many(items)
-    assert all(same(received, due) for received, due in zip(watcher.decisions, alone, strict=True))
-    assert heard == watcher.decisions
+    assert all(same(received, expected) for received, expected in zip(watcher.decisions, alone, strict=True))
+    assert recorded == watcher.decisions
     errors = [(caught.value, cascade.manifest.id)] if isinstance(ended_by, OSError) else []
     assert watcher.errors == errors
     assert order == ["decision"] * 3 + ["error"] * len(errors)
 
 
-def test_tables_tell_nobody() -> None:
-    """Rows of a table are no traffic: `decide_columns` tells no decision, no call and no error, of rows decided alone neither."""
+def test_tables_notify_no_observer() -> None:
+    """Rows of a table are not traffic: `decide_columns` notifies of no decision, call or error, nor of rows decided alone."""
     watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher], on_failure="reject")
     table = {"size": [2.0, 0.0, None], "links": [1.0, 0.0, 0.0], "reputation": [0.5, 0.0, 0.0]}
@@ -157,7 +157,7 @@ def test_tables_tell_nobody() -> None:
     assert (watcher.decisions, watcher.calls, watcher.errors) == ([], [], [])
 
 
-def test_a_bundle_is_told_once_it_is_bound() -> None:
+def test_a_bundle_is_reported_once_it_is_bound() -> None:
     """`on_bind` gets the manifest before the first decision, and not at all if binding fails."""
     watcher = RecordingObserver()
     with pytest.raises(BindError):
@@ -168,7 +168,7 @@ def test_a_bundle_is_told_once_it_is_bound() -> None:
 
 
 def test_what_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """An observer that raises in every method changes no decision; failures are counted, and others are still told."""
+    """An observer that raises in every method changes no decision; failures are counted, and others are still notified."""
     watcher = RecordingObserver()
     acquirers = by_key("size", "links", "reputation")
     subject = Cascade(BUNDLE, acquirers, observers=[Broken(), watcher])
@@ -224,7 +224,7 @@ def test_an_observer_that_cannot_be_printed(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_what_ends_the_process_passes() -> None:
-    """An observer may raise what is no `Exception`: a request to stop is not swallowed."""
+    """An observer may raise something other than an `Exception`: a request to stop is not swallowed."""
 
     def stop(decision: Decision) -> None:
         raise KeyboardInterrupt
@@ -234,7 +234,7 @@ def test_what_ends_the_process_passes() -> None:
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    """Something that is no observer is told when the cascade is made."""
+    """Something that is not an observer raises when the cascade is created."""
     with pytest.raises(BindError, match="observers: 3 cannot be called"):
         Cascade(BUNDLE, observers=[3])  # type: ignore[list-item]
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_called_is_refused() -> None:
     ],
 )
 def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
-    """A method that looks like a hook and is none would never be called: the error names it, and the hooks there are."""
+    """A method that only looks like a hook would never be called: the error names it, and the existing hooks."""
     kind = type("Mine", (RecordingObserver,), {name: lambda self, *received: None})
     with pytest.raises(BindError) as caught:
         Cascade(BUNDLE, observers=[kind()])
@@ -264,7 +264,7 @@ def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
 
 
 def test_only_methods_count_as_hooks() -> None:
-    """Properties are not run, what is no method and what begins with an underscore is left alone; a class method counts."""
+    """Properties are not run; attributes and names with an underscore are ignored; a class method counts."""
 
     class Mine(RecordingObserver):
         on_time = True
@@ -321,7 +321,7 @@ class StartObserver:
         return lambda error: self._received.append(f"{self._name}end {type(error).__name__}")
 
 
-def test_starts_and_ends_are_told() -> None:
+def test_starts_and_ends_are_reported() -> None:
     """`on_start` comes before anything is acquired; what it returns is called last, the last observer's first."""
     received: list[Any] = []
     acquirers = by_key("links", "reputation")
@@ -378,8 +378,8 @@ def test_without_on_call_nothing_is_wrapped() -> None:
     assert all(call.function not in own for call in watched._plan.calls.values())
 
 
-def test_an_observer_without_on_call_may_say_so_by_none() -> None:
-    """An attribute that is no method counts as absent: an option can turn a method off."""
+def test_on_call_may_be_none() -> None:
+    """An attribute that is not callable counts as absent: an option can turn a method off."""
     watcher = RecordingObserver()
     watcher.on_call = None  # type: ignore[assignment, method-assign]
     Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher]).decide(SPAM)
@@ -388,14 +388,14 @@ def test_an_observer_without_on_call_may_say_so_by_none() -> None:
 
 
 def test_items_that_are_mappings_have_no_calls() -> None:
-    """Without acquirers nothing is called, and nothing is told."""
+    """Without acquirers there are no calls, and no notifications."""
     watcher = RecordingObserver()
     Cascade(BUNDLE, observers=[watcher]).decide(SPAM)
     assert watcher.calls == []
 
 
 def test_calls_of_plain_acquirers() -> None:
-    """Each call is told as it ends, with its features, its time and the bundle; what is not called is not told."""
+    """Each call is reported as it ends, with its features, its time and the bundle; nothing else is reported."""
     watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", ("links", "reputation")), observers=[watcher])
     cascade.decide(SPAM)
@@ -423,7 +423,7 @@ def test_the_time_is_that_of_the_function() -> None:
 
 @pytest.mark.parametrize("policy", ["reject", "default", "raise"])
 def test_calls_that_raise(policy: Any) -> None:
-    """A function that raises is told as "exception", whatever the policy makes of it."""
+    """A function that raises is reported as "exception", whatever the policy."""
     watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation", on_failure=policy), observers=[watcher])
     item = {"size": OSError("down"), "links": 0.0, "reputation": 0.0}
@@ -490,8 +490,8 @@ def test_calls_of_async_acquirers() -> None:
         cascade.decide({})
 
 
-def test_an_async_error_is_told() -> None:
-    """`decide_async` and `decide_many_async` tell of an item that raises, once."""
+def test_an_async_error_is_reported() -> None:
+    """`decide_async` and `decide_many_async` notify of an item that raises, once."""
     watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher])
     with pytest.raises(AcquisitionError):
@@ -501,8 +501,8 @@ def test_an_async_error_is_told() -> None:
     assert [(error.feature, bundle) for error, bundle in watcher.errors] == [("size", cascade.manifest.id)] * 2
 
 
-def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
-    """A plain function that outlives its time-out is told with its real time, after the decision."""
+def test_an_abandoned_call_is_reported_when_it_ends() -> None:
+    """A plain function that exceeds its time-out is reported with its real time, after the decision."""
     watcher, took, go, ended = RecordingObserver(), [], threading.Event(), threading.Event()
 
     class Late(RecordingObserver):
@@ -537,7 +537,7 @@ def test_faults_of_acquirers_are_found_behind_the_wrapper() -> None:
 
 
 def test_timing_changes_no_decision() -> None:
-    """Mixed acquirers over several stages decide alike with and without an observer of calls, known values included."""
+    """Mixed acquirers over several stages decide the same with and without an observer of calls, known values included."""
     names = [f"f{index}" for index in range(6)]
     bundle = make_bundle([names[:2], names[2:4], names[4:]], threshold=0.95, seed=1)
     acquirers = RecordingAcquirers(names[0], (names[1], names[4]), (names[2], names[3]), batch=[names[5]])
@@ -553,7 +553,7 @@ def read_size(item: Any) -> float:
     return float(item["size"])
 
 
-def test_a_pickled_cascade_tells_its_own_copy() -> None:
+def test_a_pickled_cascade_notifies_its_own_copy() -> None:
     """Observers go with a cascade to another process: bound again there, timed again there."""
     acquirers = Acquirers()
     for name in ("size", "links", "reputation"):

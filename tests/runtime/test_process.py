@@ -1,4 +1,4 @@
-"""What a fork does to us: every object is renewed in the child, whatever the others do."""
+"""What a fork does to objects: every one is reset in the child, even if others raise."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable
 
 import pytest
 
-from emsco_runtime.support.fork import _ForkHooks, fork_hooks
+from emsco_runtime.support.fork import ForkSafe, _ForkHooks, fork_hooks
 
 
-class ForkCounter:
-    """Something that counts how often it was renewed."""
+class ForkCounter(ForkSafe):
+    """Something that counts how often it was reset."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.times = 0
         self._error = error
 
     def reset_after_fork(self) -> None:
-        """Count, and raise what is to be raised."""
+        """Count, and raise the error, if there is one."""
         self.times += 1
         if self._error is not None:
             raise self._error
@@ -44,21 +44,21 @@ def in_child(check: Callable[[], bool]) -> bool:
 def test_one_that_raises_after_a_fork_does_not_keep_the_others_from_it(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among many objects some cannot be renewed: all others are, and Python prints every error."""
-    # pytest would keep it to itself.
+    """Among many objects some cannot be reset: all others are, and Python prints every error."""
+    # pytest would capture it.
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     hooked_objects = [ForkCounter(RuntimeError(f"no thread {index}") if index % 10 == 5 else None) for index in range(40)]
     for hooked in hooked_objects:
         fork_hooks.register(hooked)
     assert in_child(lambda: all(hooked.times == 1 for hooked in hooked_objects))
-    said = capfd.readouterr().err
-    assert "some objects could not be renewed in the forked child: RuntimeError(" in said
-    assert all(f"no thread {index}" in said for index in (5, 15, 25, 35))
+    printed = capfd.readouterr().err
+    assert "some objects could not be reset in the forked child: RuntimeError(" in printed
+    assert all(f"no thread {index}" in printed for index in (5, 15, 25, 35))
     assert all(hooked.times == 0 for hooked in hooked_objects)
 
 
-def test_what_could_not_be_renewed_is_raised_at_the_end() -> None:
-    """All have had their turn when the errors are raised, a request to stop among them."""
+def test_what_could_not_be_reset_is_raised_at_the_end() -> None:
+    """All objects were reset when the errors are raised, a request to stop among them."""
     mine = _ForkHooks()
     hooked_objects = [ForkCounter(KeyboardInterrupt()), ForkCounter(), ForkCounter(ValueError("mine"))]
     for hooked in hooked_objects:

@@ -53,7 +53,7 @@ def sample_key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]
 
 
 def test_nothing_is_registered_by_importing() -> None:
-    """The import leaves the global registry as it was, and loads nothing that tells of other extras."""
+    """The import leaves the global registry as it was, and loads nothing of other extras."""
     code = (
         "from prometheus_client import REGISTRY, generate_latest; before = generate_latest(REGISTRY).count(b'# TYPE');"
         "import emsco_runtime.metrics, sys; assert generate_latest(REGISTRY).count(b'# TYPE') == before;"
@@ -103,7 +103,7 @@ def test_decisions_by_outcome() -> None:
 
 
 def test_cost_and_time() -> None:
-    """Costs fall into buckets that are the bills of the stages, so that the histogram tells exits; times add up."""
+    """Costs fall into buckets that are the costs of the stages, so that the histogram shows exits; times add up."""
     registry = CollectorRegistry()
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=registry)])
     made = [cascade.decide(item) for item in (SPAM, HAM, UNCLEAR)] + [cascade.decide(SPAM, budget=0.0)]
@@ -146,7 +146,7 @@ def test_acquirers_may_be_left_alone() -> None:
 
 
 def test_failures_by_kind() -> None:
-    """Failures are told by feature and kind, those of which no function knows included; fallbacks and caches too."""
+    """Failures are counted by feature and kind, those outside of functions included; fallbacks and caches too."""
     registry = CollectorRegistry()
     acquirers = Acquirers()
     go = threading.Event()
@@ -169,7 +169,7 @@ def test_failures_by_kind() -> None:
 
 
 def test_items_that_raise() -> None:
-    """Under the policy "raise" there is no decision, but a count and a failure: nothing fails by silence."""
+    """Under the policy "raise" there is no decision, but a count and a failure: nothing fails silently."""
     registry = CollectorRegistry()
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=registry)])
     with pytest.raises(AcquisitionError):
@@ -189,20 +189,20 @@ def test_observers_that_raise_are_counted() -> None:
     assert registry.get_sample_value("emsco_observer_failures_total") == 2
 
 
-def test_a_bundle_that_was_not_bound_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bundle_that_was_not_bound_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """`Metrics` behind another function do not know the bundle: they say so, and say what to do."""
     registry = CollectorRegistry()
     metrics = Metrics(registry=registry)
     cascade = Cascade(BUNDLE, observers=[lambda decision: metrics(decision)])  # noqa: PLW0108 - it hides the other methods
     cascade.decide(SPAM)
-    assert "was not bound to these Metrics: hand them to the cascade themselves" in caplog.text
+    assert "was not bound to these Metrics: pass them to the cascade as an observer" in caplog.text
     metrics.on_bind(cascade.manifest)
     cascade.decide(SPAM)
     assert registry.get_sample_value("emsco_decision_seconds_count", NAME) == 1
 
 
 def test_one_for_several_cascades_and_versions() -> None:
-    """Cascades share one `Metrics`, told apart by name; a new version goes on counting, and the information moves to it."""
+    """Cascades share one `Metrics`, distinguished by name; a new version continues the counts, and the info moves to it."""
     registry = CollectorRegistry()
     metrics = Metrics(registry=registry)
     first = Cascade(BUNDLE, observers=[metrics])
@@ -246,25 +246,25 @@ def test_a_registry_goes_with_its_users() -> None:
 
 @pytest.mark.parametrize("bounds", [[], [1.0, 1.0], [2.0, 1.0], [float("nan"), 1.0]])
 def test_buckets_must_rise(bounds: list[float]) -> None:
-    """Bounds that are none, equal, falling or no numbers are refused by name."""
-    with pytest.raises(InputError, match="cost_buckets: numbers that rise are due"):
+    """Bounds that are missing, equal, decreasing or not numbers raise errors with their name."""
+    with pytest.raises(InputError, match="cost_buckets: expected increasing numbers, at least one"):
         Metrics(registry=CollectorRegistry(), cost_buckets=bounds)
 
 
 def test_bills_of_many_stages_are_thinned_out() -> None:
     """A bundle of many stages gives at most twenty bounds, the largest bill among them; free stages give no bound twice."""
     names = [f"f{index}" for index in range(50)]
-    bills = default_cost_buckets(make_bundle([[name] for name in names]).manifest)
-    assert len(bills) <= 20
-    assert bills == tuple(sorted(bills))
-    assert bills[-1] == 50.0
+    bounds = default_cost_buckets(make_bundle([[name] for name in names]).manifest)
+    assert len(bounds) <= 20
+    assert bounds == tuple(sorted(bounds))
+    assert bounds[-1] == 50.0
     assert default_cost_buckets(make_bundle([["a"], ["b"]], costs={"a": 0.0, "b": 2.0}).manifest) == (0.0, 2.0)
 
 
 def test_pickling_needs_the_global_registry() -> None:
     """A registry of one's own stays in its process, and the error says what to do instead."""
     cascade = Cascade(BUNDLE, observers=[Metrics(registry=CollectorRegistry())])
-    with pytest.raises(TypeError, match="cannot be pickled: it has a registry of its own"):
+    with pytest.raises(TypeError, match="cannot be pickled: they have a registry of their own"):
         pickle.dumps(cascade)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -30,7 +31,7 @@ from emsco_runtime import (
     write_bundle,
 )
 from emsco_runtime.bundle.manifest import StageExits
-from emsco_runtime.drift.monitor import DriftStatus
+from emsco_runtime.drift import DriftStatus
 from emsco_runtime.serving import reloading as reload_module
 from emsco_runtime.serving.reloading import Reload, ReloadingCascade
 from emsco_runtime.sources import pool as pool_module
@@ -45,12 +46,13 @@ ITEM = {"a": 0.1, "b": 0.1}
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let idle threads end at once, and see that all have ended after each test; those of tests before it may idle on."""
+    """Let idle threads end at once, and check that all have ended after each test; those of earlier tests may idle on."""
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    gc.collect()
-    wait_until(lambda: set(our_threads()) <= before, "threads end")
+    if not set(our_threads()) <= before:
+        gc.collect()
+        wait_until(lambda: set(our_threads()) <= before, "threads end")
 
 
 def watcher_threads() -> list[threading.Thread]:
@@ -58,8 +60,9 @@ def watcher_threads() -> list[threading.Thread]:
     return [thread for thread in our_threads() if thread.name == "emsco-reload"]
 
 
+@functools.cache
 def version(number: int) -> Bundle:
-    """Return the bundle of a number: its two stages cost 1 and that number, so that a bill tells which bundle made it."""
+    """Return the bundle of a number: its two stages cost 1 and that number, so that a cost shows which bundle decided."""
     return make_bundle([["a"], ["b"]], costs={"a": 1.0, "b": float(number)}, threshold=1.0, name=f"version {number}")
 
 
@@ -68,15 +71,22 @@ def write_version(folder: Path, bundle: Bundle) -> str:
     return write_bundle(folder, bundle.manifest, bundle.models, force=True).manifest.id
 
 
+@pytest.fixture(scope="module")
+def first_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with version 1, to be copied."""
+    folder = tmp_path_factory.mktemp("first") / "bundle"
+    write_version(folder, version(1))
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, first_version: Path) -> Path:
     """Return a folder with version 1."""
-    write_version(tmp_path / "bundle", version(1))
-    return tmp_path / "bundle"
+    return Path(shutil.copytree(first_version, tmp_path / "bundle"))
 
 
 def test_a_new_bundle_is_taken_up_when_asked(folder: Path) -> None:
-    """`refresh` tells what it did; decisions before it are the old bundle's, those after it the new one's."""
+    """`refresh` returns what it did; decisions before it are the old bundle's, those after it the new one's."""
     reloads: list[Reload] = []
     cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), on_reload=reloads.append)
     old = cascade.manifest.id
@@ -99,16 +109,16 @@ def test_every_way_of_deciding_is_there(folder: Path) -> None:
     cascade = ReloadingCascade(folder)
     plain = cascade.current
     budget = 1.5
-    due = plain.decide(ITEM, budget=budget, known={"a": 0.2})._replace(elapsed_s=0.0)
-    assert due.cost == 1.0
+    expected = plain.decide(ITEM, budget=budget, known={"a": 0.2})._replace(elapsed_s=0.0)
+    assert expected.cost == 1.0
     many = cascade.decide_many([ITEM], budget=budget, known=[{"a": 0.2}], deadline_s=600.0)
     found = [
         cascade.decide(ITEM, budget=budget, known={"a": 0.2}, deadline_s=600.0),
         asyncio.run(cascade.decide_async(ITEM, budget=budget, known={"a": 0.2}, deadline_s=600.0)),
         asyncio.run(cascade.decide_many_async([ITEM], concurrency=1, budget=budget, known=[{"a": 0.2}], deadline_s=600.0))[0],
     ]
-    assert [one._replace(elapsed_s=0.0) for one in found] == [due] * 3
-    assert (many[0].reason, many[0].cost) == (due.reason, due.cost)
+    assert [one._replace(elapsed_s=0.0) for one in found] == [expected] * 3
+    assert (many[0].reason, many[0].cost) == (expected.reason, expected.cost)
     assert cascade.decide_columns({"a": [0.1], "b": [0.1]}, budget=budget).reason.tolist() == ["budget"]
 
 
@@ -135,7 +145,7 @@ def test_nothing_new_costs_one_look_at_the_file(folder: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("what", ["manifest", "model", "gone", "no folder"])
 def test_a_bad_bundle_leaves_the_old_one_in_service(folder: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Damaged, incomplete or not there: told in the record, to `on_reload` and in the log; a good one is taken up after it."""
+    """Damaged, incomplete or missing: reported in the result, to `on_reload` and in the log; a good one is loaded after it."""
     reloads: list[Reload] = []
     cascade = ReloadingCascade(folder, on_reload=reloads.append)
     old = cascade.manifest.id
@@ -198,18 +208,18 @@ def test_the_first_bundle_must_be_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"period_s": 0}, "period_s: expected a number of seconds above 0, got 0"),
         ({"period_s": True}, "period_s: expected a number of seconds above 0, got True"),
-        ({"on_reload": 3}, "on_reload: something that can be called is due, got 3"),
+        ({"on_reload": 3}, "on_reload: expected a function of a Reload, got 3"),
     ],
 )
-def test_options_that_are_none(folder: Path, options: dict[str, Any], said: str) -> None:
-    """Options that could never work are refused at once."""
+def test_invalid_options(folder: Path, options: dict[str, Any], message: str) -> None:
+    """Options that could never work raise at once."""
     with pytest.raises(InputError) as caught:
         ReloadingCascade(folder, **options)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_link_that_is_moved_is_followed(tmp_path: Path) -> None:
@@ -225,7 +235,7 @@ def test_a_link_that_is_moved_is_followed(tmp_path: Path) -> None:
 
 
 def test_running_decisions_finish_on_the_old_bundle(folder: Path) -> None:
-    """A decision between its stages while the bundle is replaced: its id, bill and second stage are the old one's."""
+    """A decision between its stages while the bundle is replaced: its id, cost and second stage are the old one's."""
     source = HangingSource(0.1)
     acquirers = RecordingAcquirers("a")
     acquirers.feature("b")(source)
@@ -263,7 +273,7 @@ def test_threads_and_options_outlive_a_bundle(folder: Path) -> None:
 
 
 class ReloadObserver:
-    """An observer that keeps what it is told of reloads; at the top level, so that it can be pickled."""
+    """An observer that records reloads; at the top level, so that it can be pickled."""
 
     def __init__(self) -> None:
         self.received: list[tuple[str, str]] = []
@@ -281,8 +291,8 @@ class ReloadObserver:
         self.failed.append((type(error).__name__, bundle))
 
 
-def test_observers_are_told_of_reloads(folder: Path) -> None:
-    """Each change with both manifests, once it is in service; each look that fails, with the bundle that stays."""
+def test_observers_are_notified_of_reloads(folder: Path) -> None:
+    """Each change with both manifests, once it is in service; each reload that fails, with the bundle that stays."""
     follower = ReloadObserver()
     cascade = ReloadingCascade(folder, observers=[follower])
     cascade.refresh()
@@ -295,8 +305,8 @@ def test_observers_are_told_of_reloads(folder: Path) -> None:
     assert follower.failed == [("BundleError", cascade.manifest.id)] * 2
 
 
-def test_an_observer_may_look_at_the_folder_itself(folder: Path) -> None:
-    """Observers are told in the order of the changes, under the lock of the one who looks: a look of theirs does not hang."""
+def test_an_observer_may_reload_itself(folder: Path) -> None:
+    """Observers are notified in the order of the changes, under the lock of the reload: one of theirs does not hang."""
     seen: list[str] = []
 
     class Curious(ReloadObserver):
@@ -324,7 +334,7 @@ def with_expected_rejects(bundle: Bundle, rejected: int) -> Bundle:
 
 
 def test_a_drift_monitor_follows_the_bundle(folder: Path) -> None:
-    """After a reload the new bundle's decisions are counted against its own figures, from the first one and the first look on."""
+    """After a reload the new bundle's decisions are counted against its own figures, from the first one on."""
     changes: list[DriftStatus] = []
     old, new = with_expected_rejects(version(1), 10), with_expected_rejects(version(2), 990)
     write_version(folder, old)
@@ -352,8 +362,8 @@ def test_a_drift_monitor_follows_the_bundle(folder: Path) -> None:
     assert status.to_dict()["bundle"] == new.manifest.id
 
 
-def test_a_drift_monitor_of_another_bundle_is_left_alone(folder: Path) -> None:
-    """Monitors of several cascades are often handed to all of them: one follows the bundle that it is about, and no other."""
+def test_a_drift_monitor_of_another_bundle_is_not_changed(folder: Path) -> None:
+    """Monitors of several cascades are often passed to all of them: one follows the bundle that it is about, and no other."""
     mine, other = DriftMonitor(version(1).manifest), DriftMonitor(version(5).manifest)
     cascade = ReloadingCascade(folder, observers=[mine, other])
     new = write_version(folder, version(2))
@@ -363,8 +373,8 @@ def test_a_drift_monitor_of_another_bundle_is_left_alone(folder: Path) -> None:
     assert (mine.status.reloads, other.status.reloads) == (1, 0)
 
 
-def test_a_pickled_cascade_tells_its_observers_of_a_bundle_that_changed_meanwhile(folder: Path) -> None:
-    """A copy reads the folder for itself: what it finds there is told as a reload, so that a monitor is not left behind."""
+def test_a_pickled_cascade_notifies_its_observers_of_a_bundle_that_changed_meanwhile(folder: Path) -> None:
+    """A copy reads the folder itself: a new bundle there is reported as a reload, so that a monitor follows it."""
     cascade = ReloadingCascade(folder, observers=[ReloadObserver(), DriftMonitor(version(1).manifest)])
     content = pickle.dumps(cascade)
     new = write_version(folder, version(2))
@@ -428,7 +438,7 @@ def test_known_values_of_a_copy(folder: Path) -> None:
 
 
 def test_known_values_of_acquirers_that_no_stage_needs(folder: Path) -> None:
-    """What an acquirer is registered for is no mistake in spelling, in a plain cascade neither: the next bundle may need it."""
+    """A name with an acquirer is not a mistake in spelling, nor is it in a plain cascade: the next bundle may need it."""
     acquirers = RecordingAcquirers("a", "b", "later")
     cascade = ReloadingCascade(folder, acquirers)
     assert [decision.cost for decision in decide_each_way(cascade, {"later": "whatever"})] == [2.0] * 5
@@ -445,35 +455,35 @@ def test_a_period_takes_up_new_bundles_by_itself(folder: Path) -> None:
     with ReloadingCascade(folder, period_s=0.005, on_reload=reloads.append) as cascade:
         new = write_version(folder, version(2))
         wait_until(lambda: cascade.manifest.id == new, "the new bundle is taken up")
-        wait_until(lambda: reloads, "it is told")
+        wait_until(lambda: reloads, "it is reported")
         assert watcher_threads() != []
     assert watcher_threads() == []
     cascade.close()
     write_version(folder, version(3))
     with pytest.raises(ClosedError, match="is closed and decides no more"):
         cascade.decide(ITEM)
-    with pytest.raises(ClosedError, match="is closed and takes up no bundle"):
+    with pytest.raises(ClosedError, match="is closed and cannot reload"):
         cascade.refresh()
-    # A look of the thread that began while it was being closed: it finds it closed, and goes.
+    # A reload of the thread that started while it was being closed: it finds it closed, and ends.
     cascade._poll_once()
     assert [one.outcome for one in reloads] == ["changed"]
     assert cascade.manifest.id == new
 
 
-def test_trouble_that_lasts_is_told_once_a_minute(
+def test_a_failure_that_lasts_is_reported_once_a_minute(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A damaged bundle at every look: one line and one call, until a minute is over."""
+    """A damaged bundle at every reload: one line and one call, until a minute is over."""
     reloads: list[Reload] = []
     cascade = ReloadingCascade(folder, period_s=0.002, on_reload=reloads.append)
     (folder / "manifest.json").write_bytes(b"{}")
-    wait_until(lambda: reloads, "it is told")
+    wait_until(lambda: reloads, "it is reported")
     looked = cascade.last
     wait_until(lambda: cascade.last is not looked and cascade.last is not reloads[0], "it looks again")
     assert len(reloads) == 1
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
     monkeypatch.setattr(reload_module, "_REPORT_EVERY_S", 0.0)
-    wait_until(lambda: len(reloads) > 2, "it is told again")
+    wait_until(lambda: len(reloads) > 2, "it is reported again")
     cascade.close()
     assert {one.outcome for one in reloads} == {"failed"}
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) > 1
@@ -504,7 +514,7 @@ def test_closing_from_the_callback(folder: Path) -> None:
 
 
 def test_a_forgotten_cascade_ends_its_thread(folder: Path) -> None:
-    """The thread keeps no cascade alive, and goes with it."""
+    """The thread does not keep the cascade alive, and ends with it."""
     cascade = ReloadingCascade(folder, period_s=600.0)
     (thread,) = watcher_threads()
     del cascade
@@ -563,8 +573,8 @@ def b(item: Any) -> float:
     return float(item["b"])
 
 
-def test_a_pickled_copy_reads_the_folder_anew(folder: Path) -> None:
-    """Settings travel; the copy loads what is in the folder then, and has a thread of its own."""
+def test_a_pickled_copy_reads_the_folder_again(folder: Path) -> None:
+    """Settings are pickled; the copy loads what is in the folder then, and has a thread of its own."""
     acquirers = Acquirers()
     acquirers.feature("a")(a)
     acquirers.feature("b")(b)
@@ -587,8 +597,9 @@ def under_load(folder: Path, reloads: int, seed: int) -> int:
     """
     rng = random.Random(seed)
     acquirers = Acquirers()
-    acquirers.feature("a")(lambda item: (time.sleep(0), 0.1)[1])
-    acquirers.feature("b")(lambda item: (time.sleep(0), 0.1)[1])
+    # They take a while: more decisions are running when the bundle is replaced, and the thread that does so gets its turn.
+    acquirers.feature("a")(lambda item: (time.sleep(0.001), 0.1)[1])
+    acquirers.feature("b")(lambda item: (time.sleep(0.001), 0.1)[1])
     cascade = ReloadingCascade(folder, acquirers)
     # Position in service -> id, and what its decisions cost. Grows before a bundle may be seen: never out of date.
     numbers = {cascade.manifest.id: 1}
@@ -610,7 +621,7 @@ def under_load(folder: Path, reloads: int, seed: int) -> int:
                 for decision in decisions:
                     check(least, decision, service[1])
                 made[place] += len(decisions)
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             faults.append(repr(error))
 
     async def loop() -> None:
@@ -622,15 +633,15 @@ def under_load(folder: Path, reloads: int, seed: int) -> int:
     def work_async() -> None:
         try:
             asyncio.run(loop())
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             faults.append(repr(error))
 
+    bundles = {number: version(number) for number in range(2, reloads + 2)}
     threads = [threading.Thread(target=work, args=(place,)) for place in range(4)] + [threading.Thread(target=work_async)]
     for thread in threads:
         thread.start()
     try:
-        for number in range(2, reloads + 2):
-            bundle = version(number)
+        for number, bundle in bundles.items():
             numbers[bundle.manifest.id] = number
             if number % 10 == 0:
                 write_version(folder, bundle)

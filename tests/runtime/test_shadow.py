@@ -76,7 +76,7 @@ def test_agreement_and_the_two_ways_to_differ(way: str, background: bool) -> Non
 
 
 def test_a_summary_without_items() -> None:
-    """Nothing was compared: there is no mean."""
+    """Nothing was compared: the mean is NaN."""
     shadow = Shadow(on_size())
     assert shadow.drain()
     assert shadow.summary == ShadowSummary(on_size().manifest.id, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
@@ -85,7 +85,7 @@ def test_a_summary_without_items() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_not_acquired_is_not_comparable(way: str) -> None:
-    """The shadow wants a feature of a stage that the cascade never came to: nobody acquires it."""
+    """The shadow needs a feature of a stage that the cascade never reached: nothing acquires it."""
     acquirers = RecordingAcquirers(*CLEAR)
     shadow = Shadow(make_bundle([["size"], ["reputation"]], threshold=1.0), acquirers, background=False)
     cascade = Cascade(sample_bundle(), acquirers, listener=shadow)
@@ -142,27 +142,27 @@ def test_a_shadow_trips_no_breaker_and_fills_no_cache() -> None:
     cascade = Cascade(sample_bundle(), acquirers)
     for feature, item, reason in (("links", CLEAR, "exception"), ("reputation", CLEAR, None), ("reputation", UNCLEAR, "timeout")):
         shadow = Shadow(make_bundle([["size"], [feature]], threshold=1.0), acquirers, share=1.0, background=False)
-        heard = RecordedItem(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
-        found = shadow._decide(heard)
+        recorded = RecordedItem(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
+        found = shadow._decide(recorded)
         assert [failure.kind for failure in found.errors] == ([reason] if reason else [])
     source.release_event.set()
     assert breaker.state == "closed"
     assert cache.counts == (0, 0, 0)
 
 
-def test_failures_are_heard_too() -> None:
+def test_failures_are_recorded_too() -> None:
     """A source failed and the item fell back: the shadow meets the same failure, by its own policy."""
     acquirers = RecordingAcquirers(*CLEAR)
     broken = {**UNCLEAR, "links": OSError("down")}
-    for policy, due in (("default", "agreed"), ("reject", "agreed"), ("raise", "errors")):
+    for policy, expected in (("default", "agreed"), ("reject", "agreed"), ("raise", "errors")):
         shadow = Shadow(sample_bundle(), on_failure=policy, background=False)  # type: ignore[arg-type]
         cascade = Cascade(sample_bundle(), acquirers, on_failure="default", listener=shadow)
         assert cascade.decide(broken).degraded
-        assert getattr(shadow.summary, due) == 1
+        assert getattr(shadow.summary, expected) == 1
 
 
 def test_the_policy_of_the_shadows_own_acquirers() -> None:
-    """Where it has an acquirer for a feature, that one's policy holds for a failure that was heard."""
+    """If it has an acquirer for a feature, that one's policy applies to a recorded failure."""
     own = RecordingAcquirers(*CLEAR, on_failure="default")
     shadow = Shadow(sample_bundle(), own, on_failure="reject", background=False)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), on_failure="default", listener=shadow)
@@ -217,7 +217,7 @@ def test_items_that_ended_at_their_deadline_are_not_comparable(way: str) -> None
     assert shadow.summary.not_comparable == 1
 
 
-def test_an_item_that_ends_in_an_error_is_not_heard() -> None:
+def test_an_item_that_ends_in_an_error_is_not_recorded() -> None:
     """There is no answer to compare with."""
     shadow = Shadow(on_size(), background=False)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), listener=shadow)
@@ -276,21 +276,21 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "message"),
     [
-        ({"share": -0.1}, InputError, "share: a number from 0 to 1 is due, got -0.1"),
-        ({"share": True}, InputError, "share: a number from 0 to 1 is due, got True"),
-        ({"share": math.nan}, InputError, "share: a number from 0 to 1 is due, got nan"),
+        ({"share": -0.1}, InputError, "share: expected a number from 0 to 1, got -0.1"),
+        ({"share": True}, InputError, "share: expected a number from 0 to 1, got True"),
+        ({"share": math.nan}, InputError, "share: expected a number from 0 to 1, got nan"),
         ({"share": 0.5}, InputError, "share: without acquirers nothing can be acquired. Give acquirers, or leave share out"),
-        ({"acquirers": {}}, BindError, "acquirers: an emsco_runtime.Acquirers is due, got dict"),
+        ({"acquirers": {}}, BindError, "acquirers: expected an emsco_runtime.Acquirers, got dict"),
         ({"acquirers": Acquirers()}, BindError, "feature 'size': no acquirer is registered for it. Register one with"),
     ],
 )
-def test_options_that_are_none(options: dict[str, Any], error: type[Exception], said: str) -> None:
-    """Options that could never work are refused at once."""
+def test_invalid_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Options that could never work raise at once."""
     with pytest.raises(error) as caught:
         Shadow(on_size(), **options)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_shadow_from_a_folder_travels(tmp_path: Path) -> None:

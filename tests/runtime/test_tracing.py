@@ -49,7 +49,7 @@ def attributes(given: Any) -> dict[str, Any]:
 
 
 def test_a_span_per_decision() -> None:
-    """A span tells the decision, and holds all of the time that it took."""
+    """A span describes the decision, and covers all of the time that it took."""
     collected = CollectedSpans()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     before = time.time_ns()
@@ -75,8 +75,8 @@ def test_a_span_per_decision() -> None:
     }
 
 
-def test_what_there_is_none_of_is_left_out() -> None:
-    """A rejected item has no label, one that was not scored no confidence; a number as label is told as text."""
+def test_missing_values_are_left_out() -> None:
+    """A rejected item has no label, one that was not scored no confidence; a number as label is recorded as text."""
     collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider, name="check")
     Cascade(BUNDLE, observers=[tracer]).decide(SPAM, budget=0.0)
@@ -246,10 +246,10 @@ def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
     for span, name in zip(collected.spans, ("emsco.decide", "emsco.decide_many"), strict=True):
         assert span.name == name
         assert span.status.status_code is trace.StatusCode.ERROR
-        told = {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception", "emsco.cost": 1.0}
-        assert attributes(span) == told | {"emsco.bundle": cascade.manifest.id}
+        failure = {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception", "emsco.cost": 1.0}
+        assert attributes(span) == failure | {"emsco.bundle": cascade.manifest.id}
         assert ("secret" in span.to_json()) is messages
-    # Told without a start, as by an observer in front of it: there is no span to describe.
+    # Notified without a start, as by an observer in front of it: there is no span to describe.
     tracer.on_error(AcquisitionError("message", "size", 1, "exception", 1.0, ()), cascade.manifest.id)
     assert len(collected.spans) == 2
 
@@ -281,14 +281,14 @@ def test_failures_are_events(messages: bool) -> None:
     tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
     Cascade(BUNDLE, acquirers, observers=[tracer]).decide({"size": OSError("secret"), "links": 0.0, "reputation": "good"})
     (span,) = collected.spans
-    due = [
+    expected = [
         {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception"},
         {"emsco.feature": "reputation", "emsco.stage": 3, "emsco.kind": "wrong_type"},
     ]
     found = [attributes(event) for event in span.events]
-    told = [event.pop("emsco.message", None) for event in found]
-    assert found == due
-    assert told[0] == ("its acquirer raised OSError: secret" if messages else None)
+    quoted = [event.pop("emsco.message", None) for event in found]
+    assert found == expected
+    assert quoted[0] == ("its acquirer raised OSError: secret" if messages else None)
     assert {event.name for event in span.events} == {"emsco.failure"}
     assert all(span.start_time <= event.timestamp <= span.end_time for event in span.events)  # type: ignore[operator]
     assert ("secret" in span.to_json()) is messages
@@ -298,11 +298,11 @@ class RecordingSampler(Sampler):
     """Keeps what it is asked with, and drops everything."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.attributes: list[dict[str, Any]] = []
 
     def should_sample(self, parent_context: Any, trace_id: int, name: str, *rest: Any, **more: Any) -> SamplingResult:
         """Keep the attributes."""
-        self.told.append(dict(more.get("attributes") or next(one for one in rest if isinstance(one, dict))))
+        self.attributes.append(dict(more.get("attributes") or next(one for one in rest if isinstance(one, dict))))
         return SamplingResult(Decision.DROP)
 
     def get_description(self) -> str:
@@ -316,7 +316,7 @@ def test_samplers_see_the_bundle() -> None:
     collected = CollectedSpans(sampler)
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide(SPAM)
-    assert sampler.told == [{"emsco.bundle": cascade.manifest.id}]
+    assert sampler.attributes == [{"emsco.bundle": cascade.manifest.id}]
     assert collected.spans == []
     assert cascade.observer_failures == 0
     dropped = CollectedSpans(ALWAYS_OFF)
