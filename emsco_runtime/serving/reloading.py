@@ -23,15 +23,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from emsco_runtime.acquirers import Acquirers, OnFailure
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
+from emsco_runtime.decider import Decider
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions
+from emsco_runtime.driving.options import CascadeOptions
 from emsco_runtime.errors import ClosedError, InputError
 from emsco_runtime.observing.observers import Observer
 from emsco_runtime.observing.recording import Listener
@@ -78,11 +79,7 @@ class _Settings(NamedTuple):
 
     path: str
     acquirers: Acquirers | None
-    on_failure: OnFailure
-    pool: AcquirerPool | None
-    concurrency: int
-    observers: tuple[Observer, ...]
-    listener: Listener | None
+    options: CascadeOptions
     period_s: float | None
     on_reload: OnReload | None
 
@@ -95,7 +92,7 @@ class _PickledState(NamedTuple):
     known_names: frozenset[str]
 
 
-class ReloadingCascade:
+class ReloadingCascade(Decider):
     """A cascade that follows its bundle's folder: thread-safe, fork-safe, picklable; a context manager, as `Cascade` is.
 
     Parameters
@@ -150,24 +147,14 @@ class ReloadingCascade:
             check_seconds("period_s", period_s)
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: something that can be called is due, got {on_reload!r}")
-        self._set_up(
-            _Settings(os.fspath(path), acquirers, on_failure, pool, concurrency, tuple(observers), listener, period_s, on_reload),
-            None,
-        )
+        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        self._set_up(_Settings(os.fspath(path), acquirers, options, period_s, on_reload), None)
 
     def _set_up(self, settings: _Settings, pickled: _PickledState | None) -> None:
         self._settings = settings
         # Asked before the bundle is read: a change in between is seen at the next look.
         self._last_stamp = _file_stamp(settings.path)
-        self._current = Cascade.load(
-            settings.path,
-            settings.acquirers,
-            on_failure=settings.on_failure,
-            pool=settings.pool,
-            concurrency=settings.concurrency,
-            observers=settings.observers,
-            listener=settings.listener,
-        )
+        self._current = Cascade.load(settings.path, settings.acquirers, **settings.options._asdict())
         if pickled is not None:
             self._current._allow_known_names(pickled.known_names)  # noqa: SLF001 - our own class
             self._notify_if_changed(pickled.manifest)
@@ -196,27 +183,11 @@ class ReloadingCascade:
     def __getstate__(self) -> _PickledState:
         """Return what another process needs; it reads the folder for itself."""
         current = self._current
-        return _PickledState(self._settings, current.manifest, current._known_names)  # noqa: SLF001 - our own class
+        return _PickledState(self._settings, current.manifest, current._known.names)  # noqa: SLF001 - our own class
 
     def __setstate__(self, pickled: _PickledState) -> None:
         """Load the bundle that is in the folder now; observers are told if it is another one."""
         self._set_up(pickled.settings, pickled)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop watching, and close the cascade in service."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop watching, and close the cascade in service."""
-        await self.aclose()
 
     def __repr__(self) -> str:
         """Return the path and the cascade in service."""

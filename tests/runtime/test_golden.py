@@ -69,7 +69,7 @@ def test_a_model_that_computes_something_else(stage: int, difference: float, acc
         error = load_error(manifest, models)
         assert error.json_path == "$.golden[0]"
         assert f"stage {stage + 1} gives [" in error.message
-        assert f"the bundle promises {list(manifest.golden[0].probabilities[stage])}" in error.message
+        assert f"the bundle expects {list(manifest.golden[0].probabilities[stage])}" in error.message
 
 
 def test_models_in_another_order_of_labels() -> None:
@@ -96,7 +96,7 @@ def test_a_decision_that_is_not_kept(change: dict[str, Any]) -> None:
     assert error.message.startswith(
         f"the decision is ({EXPECTED.status!r}, {EXPECTED.reason!r}, {EXPECTED.label!r}, {EXPECTED.stages}, {EXPECTED.cost})"
     )
-    assert repr(next(iter(change.values()))) in error.message.split("the bundle promises")[1]
+    assert repr(next(iter(change.values()))) in error.message.split("the bundle expects")[1]
 
 
 def test_the_label_keeps_its_type() -> None:
