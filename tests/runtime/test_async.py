@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
-from emsco_runtime.driving import asynchronous as async_module
+from emsco_runtime.driving import asynchronous as async_module, tasks
 from emsco_runtime.engine.walk import NOT_DONE, Expired
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import CircuitBreaker
@@ -296,8 +296,8 @@ def test_no_call_is_begun_after_the_deadline() -> None:
     acquirers.feature("a")(source)
     acquirers.feature("b")(source)
     cascade = Cascade(make_bundle([["a", "b"]]), acquirers)
-    past = replace(cascade._async_limits, deadline=time.perf_counter() - 1.0)
-    reply = asyncio.run(async_module._acquire(cascade._plan.stages[0].acquire.calls, "item", past))
+    past = replace(cascade._runner.limits, deadline=time.perf_counter() - 1.0)
+    reply = asyncio.run(async_module._acquire(cascade._runner.plan.stages[0].acquire.calls, "item", past))
     assert isinstance(reply, Expired)
     assert list(reply.outcomes) == [NOT_DONE] * 2
     assert begun == []
@@ -342,7 +342,7 @@ class SlowCleanup:
         # Held by nobody but us: it must not be collected.
         gc.collect()
         self.release_event.set()
-        await wait_for(lambda: not async_module._cancelled_tasks)
+        await wait_for(lambda: not tasks.cancelled_tasks)
         assert self.log == ["starts", "cleans up", "ends"]
 
 
@@ -369,7 +369,7 @@ def test_nobody_waits_for_a_source_that_cleans_up(
     What it raises then is logged, and asyncio has nothing to complain of (the loop's handler is checked).
     """
     # Who waits for it waits for ever.
-    monkeypatch.setattr(async_module, "_GRACE_S", LONG)
+    monkeypatch.setattr(tasks, "_GRACE_S", LONG)
     caplog.set_level("DEBUG", logger="emsco_runtime.asynchronous")
 
     async def main() -> Any:
@@ -399,7 +399,7 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 @pytest.mark.parametrize("way", ["deadline", "cancelled"])
 def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe of a half-open breaker is given up by its caller: the next call may probe, although it still cleans up."""
-    monkeypatch.setattr(async_module, "_GRACE_S", SOON)
+    monkeypatch.setattr(tasks, "_GRACE_S", SOON)
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     fail(breaker)
@@ -451,7 +451,7 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
     """Tasks belong to the loops of their process."""
 
     async def main() -> None:
-        cancelled_tasks = async_module._CancelledTasks()
+        cancelled_tasks = tasks._CancelledTasks()
         task = asyncio.create_task(asyncio.sleep(600))
         await asyncio.sleep(0)
         cancelled_tasks.cancel(task)
@@ -711,9 +711,9 @@ def test_known_values_and_budgets_of_many() -> None:
     [
         ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
         ({"concurrency": True}, "concurrency: a whole number, 1 or more, is due, got True"),
-        ({"budget": -1.0}, "budget: a number of at least 0 is due, got -1.0"),
-        ({"deadline_s": "1"}, "deadline_s: a number of seconds is due, got '1'"),
-        ({"known": [None]}, "known: a sequence with one mapping (or None) per item is due, got 1 for 0 items"),
+        ({"budget": -1.0}, "budget: expected a number of at least 0, got -1.0"),
+        ({"deadline_s": "1"}, "deadline_s: expected a number of seconds, got '1'"),
+        ({"known": [None]}, "known: expected a sequence with one mapping (or None) per item, got 1 for 0 items"),
     ],
 )
 def test_wrong_options_are_refused_even_without_items(options: dict[str, Any], said: str) -> None:

@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Bundle, Cascade, CircuitBreaker, Decision
 from emsco_runtime.bundle.encoding import ValueFault, make_encoder
 from emsco_runtime.bundle.rule import accept
-from emsco_runtime.engine.plan import AcquireRequest, bind
+from emsco_runtime.engine.binding import bind
+from emsco_runtime.engine.plan import AcquireRequest
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, walk
 from emsco_runtime.sources.guard import CachedOutcome

@@ -309,7 +309,7 @@ def test_a_column_is_only_looked_at_where_it_is_needed() -> None:
         ({"size": [1.0], "links": [1.0, 2.0], "reputation": [1.0]}, "same length"),
         ({"size": 1.0, "links": 1.0, "reputation": 1.0}, "one dimension"),
         (dict.fromkeys(("size", "links", "reputation"), np.ones((1, 1))), "one dimension"),
-        (None, "a mapping of arrays or a data frame is due, got NoneType"),
+        (None, "expected a mapping of arrays or a data frame, got NoneType"),
     ],
 )
 def test_columns_that_do_not_fit(columns: dict[str, Any], said: str) -> None:

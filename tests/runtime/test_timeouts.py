@@ -14,7 +14,7 @@ import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
 from emsco_runtime.driving import pooled
-from emsco_runtime.driving.many import _acquire
+from emsco_runtime.driving.one import _acquire
 from emsco_runtime.engine.walk import walk
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
@@ -66,7 +66,7 @@ def test_a_source_that_hangs_is_timed_out(source: HangingSource, way: str, polic
             decide(cascade, way, UNCLEAR)
         assert (caught.value.feature, caught.value.kind, caught.value.cost) == ("links", "timeout", 3.0)
         assert caught.value.index == (0 if "many" in way else None)
-        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer gave no answer within 0.1 s")
+        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer did not answer within 0.1 s")
     else:
         decision = decide(cascade, way, UNCLEAR)
         assert decision.errors[0][:3] == ("links", 2, "timeout")
@@ -229,7 +229,7 @@ def test_a_stage_is_not_begun_after_the_deadline() -> None:
     cascade = Cascade(sample_bundle(), acquirers)
     # Far enough that a busy machine, too, begins the first stage in time.
     deadline = time.perf_counter() + 1.0
-    steps = walk(cascade._plan, {}, math.inf, deadline)
+    steps = walk(cascade._runner.plan, {}, math.inf, deadline)
     request: Any = next(steps)
     request = steps.send(_acquire(request, UNCLEAR))
     with pytest.raises(StopIteration) as stop:
@@ -305,7 +305,7 @@ def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: HangingSour
 def test_a_deadline_must_be_a_number(way: str, deadline_s: Any) -> None:
     """Anything else is refused with the value got, even without items."""
     cascade = Cascade(sample_bundle())
-    with pytest.raises(InputError, match="deadline_s: a number of seconds is due, got"):
+    with pytest.raises(InputError, match="deadline_s: expected a number of seconds, got"):
         decide_within(cascade, way, UNCLEAR, deadline_s=deadline_s)
 
 

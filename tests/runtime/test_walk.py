@@ -171,7 +171,7 @@ def test_a_budget_must_be_a_number(budget: Any) -> None:
         lambda: cascade.decide_many([CLEAR], budget=budget),
         lambda: cascade.decide_columns({name: [value] for name, value in CLEAR.items()}, budget=budget),
     ):
-        with pytest.raises(ValueError, match="budget: a number of at least 0 is due") as caught:
+        with pytest.raises(ValueError, match="budget: expected a number of at least 0") as caught:
             call()
         assert isinstance(caught.value, InputError)
 
@@ -272,7 +272,7 @@ def test_known_values_are_copied() -> None:
 @pytest.mark.parametrize("known", [["size"], 5, "size"])
 def test_known_must_be_a_mapping(known: Any) -> None:
     """Anything else is refused with its type."""
-    with pytest.raises(InputError, match="a mapping from feature to value is due"):
+    with pytest.raises(InputError, match="expected a mapping from feature to value"):
         Cascade(sample_bundle()).decide(CLEAR, known=known)
 
 
@@ -336,7 +336,7 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     ):
         with pytest.raises(InputError, match=said):
             cascade.decide(item, known=known)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="budget: a number of at least 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(InputError, match="budget: expected a number of at least 0, got a whole number of about 5000 digits"):
         cascade.decide(item, budget=-huge)
     with pytest.raises(InputError, match="threads: a whole number, 1 or more, is due, got a whole number of about"):
         AcquirerPool(-huge)
@@ -344,7 +344,7 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     assert cascade.decide(item, deadline_s=-huge).reason == "deadline"
     acquirers = Acquirers()
     acquirers.feature("a", timeout_s=huge)(len)
-    with pytest.raises(BindError, match="timeout_s: a number of seconds above 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(BindError, match="timeout_s: expected a number of seconds above 0, got a whole number of about 5000 digits"):
         Cascade(cascade.bundle, acquirers)
 
 
