@@ -15,8 +15,7 @@ from emsco_runtime.decider import Decider
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions, decide_columns
 from emsco_runtime.driving.golden_replay import replay_golden_items
-from emsco_runtime.driving.item_inputs import NO_VALUES, KnownValueChecker, check_key, check_keys
-from emsco_runtime.driving.limits import check_budget, deadline_from
+from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, deadline_from
 from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers
 from emsco_runtime.driving.runner import DecisionRunner
 from emsco_runtime.engine.scorer import Scorer
@@ -117,7 +116,7 @@ class Cascade(Decider):
         """
         registered = self._state.registered if acquirers is None else check_acquirers(acquirers)
         cascade = type(self).__new__(type(self))
-        cascade._state = self._state._replace(bundle=bundle, registered=registered, earlier_names=self._known.names)  # noqa: SLF001 - one of our own
+        cascade._state = self._state._replace(bundle=bundle, registered=registered, earlier_names=self._inputs.names)  # noqa: SLF001 - one of our own
         cascade._bind((self._observers, self._pool))  # noqa: SLF001
         return cascade
 
@@ -127,10 +126,10 @@ class Cascade(Decider):
         if faults:
             raise BindError(faults)
         self._observers, self._pool = shared or (Observers(options.observers), options.pool or AcquirerPool())
-        self._runner = DecisionRunner(bundle.manifest, registered, options, self._observers, self._pool)
+        self._runner = DecisionRunner(self._state, self._observers, self._pool)
         # The caller cannot know which bundle is in service: known values of any feature of acquirers or earlier bundles will do.
         acquired = (name for entry in registered or () for name in entry.names)
-        self._known = KnownValueChecker(bundle.manifest.features, {*earlier_names, *acquired})
+        self._inputs = InputChecker(bundle.manifest.features, {*earlier_names, *acquired})
         scorer = Scorer.from_bundle(bundle)
         # None once it is closed. A decision takes it when it begins, so that one under way is not affected.
         self._scorer: Scorer | None = scorer
@@ -216,7 +215,7 @@ class Cascade(Decider):
         if key is not None:
             check_key(key)
         max_cost = math.inf if budget is None else check_budget(budget)
-        known_values = NO_VALUES if known is None else self._known.check(known)
+        known_values = NO_VALUES if known is None else self._inputs.check_known(known)
         scorer = self._scorer or self._raise_closed()
         runner = self._runner
         if not runner.notifies_starts:
@@ -240,7 +239,7 @@ class Cascade(Decider):
         if key is not None:
             check_key(key)
         max_cost = check_budget(budget)
-        known_values = NO_VALUES if known is None else self._known.check(known)
+        known_values = NO_VALUES if known is None else self._inputs.check_known(known)
         scorer = self._scorer or self._raise_closed()
         return await self._runner.decide_async(scorer, item, key, known_values, max_cost, deadline_s)
 
@@ -272,14 +271,12 @@ class Cascade(Decider):
         AcquisitionError
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
-        item_list = list(items)
         max_cost = check_budget(budget)
         deadline_from(deadline_s)
-        item_keys = check_keys(keys, len(item_list))
-        known_each = self._known.check_each(known, len(item_list))
+        inputs = self._inputs.check_many(items, keys, known)
         check_count("concurrency", concurrency)
         scorer = self._scorer or self._raise_closed()
-        return await self._runner.decide_many_async(scorer, item_list, item_keys, known_each, max_cost, deadline_s, concurrency)
+        return await self._runner.decide_many_async(scorer, inputs, max_cost, deadline_s, concurrency)
 
     def decide_many(
         self,
@@ -311,14 +308,11 @@ class Cascade(Decider):
         AcquisitionError
             As in `decide`, with the position of the item as `index`. Observers are called with the decisions made before it.
         """
-        item_list = list(items)
         max_cost = check_budget(budget)
         self._runner.check_many()
-        item_keys = check_keys(keys, len(item_list))
-        known_each = self._known.check_each(known, len(item_list))
+        inputs = self._inputs.check_many(items, keys, known)
         limits = self._runner.limits_until(deadline_s)
-        scorer = self._scorer or self._raise_closed()
-        return self._runner.decide_many(scorer, item_list, item_keys, known_each, max_cost, limits)
+        return self._runner.decide_many(self._scorer or self._raise_closed(), inputs, max_cost, limits)
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
         """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer and no observer is called.
@@ -342,4 +336,4 @@ class Cascade(Decider):
     def _allow_known_names(self, names: frozenset[str]) -> None:
         """Allow known values of these features too, without using them."""
         self._state = self._state._replace(earlier_names=self._state.earlier_names | names)
-        self._known.names |= names
+        self._inputs.names |= names

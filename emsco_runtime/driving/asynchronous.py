@@ -5,10 +5,9 @@ Exact semantics:
 - async acquirers of one stage run at the same time, at most `concurrency` of them; those of a later stage never before;
 - plain acquirers run in the event loop's thread, one after the other and before the async ones, unless they have a time-out,
   there is a deadline, or the user gave the cascade a pool: then they run in the pool, while the async ones run;
-- a time-out counts from the moment the call begins; a deadline counts from the call of `decide_async`;
+- time-outs, deadlines and cached acquirers are as in `pooled`;
 - at its time-out, at the deadline, and after a failure that ends the item, outstanding calls are cancelled and not waited for:
   a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
-- of a cached acquirer one call per key is under way: those who need the same key wait for it, as in `pooled`;
 - a decision that is cancelled cancels its outstanding calls, gives them a second to clean up, and is cancelled itself: that is
   never a failed feature.
 """
@@ -20,12 +19,11 @@ import contextlib
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.guarded_calls import GuardedCall
-from emsco_runtime.driving.limits import Limits
+from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.tasks import cancel_and_wait, cancel_in_background, cancelled_tasks
 from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import AcquireRequest, Call
@@ -47,9 +45,10 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) ->
             request = steps.send(reply)
             if not isinstance(request, AcquireRequest):
                 reply = scorer.score(request.stage, request.values)
-            elif no_deadline and len(request.calls) == 1 and _is_unguarded(request.calls[0], limits):
+                continue
+            call = request.calls[0]
+            if no_deadline and len(request.calls) == 1 and call.guard is UNGUARDED and (call.is_async or not limits.parallel):
                 # The common case, without a task or a coroutine of its own.
-                call = request.calls[0]
                 try:
                     outcome = call.function(item)
                     reply = [await outcome if call.is_async else reject_coroutine(outcome)]
@@ -59,10 +58,6 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) ->
                 reply = await _acquire(request.calls, item, limits)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
-
-
-def _is_unguarded(call: Call, limits: Limits) -> bool:
-    return call.guard is UNGUARDED and (call.is_async or not limits.parallel)
 
 
 async def _call_unguarded(call: Call, item: Any) -> Any:
@@ -233,7 +228,14 @@ async def _ends_in_time(call: PoolCall | InFlightCall, timeout_s: float | None) 
     """Wait until a call in another thread, or of another task, has ended; False if it takes longer than its time-out."""
     # Not asyncio.wrap_future: it never ends if the call raised StopIteration, and logs errors that are not retrieved.
     ended = asyncio.Event()
-    call.add_done_callback(_LoopNotifier(asyncio.get_running_loop(), ended))
+    loop = asyncio.get_running_loop()
+
+    def notify(_: object) -> None:
+        # In another thread; the loop may be closed by the time that an abandoned call ends.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    call.add_done_callback(notify)
     with released_slot():
         while not call.done():
             now = time.perf_counter()
@@ -244,16 +246,3 @@ async def _ends_in_time(call: PoolCall | InFlightCall, timeout_s: float | None) 
                 async with asyncio.timeout(left):
                     await ended.wait()
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class _LoopNotifier:
-    """Sets an event of a loop, from another thread."""
-
-    loop: asyncio.AbstractEventLoop
-    event: asyncio.Event
-
-    def __call__(self, _: object) -> None:
-        # The loop may be closed by the time that an abandoned call ends.
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self.event.set)

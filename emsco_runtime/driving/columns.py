@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -66,14 +66,6 @@ class ColumnDecisions:
         return len(self.cost)
 
 
-class _Context(NamedTuple):
-    """What decides the rows of a table."""
-
-    plan: Plan
-    scorer: Scorer
-    budget: float
-
-
 def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[str, Any]) -> ColumnDecisions:
     """Decide every row of a table given as feature -> array of raw values; the plan reads rows that are mappings."""
     arrays = _check_columns(plan, columns)
@@ -90,7 +82,7 @@ def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[s
     for start in range(0, count, _BLOCK_ROWS):
         block = slice(start, min(start + _BLOCK_ROWS, count))
         block_arrays, block_results = ({name: array[block] for name, array in table.items()} for table in (arrays, results))
-        _decide_block(_Context(plan, scorer, budget), block_arrays, block_results, start)
+        _decide_block(plan, scorer, budget, block_arrays, block_results, start)
     status = _decode(_STATUS_OF_REASON, results["reason"])
     results["label"] = _decode([*plan.labels, None], results["label"])
     results["reason"] = _decode(_REASONS, results["reason"])
@@ -118,9 +110,10 @@ def _decode(words: Sequence[Any], codes: Ints) -> Array:
     return np.array(words, dtype=object).take(codes, mode="clip")
 
 
-def _decide_block(context: _Context, arrays: Mapping[str, Array], results: Mapping[str, Array], start: int) -> None:
+def _decide_block(
+    plan: Plan, scorer: Scorer, budget: float, arrays: Mapping[str, Array], results: Mapping[str, Array], start: int
+) -> None:
     """Decide the rows of one block, stage by stage; each stage sees only the rows still under way."""
-    plan, scorer, budget = context
     rows = np.arange(len(results["stages"]))
     matrix = np.empty((len(rows), 0))
     single_rows = [rows[:0]]

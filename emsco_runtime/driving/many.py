@@ -10,7 +10,7 @@ import numpy as np
 
 from emsco_runtime.bundle.rule import accept_rows
 from emsco_runtime.decision import Decision
-from emsco_runtime.driving.limits import Limits
+from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.pooled import call_for_each, call_with_limits
 from emsco_runtime.engine.plan import AcquireRequest, Call, Plan
 from emsco_runtime.engine.scorer import Scorer
@@ -25,36 +25,23 @@ def drive_many(
     plan: Plan, scorer: Scorer, items: Sequence[Any], walks: Sequence[Walk], limits: Limits, decisions: dict[int, Decision]
 ) -> None:
     """Walk many items, and add their decisions to the mapping as they are made: they are not lost if another item raises."""
-    lockstep = _Lockstep(walks, decisions)
-    while lockstep.requests:
-        # Items that need no acquirer request scores at once; the others catch up with them here.
-        lockstep.send_replies(_acquire_many(lockstep.pending(AcquireRequest), items, limits))
-        lockstep.send_replies(_score_many(plan, scorer, lockstep.pending(ScoreRequest)))
+    requests: dict[int, Request] = {}
 
-
-class _Lockstep:
-    """Walks under way: the next request of each, and the decisions of those that ended."""
-
-    def __init__(self, walks: Sequence[Walk], decisions: dict[int, Decision]) -> None:
-        self._walks = walks
-        self._decisions = decisions
-        self.requests: dict[int, Request] = {}
-        self.send_replies(dict.fromkeys(range(len(walks))))
-
-    def pending(self, kind: type[AcquireRequest | ScoreRequest]) -> dict[int, Any]:
-        """Return the open requests of one kind, by item."""
-        return {index: request for index, request in self.requests.items() if isinstance(request, kind)}
-
-    def send_replies(self, replies: Mapping[int, Any]) -> None:
-        """Send each item its reply and keep its next request."""
+    def send(replies: Mapping[int, Any]) -> None:
         for index, reply in replies.items():
             try:
-                self.requests[index] = self._walks[index].send(reply)
+                requests[index] = walks[index].send(reply)
             except StopIteration as stop:
-                self._decisions[index] = stop.value
-                self.requests.pop(index, None)
+                decisions[index] = stop.value
+                requests.pop(index, None)
             except AcquisitionError as error:
                 raise error.with_index(index) from error.__cause__
+
+    send(dict.fromkeys(range(len(walks))))
+    while requests:
+        # Items that need no acquirer request scores at once; the others catch up with them here.
+        send(_acquire_many({i: request for i, request in requests.items() if isinstance(request, AcquireRequest)}, items, limits))
+        send(_score_many(plan, scorer, {i: request for i, request in requests.items() if isinstance(request, ScoreRequest)}))
 
 
 def _acquire_many(requests: Mapping[int, AcquireRequest], items: Sequence[Any], limits: Limits) -> dict[int, Any]:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.guarded_calls import GuardedCall, call_in_thread
-from emsco_runtime.driving.limits import Limits
+from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer

@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from emsco_runtime.acquirers import Acquirer
-from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.asynchronous import drive_async
-from emsco_runtime.driving.limits import Limits, deadline_from
+from emsco_runtime.driving.item_inputs import ItemInput, Limits, deadline_from
 from emsco_runtime.driving.many import drive_many
 from emsco_runtime.driving.one import drive_one
-from emsco_runtime.driving.options import CascadeOptions
+from emsco_runtime.driving.options import CascadeState
 from emsco_runtime.driving.pooled import drive_pooled
 from emsco_runtime.driving.tasks import gather_in_order
 from emsco_runtime.engine.binding import bind
@@ -39,14 +38,8 @@ class DecisionRunner:
     Its methods take arguments that were checked, and the scorer, since a cascade that is closed keeps none.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        registered: Sequence[Acquirer] | None,
-        options: CascadeOptions,
-        observers: Observers,
-        pool: AcquirerPool,
-    ) -> None:
+    def __init__(self, state: CascadeState, observers: Observers, pool: AcquirerPool) -> None:
+        manifest, registered, options = state.bundle.manifest, state.registered, state.options
         self._observers, self._listener = observers, options.listener
         self._has_observers, self.notifies_starts = bool(observers), observers.wants_starts
         self.limits = Limits(math.inf, pool, options.pool is not None, options.concurrency)
@@ -56,7 +49,8 @@ class DecisionRunner:
         readers = [Acquirer(ItemKeyReader(name), (name,), "feature", call.policy) for name, call in self.plan.calls.items()]
         self.row_plan = bind(manifest, readers, options.on_failure)
         # Calling the functions is enough, which the fastest driver does.
-        self._is_simple = self.plan.simple and options.pool is None and options.listener is None
+        simple_calls = all(stage.acquire.simple for stage in self.plan.stages)
+        self._is_simple = simple_calls and options.pool is None and options.listener is None
 
     def decision_context(self, items: int) -> contextlib.AbstractContextManager[None]:
         """Return the context of a decision, for observers that are notified of its start."""
@@ -67,13 +61,7 @@ class DecisionRunner:
         return self.limits if deadline_s is None else replace(self.limits, deadline=deadline_from(deadline_s))
 
     def decide(
-        self,
-        scorer: Scorer,
-        item: Any,
-        key: str | None,
-        known: Mapping[str, object],
-        max_cost: float,
-        deadline_s: float | None,
+        self, scorer: Scorer, item: Any, key: str | None, known: Mapping[str, object], max_cost: float, deadline_s: float | None
     ) -> Decision:
         """Decide one item; the caller enters the context."""
         recorder: ItemRecorder | None = None
@@ -91,13 +79,7 @@ class DecisionRunner:
         return self._finish(decision, recorder)
 
     async def decide_async(
-        self,
-        scorer: Scorer,
-        item: Any,
-        key: str | None,
-        known: Mapping[str, object],
-        max_cost: float,
-        deadline_s: float | None,
+        self, scorer: Scorer, item: Any, key: str | None, known: Mapping[str, object], max_cost: float, deadline_s: float | None
     ) -> Decision:
         """Decide one item in an event loop."""
         with self.decision_context(1):
@@ -111,44 +93,26 @@ class DecisionRunner:
             return self._finish(decision, recorder)
 
     async def decide_many_async(
-        self,
-        scorer: Scorer,
-        items: Sequence[Any],
-        keys: Sequence[str | None],
-        known_each: Sequence[Mapping[str, object]],
-        max_cost: float,
-        deadline_s: float | None,
-        concurrency: int,
+        self, scorer: Scorer, inputs: Sequence[ItemInput], max_cost: float, deadline_s: float | None, concurrency: int
     ) -> list[Decision]:
         """Decide many items in an event loop, so many of them at the same time."""
 
         async def decide_at(index: int) -> Decision:
             try:
-                return await self.decide_async(scorer, items[index], keys[index], known_each[index], max_cost, deadline_s)
+                return await self.decide_async(scorer, *inputs[index], max_cost, deadline_s)
             except AcquisitionError as error:
                 raise error.with_index(index) from error.__cause__
 
-        return await gather_in_order(decide_at, len(items), concurrency)
+        return await gather_in_order(decide_at, len(inputs), concurrency)
 
-    def decide_many(
-        self,
-        scorer: Scorer,
-        items: Sequence[Any],
-        keys: Sequence[str | None],
-        known_each: Sequence[Mapping[str, object]],
-        max_cost: float,
-        limits: Limits,
-    ) -> list[Decision]:
+    def decide_many(self, scorer: Scorer, inputs: Sequence[ItemInput], max_cost: float, limits: Limits) -> list[Decision]:
         """Decide many items in lockstep."""
         plan = self.plan_many
-        with self.decision_context(len(items)):
-            walks = [
-                self._walk(plan, item, known, max_cost, limits.deadline, key)
-                for item, key, known in zip(items, keys, known_each, strict=True)
-            ]
+        with self.decision_context(len(inputs)):
+            walks = [self._walk(plan, item, known, max_cost, limits.deadline, key) for item, key, known in inputs]
             decisions: dict[int, Decision] = {}
             try:
-                drive_many(plan, scorer, items, [steps for steps, _ in walks], limits, decisions)
+                drive_many(plan, scorer, [item for item, _, _ in inputs], [steps for steps, _ in walks], limits, decisions)
             except BaseException as error:
                 # Audit logs and counts must hold what was decided, whatever ended the rest.
                 self._finish_many(decisions, walks)

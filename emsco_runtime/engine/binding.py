@@ -12,9 +12,8 @@ from typing import Any, get_args
 
 from emsco_runtime.acquirers import Acquirer, OnFailure, string_names
 from emsco_runtime.bundle.encoding import Encoder, ValueFault, make_encoder
-from emsco_runtime.bundle.manifest import Feature, Manifest, Stage
+from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.bundle.meter import Meter
-from emsco_runtime.decision import Label
 from emsco_runtime.engine.outcomes import BatchCall, values_by_name
 from emsco_runtime.engine.plan import AcquireRequest, BoundFeature, Call, ItemKeyReader, Plan, StagePlan, is_async
 from emsco_runtime.errors import BindError
@@ -46,13 +45,9 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
         raise BindError(faults)
     calls = _make_calls(features, entries, on_failure, many=many)
     meter = manifest.meter()
-    stages: list[StagePlan] = []
-    earlier_names: list[str] = []
-    for stage in manifest.stages:
-        stages.append(_make_stage_plan(stage, earlier_names, len(stages) + 1, features, calls, meter, manifest.labels))
-        earlier_names += stage.acquire
+    stages = tuple(_make_stage_plan(manifest, index, features, calls, meter) for index in range(len(manifest.stages)))
     async_features = tuple(name for name, call in calls.items() if call.is_async)
-    return Plan(manifest.id, manifest.labels, tuple(stages), meter, calls, async_features)
+    return Plan(manifest.id, manifest.labels, stages, meter, calls, async_features)
 
 
 def _make_calls(
@@ -116,14 +111,10 @@ class _OutcomeValidator:
 
 
 def _make_stage_plan(
-    stage: Stage,
-    earlier_names: Sequence[str],
-    number: int,
-    features: Mapping[str, Feature],
-    calls: Mapping[str, Call],
-    meter: Meter,
-    labels: Sequence[Label],
+    manifest: Manifest, index: int, features: Mapping[str, Feature], calls: Mapping[str, Call], meter: Meter
 ) -> StagePlan:
+    stage = manifest.stages[index]
+    earlier_names = [name for earlier in manifest.stages[:index] for name in earlier.acquire]
     slots = [*earlier_names, *stage.acquire]
     # An acquirer that served an earlier stage is not called again.
     called = {calls[name].rank for name in earlier_names}
@@ -133,7 +124,7 @@ def _make_stage_plan(
     place = {name: position for position, name in enumerate(slots)}
     positions = None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs)
     return StagePlan(
-        number=number,
+        number=index + 1,
         earlier_names=tuple(earlier_names),
         names=stage.acquire,
         features=tuple(_bind_feature(features[name]) for name in stage.acquire),
@@ -142,7 +133,7 @@ def _make_stage_plan(
         outcomes_are_values=numeric and aligned,
         input_positions=positions,
         select_inputs=None if positions is None else _input_selector(positions),
-        thresholds=tuple(stage.thresholds[str(label)] for label in labels),
+        thresholds=tuple(stage.thresholds[str(label)] for label in manifest.labels),
         cost=meter.cost(slots),
         added_cost=meter.increment(earlier_names, stage.acquire),
     )
@@ -163,27 +154,21 @@ def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
     for entry in entries:
         place = f"@acquirers.{entry.shape}({', '.join(map(repr, entry.names))}) on {entry}"
         if not entry.names or not all(isinstance(name, str) for name in entry.names):
-            faults.append(f"{place}: expected feature names, as strings, one argument each")
+            faults.append(f"{place}: expected feature names, as text, one argument each")
         elif len(set(entry.names)) < len(entry.names):
             faults.append(f"{place}: a feature is named twice")
         if entry.on_failure is not None:
             faults += _policy_faults(f"{place}: on_failure", entry.on_failure)
-        faults += [f"{place}: {fault}" for fault in _option_faults(entry)]
+        timeout: object = entry.timeout_s
+        if timeout is not None and not is_seconds(timeout):
+            faults.append(f"{place}: timeout_s: expected a number of seconds above 0, got {format_value(timeout)}")
+        if not isinstance(entry.breaker, CircuitBreaker | None):
+            faults.append(f"{place}: breaker: expected a CircuitBreaker, got {type(entry.breaker).__name__}")
+        if not isinstance(entry.cache, AcquirerCache | None):
+            faults.append(f"{place}: cache: expected an AcquirerCache, got {type(entry.cache).__name__}")
         fault = _signature_fault(entry)
         if fault:
             faults.append(f"{place}: {fault}")
-    return faults
-
-
-def _option_faults(entry: Acquirer) -> list[str]:
-    timeout: object = entry.timeout_s
-    faults = []
-    if timeout is not None and not is_seconds(timeout):
-        faults.append(f"timeout_s: expected a number of seconds above 0, got {format_value(timeout)}")
-    if not isinstance(entry.breaker, CircuitBreaker | None):
-        faults.append(f"breaker: expected a CircuitBreaker, got {type(entry.breaker).__name__}")
-    if not isinstance(entry.cache, AcquirerCache | None):
-        faults.append(f"cache: expected an AcquirerCache, got {type(entry.cache).__name__}")
     return faults
 
 
@@ -196,7 +181,9 @@ def _signature_fault(entry: Acquirer) -> str | None:
     if not callable(function):
         return f"not callable: {function!r}. Decorate a function"
     if entry.shape == "batch" and is_async(function):
-        return "a batch acquirer must be a plain function; decide_many_async runs async acquirers of single items side by side"
+        return (
+            "a batch acquirer must be a plain function; decide_many_async runs async acquirers of single items at the same time"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return "it is a generator function (it uses yield), so it would return no value. Use return"
     try:

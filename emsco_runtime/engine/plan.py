@@ -105,11 +105,6 @@ class Plan:
     # Features whose acquirers are async, in the order in which they are needed.
     async_features: tuple[str, ...]
 
-    @property
-    def simple(self) -> bool:
-        """Whether no call is async or guarded."""
-        return all(stage.acquire.simple for stage in self.stages)
-
 
 @dataclass(frozen=True, slots=True)
 class ItemKeyReader:

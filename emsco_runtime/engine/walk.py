@@ -69,23 +69,10 @@ Walk: TypeAlias = Generator[Request, Any, Decision]
 
 
 def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float = _NEVER, key: str | None = None) -> Walk:
-    """Walk one item through the stages.
+    """Walk one item through the stages, with known values that were checked, and a deadline by `time.perf_counter`.
 
-    Most items have no known or cached values and no failures. For them everything happens in this function, in local variables,
-    since each decision comes through here: what is rarer is worked out in the functions below.
-
-    Parameters
-    ----------
-    plan
-        The bound bundle.
-    known
-        Values that the caller has already, checked beforehand.
-    budget
-        Most that may be billed; infinity for no limit.
-    deadline
-        When to stop, by `time.perf_counter`; infinity for never.
-    key
-        The caller's own name of the item, for the decision or the error.
+    Every decision comes through here, and most items have no known or cached values and no failures. For them everything happens
+    in this function and in local variables; what is rarer is left to the functions below.
     """
     started = time.perf_counter()
     labels = plan.labels

@@ -183,7 +183,7 @@ class ReloadingCascade(Decider):
     def __getstate__(self) -> _PickledState:
         """Return what another process needs; it reads the folder for itself."""
         current = self._current
-        return _PickledState(self._settings, current.manifest, current._known.names)  # noqa: SLF001 - our own class
+        return _PickledState(self._settings, current.manifest, current._inputs.names)  # noqa: SLF001 - our own class
 
     def __setstate__(self, pickled: _PickledState) -> None:
         """Load the bundle that is in the folder now; observers are told if it is another one."""

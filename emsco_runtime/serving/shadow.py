@@ -23,7 +23,7 @@ from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle.reading import Bundle, read_bundle
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.golden_replay import replay_golden_items
-from emsco_runtime.driving.limits import Limits
+from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
 from emsco_runtime.driving.pooled import call_with_limits
 from emsco_runtime.engine.binding import bind

@@ -112,7 +112,7 @@ class Guard:
             ticket.flight.set_failure(error)
 
     def cancelled(self, ticket: CallTicket) -> None:
-        """End a call that is not waited for any more, though its source did not fail; one of those who joined makes it instead."""
+        """End a call that is not waited for any more, though its source did not fail; one of those who joined it takes over."""
         if self.breaker is not None and ticket.breaker_token is not None:
             self.breaker.cancelled(ticket.breaker_token)
         if ticket.flight is not None:
