@@ -174,7 +174,9 @@ async def _call_guarded(guarded: GuardedCall, limits: Limits, semaphore: asyncio
         if guarded.joined is None:
             guarded.begin(blocking=False)
         while (joined := guarded.joined) is not None:
-            if not await _ends_in_time(joined.flight, guarded.call.guard.timeout_s):
+            try:
+                await _wait_until_done(joined.flight, guarded.call.guard.timeout_s)
+            except TimeoutError:
                 return guarded.time_out()
             if guarded.finish_joined(joined) is NOT_DONE:
                 guarded.begin(blocking=False)
@@ -213,19 +215,19 @@ async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool) -> Any:
     if call is None:
         return guarded.outcome
     try:
-        in_time = await _ends_in_time(call, guarded.call.guard.timeout_s)
+        await _wait_until_done(call, guarded.call.guard.timeout_s)
+    except TimeoutError:
+        pool.abandon(call)
+        return guarded.time_out()
     except BaseException:
         pool.abandon(call)
         guarded.cancel()
         raise
-    if in_time:
-        return guarded.finish(call.result)
-    pool.abandon(call)
-    return guarded.time_out()
+    return guarded.finish(call.result)
 
 
-async def _ends_in_time(call: PoolCall | InFlightCall, timeout_s: float | None) -> bool:
-    """Wait until a call in another thread, or of another task, has ended; False if it takes longer than its time-out."""
+async def _wait_until_done(call: PoolCall | InFlightCall, timeout_s: float | None) -> None:
+    """Wait until a call in another thread, or of another task, has ended; `TimeoutError` if it takes longer than its time-out."""
     # Not asyncio.wrap_future: it never ends if the call raised StopIteration, and logs errors that are not retrieved.
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -241,8 +243,7 @@ async def _ends_in_time(call: PoolCall | InFlightCall, timeout_s: float | None) 
             now = time.perf_counter()
             left = None if timeout_s is None else timeout_s - (0.0 if call.started is None else now - call.started)
             if left is not None and left <= 0:
-                return False
+                raise TimeoutError
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await ended.wait()
-    return True
