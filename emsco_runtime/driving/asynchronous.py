@@ -79,7 +79,9 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
             elif semaphore is None and call.guard is UNGUARDED and call.is_async:
                 stage_tasks.add(loop.create_task(_call_unguarded(call, item)), place)
             else:
-                stage_tasks.add(loop.create_task(_call_guarded(GuardedCall(call, item), limits, semaphore)), place)
+                guarded = GuardedCall(call, item)
+                made = _call_guarded(guarded, limits) if semaphore is None else _call_in_turn(guarded, limits, semaphore)
+                stage_tasks.add(loop.create_task(made), place)
         reply: Any = stage_tasks.outcomes
         if _call_in_loop_thread(stage_tasks, inline, item, limits) and stage_tasks.remaining:
             reply = await _wait_for_outcomes(stage_tasks, loop, limits.deadline)
@@ -168,23 +170,27 @@ def _call_in_loop_thread(stage_tasks: _StageTasks, places: Iterable[int], item: 
     return True
 
 
-async def _call_guarded(guarded: GuardedCall, limits: Limits, semaphore: asyncio.Semaphore | None = None) -> Any:
+async def _call_in_turn(guarded: GuardedCall, limits: Limits, semaphore: asyncio.Semaphore) -> Any:
+    async with semaphore:
+        return await _call_guarded(guarded, limits)
+
+
+async def _call_guarded(guarded: GuardedCall, limits: Limits) -> Any:
     """Make one call through its guard, or wait for one with the same key that is under way."""
-    async with semaphore or contextlib.nullcontext():
-        if guarded.joined is None:
+    if guarded.joined is None:
+        guarded.begin(blocking=False)
+    while (joined := guarded.joined) is not None:
+        try:
+            await _wait_until_done(joined.flight, guarded.call.guard.timeout_s)
+        except TimeoutError:
+            return guarded.time_out()
+        if guarded.finish_joined(joined) is NOT_DONE:
             guarded.begin(blocking=False)
-        while (joined := guarded.joined) is not None:
-            try:
-                await _wait_until_done(joined.flight, guarded.call.guard.timeout_s)
-            except TimeoutError:
-                return guarded.time_out()
-            if guarded.finish_joined(joined) is NOT_DONE:
-                guarded.begin(blocking=False)
-        if guarded.outcome is not NOT_DONE:
-            return guarded.outcome
-        if guarded.call.is_async:
-            return await _run_coroutine(guarded)
-        return await _run_in_pool(guarded, limits.pool) if _needs_task(guarded.call, limits) else guarded.run()
+    if guarded.outcome is not NOT_DONE:
+        return guarded.outcome
+    if guarded.call.is_async:
+        return await _run_coroutine(guarded)
+    return await _run_in_pool(guarded, limits.pool) if _needs_task(guarded.call, limits) else guarded.run()
 
 
 async def _run_coroutine(guarded: GuardedCall) -> Any:

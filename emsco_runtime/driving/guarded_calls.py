@@ -70,7 +70,7 @@ class GuardedCall:
 
     def run(self) -> Any:
         """Make the call in this thread unless it has an outcome, and return the outcome."""
-        return self.outcome if self.ticket is _NO_TICKET else self.finish(lambda: self._runner()(self.item))
+        return self.outcome if self.ticket is _NO_TICKET else self.finish(self._runner(), self.item)
 
     def submit(self, pool: AcquirerPool) -> None:
         """Make the call in a pool unless it has an outcome or joined another; it fails if the pool is full."""
@@ -85,10 +85,10 @@ class GuardedCall:
             self.cancel()
             raise
 
-    def finish(self, result: Callable[[], Any]) -> Any:
-        """End the call as `result` does: return its outcome, which is `Failed` if it raises."""
+    def finish(self, result: Callable[..., Any], *arguments: Any) -> Any:
+        """End the call as `result(*arguments)` does: return its outcome, which is `Failed` if it raises."""
         try:
-            self.outcome = result()
+            self.outcome = result(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
             return self.fail(error)
         except BaseException:

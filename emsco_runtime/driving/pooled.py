@@ -58,8 +58,12 @@ def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
     """Make one call within its limits; `NOT_DONE` if the deadline came first."""
     if limits.deadline == math.inf and call.guard.timeout_s is None and not limits.parallel:
         return call_in_thread(call, item)
-    with _begun([(call, item)], limits) as (guarded,):
+    guarded = GuardedCall(call, item)
+    try:
+        _begin(guarded, limits)
         return _wait_for_outcome(guarded, limits)
+    finally:
+        _abandon(guarded, limits)
 
 
 def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]:
@@ -93,15 +97,19 @@ def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits) -> Iterator[list[G
         yield begun
     finally:
         for guarded in begun:
-            if guarded.pool_call is not None:
-                limits.pool.abandon(guarded.pool_call)
-            guarded.cancel()
+            _abandon(guarded, limits)
 
 
 def _begin(guarded: GuardedCall, limits: Limits) -> None:
     if time.perf_counter() < limits.deadline:
         guarded.begin(blocking=True)
         guarded.submit(limits.pool)
+
+
+def _abandon(guarded: GuardedCall, limits: Limits) -> None:
+    if guarded.outcome is NOT_DONE and guarded.pool_call is not None:
+        limits.pool.abandon(guarded.pool_call)
+        guarded.cancel()
 
 
 def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
