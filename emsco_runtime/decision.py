@@ -181,7 +181,7 @@ def _pydantic_schema(record: type, _: Any, handler: Any) -> Any:
 
 
 for _record in (Failure, StageRecord, Decision):
-    # Not in the classes, where it would stand three times: named tuples have no base class of their own.
+    # Assigned here, since named tuples cannot share it through a base class.
     _record.__get_pydantic_core_schema__ = classmethod(_pydantic_schema)  # type: ignore[union-attr]
 
 
