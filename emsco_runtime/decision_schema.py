@@ -1,6 +1,6 @@
-"""What pydantic makes of the records of a decision: JSON objects, with their fields, types and descriptions.
+"""The records of a decision for pydantic: JSON objects, with their fields, types and descriptions.
 
-pydantic takes a named tuple for an array. Here each record gets a model with the same fields, made from its annotations and its
+pydantic treats a named tuple as an array. Here each record gets a model with the same fields, made from its annotations and its
 docstring, so that there is one definition: records are written and read through it, and ``schemas/decision.v1.schema.json`` is
 generated from it (``make schemas``).
 """
@@ -11,21 +11,18 @@ import collections.abc
 import functools
 import inspect
 import re
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+import pydantic
+from pydantic import BaseModel, Field
 from pydantic_core import CoreSchema, core_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, ValidatorFunctionWrapHandler
 
 __all__ = ["record_schema"]
 
-# Bounds that the types of the records do not tell.
+# Bounds that the types of the records do not express.
 _CONSTRAINTS: dict[str, Any] = {
-    "bundle": Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")],
+    "bundle": Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")],
     "cost": Annotated[float, Field(ge=0)],
     "elapsed_s": Annotated[float, Field(ge=0)],
     "stage": Annotated[int, Field(ge=1)],
@@ -33,22 +30,15 @@ _CONSTRAINTS: dict[str, Any] = {
 }
 
 
-def record_schema(record: type, handler: GetCoreSchemaHandler, check: Callable[[Any], None] | None = None) -> CoreSchema:
+def record_schema(record: type, handler: pydantic.GetCoreSchemaHandler, check: Callable[[Any], None] | None = None) -> CoreSchema:
     """Return the schema by which pydantic writes and reads a named tuple as a JSON object; a record itself is read as it is.
 
-    Parameters
-    ----------
-    record
-        The class of named tuples.
-    handler
-        Makes the schemas of other types.
-    check
-        Raises `ValueError` for a record, read from an object, whose fields do not fit together.
+    A `check` raises `ValueError` for a record, read from an object, whose fields contradict each other.
     """
     model = _model(record)
     shape = handler.generate_schema(model)
 
-    def read(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def read(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> Any:
         if isinstance(value, record):
             return value
         made = _to_record(record, validate(value))
@@ -56,7 +46,7 @@ def record_schema(record: type, handler: GetCoreSchemaHandler, check: Callable[[
             check(made)
         return made
 
-    def write(value: Any, serialize: SerializerFunctionWrapHandler) -> Any:
+    def write(value: Any, serialize: pydantic.SerializerFunctionWrapHandler) -> Any:
         return serialize(model.model_construct(**{name: _to_json(getattr(value, name)) for name in model.model_fields}))
 
     serialization = core_schema.wrap_serializer_function_ser_schema(write, schema=shape)
@@ -74,8 +64,10 @@ def _model(record: type) -> type[BaseModel]:
         )
         for name, hint in get_type_hints(record).items()
     }
-    config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    return create_model(record.__name__, __config__=config, __doc__=_first_line(record), **fields)
+    config = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    return pydantic.create_model(
+        record.__name__, __config__=config, __doc__=(inspect.getdoc(record) or "").partition("\n")[0], **fields
+    )
 
 
 def _json_type(hint: Any) -> Any:
@@ -100,10 +92,6 @@ def _to_json(value: Any) -> Any:
 def _to_record(record: type, document: BaseModel) -> Any:
     values = {name: getattr(document, name) for name in type(document).model_fields}
     return record(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-
-
-def _first_line(record: type) -> str:
-    return (inspect.getdoc(record) or "").partition("\n")[0]
 
 
 def _field_descriptions(record: type) -> dict[str, str]:

@@ -1,17 +1,16 @@
-"""Errors of the runtime: one root, one class per kind of trouble.
+"""Errors of the runtime: one base class, one class per kind of problem.
 
 ::
 
     EmscoError                      catch this to catch everything of ours
-    ├── BundleError                 a bundle is damaged, foreign, too new or unsafe
+    ├── BundleError                 a bundle is damaged, not ours, too new or unsafe
     │   └── BundleVersionError      its schema_version is newer than this library
     ├── BindError                   acquirers and bundle do not fit; lists every fault
     ├── AcquisitionError            a feature could not be obtained (on_failure="raise")
     ├── ClosedError (RuntimeError)  a cascade was used after it was closed
     └── InputError (ValueError)     an argument of a call is wrong
 
-Every message says what is wrong, where, the value that was got and what to do next; the same facts are attributes of the
-instance.
+Every message says what is wrong, where, the value got and what to do next; the same facts are attributes of the instance.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError",
 
 
 class EmscoError(Exception):
-    """Root of every error that emsco raises on purpose."""
+    """Base class of every error that emsco raises on purpose."""
 
 
 class BundleError(EmscoError):
@@ -139,7 +138,7 @@ class AcquisitionError(EmscoError):
 
 
 class ClosedError(EmscoError, RuntimeError):
-    """A cascade was asked to decide after `close`, or after the end of its ``with`` block."""
+    """A cascade was used after `close`, or after the end of its ``with`` block."""
 
 
 class InputError(EmscoError, ValueError):

@@ -29,8 +29,8 @@ from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
-from emsco_runtime.driving.many import drive_one
-from emsco_runtime.engine.plan import bind
+from emsco_runtime.driving.one import drive_one
+from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.scorer import Scorer
 
 __all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]

@@ -1,4 +1,4 @@
-"""One call of an acquirer in the calling thread, through its guard."""
+"""`GuardedCall`: one call of an acquirer through its guard, for every driver; and such a call in the calling thread."""
 
 from __future__ import annotations
 
@@ -6,48 +6,132 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.engine.outcomes import reject_coroutine
+from emsco_runtime.engine.plan import Call
 from emsco_runtime.engine.walk import NOT_DONE, Failed
-from emsco_runtime.sources.guard import CachedOutcome, CallTicket, Guard, JoinedCall
-from emsco_runtime.sources.pool import released_slot
+from emsco_runtime.sources.guard import CallTicket, JoinedCall
+from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
 
-if TYPE_CHECKING:
-    from emsco_runtime.engine.plan import Call
-    from emsco_runtime.sources.pool import PoolFull
+__all__ = ["GuardedCall", "call_in_thread"]
 
-__all__ = [
-    "UNGUARDED",
-    "begin_blocking_call",
-    "begin_call",
-    "call_in_thread",
-    "joined_outcome",
-    "make_runner",
-    "refuse",
-    "run_call",
-]
-
-# Without a cache nobody asks whether an outcome is sound.
-UNGUARDED = Guard(None, None, None, bool)
+# Of a call that is not made: its guard has nothing to end.
+_NO_TICKET = CallTicket(None, None)
 
 
-def begin_call(call: Call, item: Any, *, never_wait: bool = False) -> CallTicket | CachedOutcome | JoinedCall | Failed:
-    """Begin a call through its guard: it may be made, somebody else makes it already, or its outcome is here."""
-    try:
-        return (call.guard or UNGUARDED).begin(item, never_wait=never_wait)
-    except Exception as error:  # noqa: BLE001 - a failure like any other
-        return Failed(error)
+class GuardedCall:
+    """One call of an acquirer for one item, and the only place that notes in its guard how it went.
 
-
-def begin_blocking_call(call: Call, item: Any) -> CallTicket | CachedOutcome | JoinedCall | Failed:
-    """Begin a call whose caller holds its thread while it waits.
-
-    In the thread of an event loop it never waits for the call of another: that one may need the loop to end.
+    After `begin` it has an `outcome`, or it has `joined` a call that is under way elsewhere and must wait for that one, or the
+    driver makes the call, with `run`, `submit` or a coroutine, and ends it.
     """
-    ticket = begin_call(call, item)
-    return begin_call(call, item, never_wait=True) if isinstance(ticket, JoinedCall) and _in_event_loop() else ticket
+
+    __slots__ = ("call", "item", "joined", "outcome", "pool_call", "ticket")
+
+    def __init__(self, call: Call, item: Any) -> None:
+        self.call = call
+        self.item = item
+        self.outcome: Any = NOT_DONE
+        self.ticket = _NO_TICKET
+        self.joined: JoinedCall | None = None
+        self.pool_call: PoolCall | None = None
+
+    def begin(self, *, blocking: bool) -> None:
+        """Begin it, or begin it again after `finish_joined` had no outcome.
+
+        A `blocking` driver holds its thread while it waits. In the thread of an event loop it joins no call: that one may need
+        the loop to end.
+        """
+        try:
+            begun = self.call.guard.begin(self.item)
+            if blocking and isinstance(begun, JoinedCall) and _in_event_loop():
+                begun = self.call.guard.begin(self.item, never_wait=True)
+        except Exception as error:  # noqa: BLE001 - an open breaker, or a key function that raised
+            self.outcome = Failed(error)
+            return
+        if isinstance(begun, CallTicket):
+            self.ticket = begun
+        elif isinstance(begun, JoinedCall):
+            self.joined = begun
+        else:
+            self.outcome = begun
+
+    def _runner(self) -> Callable[[Any], Any]:
+        """Return the function of a plain acquirer, which also hands its answer to those who joined the call."""
+        # It holds no reference to this object, which holds the pool's call and with it the function.
+        function, flight = self.call.function, self.ticket.flight
+
+        def run(item: Any) -> Any:
+            return reject_coroutine(function(item))
+
+        return run if flight is None else lambda item: flight.run(run, item)
+
+    def run(self) -> Any:
+        """Make the call in this thread unless it has an outcome, and return the outcome."""
+        return self.outcome if self.ticket is _NO_TICKET else self.finish(self._runner(), self.item)
+
+    def submit(self, pool: AcquirerPool) -> None:
+        """Make the call in a pool unless it has an outcome or joined another; it fails if the pool is full."""
+        if self.ticket is _NO_TICKET:
+            return
+        try:
+            self.pool_call = pool.submit(self._runner(), self.item)
+        except PoolFull as error:
+            self.cancel()
+            self.outcome = Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
+        except BaseException:
+            self.cancel()
+            raise
+
+    def finish(self, result: Callable[..., Any], *arguments: Any) -> Any:
+        """End the call as `result(*arguments)` does: return its outcome, which is `Failed` if it raises."""
+        try:
+            self.outcome = result(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            return self.fail(error)
+        except BaseException:
+            self.cancel()
+            raise
+        self.call.guard.succeeded(self.ticket, self.outcome)
+        return self.outcome
+
+    def fail(self, error: Exception) -> Failed:
+        """End the call with an error, for those who joined it too."""
+        self.call.guard.failed(self.ticket, error)
+        outcome = self.outcome = Failed(error)
+        return outcome
+
+    def time_out(self) -> Failed:
+        """End the call because it took too long."""
+        return self.fail(self.call.guard.timeout_fault())
+
+    def finish_joined(self, joined: JoinedCall) -> Any:
+        """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be begun again."""
+        self.joined = None
+        if not joined.flight.cancelled():
+            error = joined.flight.exception()
+            self.outcome = Failed(error) if isinstance(error, Exception) else self.call.guard.read_joined(joined)
+        return self.outcome
+
+    def cancel(self) -> None:
+        """Stop waiting for the call, unless it has ended: one of those who joined it makes it instead."""
+        if self.outcome is NOT_DONE:
+            self.call.guard.cancelled(self.ticket)
+            self.ticket = _NO_TICKET
+
+
+def call_in_thread(call: Call, item: Any) -> Any:
+    """Return the outcome: what the acquirer or its cache gave, or `Failed`."""
+    guarded = GuardedCall(call, item)
+    guarded.begin(blocking=True)
+    while (joined := guarded.joined) is not None:
+        with released_slot(), contextlib.suppress(CancelledError):
+            joined.flight.exception()
+        if guarded.finish_joined(joined) is NOT_DONE:
+            guarded.begin(blocking=True)
+    return guarded.run()
 
 
 def _in_event_loop() -> bool:
@@ -56,55 +140,3 @@ def _in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def joined_outcome(call: Call, joined_call: JoinedCall) -> Any:
-    """Return what a call that somebody else made came to; `NOT_DONE` if it was given up, so that it is to be made again."""
-    if joined_call.flight.cancelled():
-        return NOT_DONE
-    error = joined_call.flight.exception()
-    return Failed(error) if isinstance(error, Exception) else (call.guard or UNGUARDED).read_joined(joined_call)
-
-
-def refuse(call: Call, ticket: CallTicket, error: PoolFull) -> Failed:
-    """End a call that was begun and that the pool does not take."""
-    (call.guard or UNGUARDED).cancelled(ticket)
-    return Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
-
-
-def make_runner(call: Call, ticket: CallTicket) -> Callable[[Any], Any]:
-    """Return the function of a plain call that was begun: it tells whoever waits for the same key how it ended."""
-    function, flight = call.function, ticket.flight
-
-    def run(item: Any) -> Any:
-        return reject_coroutine(function(item))
-
-    return run if flight is None else lambda item: flight.run(run, item)
-
-
-def call_in_thread(call: Call, item: Any) -> Any:
-    """Return the outcome: what the acquirer or its cache gave, or `Failed`."""
-    ticket = begin_blocking_call(call, item)
-    while isinstance(ticket, JoinedCall):
-        with released_slot(), contextlib.suppress(CancelledError):
-            ticket.flight.exception()
-        outcome = joined_outcome(call, ticket)
-        if outcome is not NOT_DONE:
-            return outcome
-        ticket = begin_blocking_call(call, item)
-    return run_call(call, ticket, item) if isinstance(ticket, CallTicket) else ticket
-
-
-def run_call(call: Call, ticket: CallTicket, item: Any) -> Any:
-    """Make a call that was begun, and note how it ended."""
-    guard = call.guard or UNGUARDED
-    try:
-        outcome = make_runner(call, ticket)(item)
-    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-        guard.failed(ticket, error)
-        return Failed(error)
-    except BaseException:
-        guard.cancelled(ticket)
-        raise
-    guard.succeeded(ticket, outcome)
-    return outcome

@@ -1,98 +1,47 @@
-"""Drivers: they make the calls that the walk asks for, for one item or for many in step."""
+"""The driver of many items in lockstep: batch acquirers and models get all that are still under way at a stage."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from emsco_runtime.bundle.rule import accept_rows
-from emsco_runtime.driving.pooled import Limits, call_for_each, call_with_limits
+from emsco_runtime.decision import Decision
+from emsco_runtime.driving.item_inputs import Limits
+from emsco_runtime.driving.pooled import call_for_each, call_with_limits
 from emsco_runtime.engine.plan import AcquireRequest, Call, Plan
-from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Request, ScoreRequest, Walk, walk
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Request, ScoreRequest, Walk
 from emsco_runtime.errors import AcquisitionError
+from emsco_runtime.sources.guard import UNGUARDED
 
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
-    from emsco_runtime.engine.scorer import Scorer
-
-__all__ = ["drive_many", "drive_one"]
-
-
-def drive_one(
-    plan: Plan, scorer: Scorer, item: Any, known: Mapping[str, object], budget: float, key: str | None = None
-) -> Decision:
-    """Walk one item to its decision."""
-    steps = walk(plan, known, budget, math.inf, key)
-    send = steps.send
-    score = scorer.score
-    reply: Any = None
-    try:
-        while True:
-            request = send(reply)
-            reply = _acquire(request, item) if isinstance(request, AcquireRequest) else score(request.stage, request.values)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-
-
-def _acquire(request: AcquireRequest, item: Any) -> list[Any]:
-    """Make the calls in order; after a failure that ends the item, the rest would only cost."""
-    outcomes: list[Any] = []
-    append = outcomes.append
-    remaining = request.functions
-    while remaining:
-        try:
-            for function in remaining:
-                append(function(item))
-            break
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-            failed = request.calls[len(outcomes)]
-            append(Failed(error))
-            if failed.policy != "default":
-                break
-            remaining = request.functions[len(outcomes) :]
-    return outcomes
+__all__ = ["drive_many"]
 
 
 def drive_many(
     plan: Plan, scorer: Scorer, items: Sequence[Any], walks: Sequence[Walk], limits: Limits, decisions: dict[int, Decision]
 ) -> None:
-    """Walk many items in step, so that batch acquirers and models see all that are still under way at a stage.
+    """Walk many items, and add their decisions to the mapping as they are made: they are not lost if another item raises."""
+    requests: dict[int, Request] = {}
 
-    The decisions are put in as they come, by item: those that had come are not lost when another item raises.
-    """
-    lockstep = _Lockstep(walks, decisions)
-    while lockstep.requests:
-        # Items for which nothing is to be acquired ask to be scored at once; the others join them here.
-        lockstep.send_replies(_acquire_many(lockstep.pending(AcquireRequest), items, limits))
-        lockstep.send_replies(_score_many(plan, scorer, lockstep.pending(ScoreRequest)))
-
-
-class _Lockstep:
-    """Walks under way: what each asks for next, and the decisions of those that ended."""
-
-    def __init__(self, walks: Sequence[Walk], decisions: dict[int, Decision]) -> None:
-        self._walks = walks
-        self._decisions = decisions
-        self.requests: dict[int, Request] = {}
-        self.send_replies(dict.fromkeys(range(len(walks))))
-
-    def pending(self, kind: type[AcquireRequest | ScoreRequest]) -> dict[int, Any]:
-        """Return the open requests of one kind, by item."""
-        return {index: request for index, request in self.requests.items() if isinstance(request, kind)}
-
-    def send_replies(self, replies: Mapping[int, Any]) -> None:
-        """Send each item its reply and keep its next request."""
+    def send(replies: Mapping[int, Any]) -> None:
         for index, reply in replies.items():
             try:
-                self.requests[index] = self._walks[index].send(reply)
+                requests[index] = walks[index].send(reply)
             except StopIteration as stop:
-                self._decisions[index] = stop.value
-                self.requests.pop(index, None)
+                decisions[index] = stop.value
+                requests.pop(index, None)
             except AcquisitionError as error:
                 raise error.with_index(index) from error.__cause__
+
+    send(dict.fromkeys(range(len(walks))))
+    while requests:
+        # Items that need no acquirer request scores at once; the others catch up with them here.
+        send(_acquire_many({i: request for i, request in requests.items() if isinstance(request, AcquireRequest)}, items, limits))
+        send(_score_many(plan, scorer, {i: request for i, request in requests.items() if isinstance(request, ScoreRequest)}))
 
 
 def _acquire_many(requests: Mapping[int, AcquireRequest], items: Sequence[Any], limits: Limits) -> dict[int, Any]:
@@ -119,7 +68,7 @@ def _call_acquirer(call: Call, items: list[Any], limits: Limits) -> list[Any]:
     if not items:
         return []
     if not call.batch:
-        bare = call.guard is None and limits.deadline == math.inf and not limits.parallel
+        bare = call.guard is UNGUARDED and limits.deadline == math.inf and not limits.parallel
         return _call_each(call.function, items) if bare else call_for_each(call, items, limits)
     outcome = call_with_limits(call, items, limits)
     if outcome is NOT_DONE or isinstance(outcome, Failed):
@@ -128,7 +77,7 @@ def _call_acquirer(call: Call, items: list[Any], limits: Limits) -> list[Any]:
 
 
 def _call_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call a function for each item, with nothing around it: as quick as it can be."""
+    """Call a function for each item, as fast as possible."""
     outcomes: list[Any] = []
     append = outcomes.append
     rest = iter(items)
@@ -143,7 +92,7 @@ def _call_each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any
 
 
 def _score_many(plan: Plan, scorer: Scorer, requests: Mapping[int, ScoreRequest]) -> dict[int, list[float]]:
-    """Score items of the same stage together, and those near a threshold or a tie again, alone."""
+    """Score items of the same stage together, and those near a threshold or a tie again, one by one."""
     replies: dict[int, list[float]] = {}
     for number, stage in enumerate(plan.stages):
         pending = {index: request.values for index, request in requests.items() if request.stage == number}

@@ -1,15 +1,15 @@
-"""The driver for plain code with time-outs, deadlines, breakers, caches, or acquirers side by side in threads.
+"""The driver for plain code with time-outs, deadlines, breakers, caches, or acquirers that run at the same time in threads.
 
 Exact semantics:
 
 - a call with a time-out, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
-  the cascade a pool: then all calls of a stage, or of many items to one acquirer, run side by side in it;
+  the cascade a pool: then all calls of a stage, or of many items to one acquirer, run in it at the same time;
 - no call is begun after the deadline;
 - a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
-- of a cached acquirer one call per key is under way: whoever comes meanwhile waits for it, no longer than until its own deadline,
-  and no longer than its time-out counted from the moment that call began; if it is given up, one of those who wait makes it;
-- a call that has answered by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
-- after a failure that ends the item, and at the deadline, what has not begun is taken back and what runs is abandoned.
+- of a cached acquirer one call per key is under way: those who need the same key wait for it, until their own deadline at most,
+  and at most their time-out counted from the moment that call began; if it is cancelled, one of those who wait makes it;
+- a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
+- after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned.
 """
 
 from __future__ import annotations
@@ -18,81 +18,26 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from emsco_runtime.driving.guarded_calls import (
-    UNGUARDED,
-    begin_blocking_call,
-    call_in_thread,
-    joined_outcome,
-    make_runner,
-    refuse,
-)
+from emsco_runtime.decision import Decision
+from emsco_runtime.driving.guarded_calls import GuardedCall, call_in_thread
+from emsco_runtime.driving.item_inputs import Limits
+from emsco_runtime.driving.one import drive
 from emsco_runtime.engine.plan import AcquireRequest, Call
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Walk
-from emsco_runtime.sources.guard import CallTicket, JoinedCall
-from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
+from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.sources.pool import PoolCall, released_slot
 
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
-    from emsco_runtime.engine.scorer import Scorer
-    from emsco_runtime.sources.in_flight import InFlightCall
-
-__all__ = ["Limits", "call_for_each", "call_with_limits", "drive_pooled"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds the calls of one decision.
-
-    Parameters
-    ----------
-    deadline
-        By `time.perf_counter`; infinity for none.
-    pool
-        Threads for calls that need one.
-    parallel
-        Run all calls of a stage in the pool, at the same time.
-    """
-
-    deadline: float
-    pool: AcquirerPool
-    parallel: bool
+__all__ = ["call_for_each", "call_with_limits", "drive_pooled"]
 
 
 def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
     """Walk one item to its decision."""
-    reply: Any = None
-    try:
-        while True:
-            request = steps.send(reply)
-            if isinstance(request, AcquireRequest):
-                reply = _acquire(request, item, limits)
-            else:
-                reply = scorer.score(request.stage, request.values)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """A call that was begun: its outcome if there is one already, else its place in the pool, or the call of another."""
-
-    call: Call
-    outcome: Any = NOT_DONE
-    ticket: CallTicket | None = None
-    pool_call: PoolCall | None = None
-    joined: JoinedCall | None = None
-
-    def abandon(self, pool: AcquirerPool) -> None:
-        """Stop waiting for it, unless it has ended."""
-        if self.pool_call is not None and self.ticket is not None and self.outcome is NOT_DONE:
-            pool.abandon(self.pool_call)
-            (self.call.guard or UNGUARDED).cancelled(self.ticket)
-            self.pool_call = None
+    return drive(steps, scorer, lambda request: _acquire(request, item, limits))
 
 
 def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
@@ -111,104 +56,80 @@ def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
 
 def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
     """Make one call within its limits; `NOT_DONE` if the deadline came first."""
-    guard = call.guard
-    if limits.deadline == math.inf and (guard is None or guard.timeout_s is None) and not limits.parallel:
+    if limits.deadline == math.inf and call.guard.timeout_s is None and not limits.parallel:
         return call_in_thread(call, item)
-    attempt = _begin_attempt(call, item, limits)
+    guarded = GuardedCall(call, item)
     try:
-        return _wait_for_outcome(attempt, item, limits)
+        _begin(guarded, limits)
+        return _wait_for_outcome(guarded, limits)
     finally:
-        attempt.abandon(limits.pool)
+        _abandon(guarded, limits)
 
 
 def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]:
-    """Make one call per item, each as `call_with_limits` does; side by side where the limits say so."""
+    """Make one call per item, each as `call_with_limits` does; at the same time where the limits say so."""
     if not limits.parallel:
         return [call_with_limits(call, item, limits) for item in items]
-    attempts: list[_Attempt] = []
-    try:
-        # Grows one by one: what has begun is abandoned below even if the next one raises.
-        attempts.extend(_begin_attempt(call, item, limits) for item in items)
-        return [_wait_for_outcome(attempt, item, limits) for attempt, item in zip(attempts, items, strict=True)]
-    finally:
-        for attempt in attempts:
-            attempt.abandon(limits.pool)
+    with _begun([(call, item) for item in items], limits) as begun:
+        return [_wait_for_outcome(guarded, limits) for guarded in begun]
 
 
 def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
-    attempts: list[_Attempt] = []
     outcomes: list[Any] = []
-    try:
-        attempts.extend(_begin_attempt(call, item, limits) for call in calls)
-        for attempt in attempts:
-            outcome = _wait_for_outcome(attempt, item, limits)
+    with _begun([(call, item) for call in calls], limits) as begun:
+        for guarded in begun:
+            outcome = _wait_for_outcome(guarded, limits)
             if outcome is NOT_DONE:
-                return Expired([other.outcome for other in attempts])
+                return Expired([other.outcome for other in begun])
             outcomes.append(outcome)
-            if isinstance(outcome, Failed) and attempt.call.policy != "default":
+            if isinstance(outcome, Failed) and guarded.call.policy != "default":
                 break
-        return outcomes
+    return outcomes
+
+
+@contextlib.contextmanager
+def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits) -> Iterator[list[GuardedCall]]:
+    """Begin calls; those that have not ended by the end of the block are abandoned."""
+    begun = [GuardedCall(call, item) for call, item in calls]
+    try:
+        for guarded in begun:
+            _begin(guarded, limits)
+        yield begun
     finally:
-        for attempt in attempts:
-            attempt.abandon(limits.pool)
+        for guarded in begun:
+            _abandon(guarded, limits)
 
 
-def _begin_attempt(call: Call, item: Any, limits: Limits) -> _Attempt:
-    attempt = _Attempt(call)
-    _start(attempt, item, limits)
-    return attempt
+def _begin(guarded: GuardedCall, limits: Limits) -> None:
+    if time.perf_counter() < limits.deadline:
+        guarded.begin(blocking=True)
+        guarded.submit(limits.pool)
 
 
-def _start(attempt: _Attempt, item: Any, limits: Limits) -> None:
-    attempt.joined = None
-    if time.perf_counter() >= limits.deadline:
-        return
-    call = attempt.call
-    ticket = begin_blocking_call(call, item)
-    if isinstance(ticket, JoinedCall):
-        attempt.joined = ticket
-    elif not isinstance(ticket, CallTicket):
-        attempt.outcome = ticket
-    else:
-        try:
-            attempt.pool_call = limits.pool.submit(make_runner(call, ticket), item)
-            attempt.ticket = ticket
-        except PoolFull as error:
-            attempt.outcome = refuse(call, ticket, error)
-        except BaseException:
-            (call.guard or UNGUARDED).cancelled(ticket)
-            raise
+def _abandon(guarded: GuardedCall, limits: Limits) -> None:
+    if guarded.outcome is NOT_DONE and guarded.pool_call is not None:
+        limits.pool.abandon(guarded.pool_call)
+        guarded.cancel()
 
 
-def _wait_for_outcome(attempt: _Attempt, item: Any, limits: Limits) -> Any:
-    """Wait for a call that was begun, and note how it ended; `NOT_DONE` if the deadline comes first."""
-    guard = attempt.call.guard or UNGUARDED
-    while attempt.joined is not None:
-        wait_result = _wait(attempt.joined.flight, guard.timeout_s, limits.deadline)
-        if wait_result == "deadline":
+def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
+    """Wait for a call that was begun, and end it; `NOT_DONE` if the deadline comes first."""
+    timeout_s = guarded.call.guard.timeout_s
+    while (joined := guarded.joined) is not None:
+        ended_by = _wait(joined.flight, timeout_s, limits.deadline)
+        if ended_by == "deadline":
             return NOT_DONE
-        attempt.outcome = joined_outcome(attempt.call, attempt.joined) if wait_result == "done" else Failed(guard.timeout_fault())
-        if attempt.outcome is not NOT_DONE:
-            return attempt.outcome
-        # Its leader gave it up.
-        _start(attempt, item, limits)
-    if attempt.pool_call is None or attempt.ticket is None:
-        return attempt.outcome
-    wait_result = _wait(attempt.pool_call, guard.timeout_s, limits.deadline)
-    if wait_result == "timeout":
-        limits.pool.abandon(attempt.pool_call)
-        fault = guard.timeout_fault()
-        guard.failed(attempt.ticket, fault)
-        attempt.outcome = Failed(fault)
-    elif wait_result == "done":
-        try:
-            attempt.outcome = attempt.pool_call.result()
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
-            guard.failed(attempt.ticket, error)
-            attempt.outcome = Failed(error)
-        else:
-            guard.succeeded(attempt.ticket, attempt.outcome)
-    return attempt.outcome
+        if ended_by == "timeout":
+            return guarded.time_out()
+        if guarded.finish_joined(joined) is NOT_DONE:
+            _begin(guarded, limits)
+    if guarded.pool_call is None:
+        return guarded.outcome
+    ended_by = _wait(guarded.pool_call, timeout_s, limits.deadline)
+    if ended_by == "timeout":
+        limits.pool.abandon(guarded.pool_call)
+        return guarded.time_out()
+    return guarded.finish(guarded.pool_call.result) if ended_by == "done" else NOT_DONE
 
 
 def _wait(call: PoolCall | InFlightCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
@@ -221,7 +142,7 @@ def _wait(call: PoolCall | InFlightCall, timeout_s: float | None, deadline: floa
                 return "deadline"
             if left <= 0:
                 return "timeout"
-            # Waits, and does not raise what the call raised; the loop looks at the clock again.
+            # Waits, and does not raise what the call raised; then the loop reads the clock again.
             with contextlib.suppress(TimeoutError, CancelledError):
                 call.exception(min(left, deadline - now, threading.TIMEOUT_MAX))
     return "done"

@@ -1,7 +1,6 @@
-"""Results of acquirers: what is read by name, what by position, and one answer for many items as one outcome per item.
+"""Results of acquirers: read by name or by position, and the result for many items split into one outcome per item.
 
-Results are objects of the user's, so that reading one may raise anything: that is a failure of the features, as if the acquirer
-had raised it.
+Results are the user's own objects, and reading one may raise anything: it is handled as if the acquirer had raised it.
 """
 
 from __future__ import annotations
@@ -13,44 +12,26 @@ from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
 
-__all__ = [
-    "BatchOfMany",
-    "BatchOfOne",
-    "describe_error",
-    "is_mapping",
-    "is_sequence",
-    "reject_coroutine",
-    "split_by_item",
-    "values_by_name",
-]
+__all__ = ["BatchCall", "describe_error", "reject_coroutine", "values_by_name"]
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOfOne:
-    """A batch acquirer in the place of one for single items: `decide` calls it with a list of one."""
+class BatchCall:
+    """A batch acquirer, called with one item or with `many`; a result that does not fit the items is a failure of the call."""
 
     function: Callable[[list[Any]], Any]
     names: tuple[str, ...]
+    many: bool = False
 
     def __call__(self, item: Any) -> Any:
-        """Return the outcome for the item."""
-        return split_by_item(self.names, reject_coroutine(self.function([item])), 1)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOfMany:
-    """A batch acquirer as `decide_many` calls it; an answer that does not fit the items is a failure of the call."""
-
-    function: Callable[[list[Any]], Any]
-    names: tuple[str, ...]
-
-    def __call__(self, items: list[Any]) -> list[Any]:
-        """Return one outcome per item."""
-        return split_by_item(self.names, reject_coroutine(self.function(items)), len(items))
+        """Return the outcome for the item; one outcome per item for a list of many."""
+        items = item if self.many else [item]
+        outcomes = _split_by_item(self.names, reject_coroutine(self.function(items)), len(items))
+        return outcomes if self.many else outcomes[0]
 
 
 def reject_coroutine(outcome: Any) -> Any:
-    """Refuse a coroutine that a plain function has handed on: nobody would await it."""
+    """Raise if a plain function returned a coroutine, which would never be awaited; return any other outcome."""
     if inspect.iscoroutine(outcome):
         outcome.close()
         raise ValueFault("wrong_type", "its acquirer returned a coroutine: write it as `async def`, and use decide_async")
@@ -58,29 +39,29 @@ def reject_coroutine(outcome: Any) -> Any:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type and the message of an error, for a message of ours."""
+    """Return the type and the message of an error; it never raises."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
         return f"{type(error).__name__}: (it cannot be printed)"
 
 
-def is_mapping(result: Any) -> bool:
+def _is_mapping(result: Any) -> bool:
     """Return whether a result is read by name: mappings, and rows and frames that have keys (sqlite3, pandas)."""
     return isinstance(result, Mapping) or (hasattr(result, "keys") and hasattr(result, "__getitem__"))
 
 
-def is_sequence(result: Any) -> bool:
-    """Return whether a result is read by position: it has a length and an order, and is no text."""
+def _is_sequence(result: Any) -> bool:
+    """Return whether a result is read by position: it has a length and an order, and is not text."""
     if isinstance(result, str | bytes | bytearray | Mapping | AbstractSet):
         return False
     return hasattr(result, "__len__") and hasattr(result, "__iter__") and getattr(result, "ndim", 1) == 1
 
 
 def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
-    """Return the values in the outcome of an acquirer of several features; a `ValueFault` in the place of what is not there."""
+    """Return the values in the outcome of an acquirer of several features; a `ValueFault` in place of each missing one."""
     try:
-        if is_mapping(outcome):
+        if _is_mapping(outcome):
             return _from_mapping(names, outcome)
         return _from_sequence(names, outcome)
     except Exception as error:  # noqa: BLE001 - reading a result runs the user's code
@@ -88,13 +69,13 @@ def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
 
 
 def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
-    # Asking the keys: some mapping-like rows answer `in` for their values. A set of them: there may be thousands.
+    # The keys: `in` looks at the values of some mapping-like rows. A set of them: there may be thousands.
     keys = outcome.keys() if type(outcome) is dict else set(outcome.keys())
     found: dict[str, Any] = {}
     fault: ValueFault | None = None
     for name in names:
         if name not in keys:
-            fault = fault or _missing_key_fault(keys)
+            fault = fault or ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
             found[name] = fault
             continue
         try:
@@ -105,7 +86,7 @@ def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
 
 
 def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
-    if not is_sequence(outcome):
+    if not _is_sequence(outcome):
         expected = "its acquirer must return a mapping, or a sequence in the order of its features"
         return dict.fromkeys(names, ValueFault("wrong_type", f"{expected}; got {type(outcome).__name__}"))
     if len(outcome) != len(names):
@@ -114,21 +95,17 @@ def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     return dict(zip(names, outcome, strict=True))
 
 
-def _missing_key_fault(keys: AbstractSet[Any]) -> ValueFault:
-    return ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
-
-
 def _unreadable_fault(what: str, error: Exception) -> ValueFault:
     fault = ValueFault("exception", f"reading {what} raised {describe_error(error)}")
     fault.__cause__ = error
     return fault
 
 
-def split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
+def _split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
     """Return one outcome per item: a value where the acquirer has one feature, a mapping where it has several."""
     if len(names) == 1:
         return _values_per_item(result, count)
-    if not is_mapping(result):
+    if not _is_mapping(result):
         expected = "a batch acquirer of several features must return a mapping from name to values"
         raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
     keys = set(result.keys())
@@ -137,7 +114,7 @@ def split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
 
 
 def _values_per_item(result: Any, count: int) -> list[Any]:
-    if not is_sequence(result):
+    if not _is_sequence(result):
         expected = "a batch acquirer must return a sequence with one value per item"
         raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
     if len(result) != count:

@@ -1,9 +1,9 @@
-"""The only home of onnxruntime: sessions per process, bound buffers per thread.
+"""The only module that uses onnxruntime: sessions per process, bound buffers per thread.
 
 A session made before a fork can hang or crash in the child, so sessions carry the id of the process that made them and a child
-makes its own. The id is kept in `process` and renewed by Python's own fork hook, because asking the kernel before every score
-would cost a tenth of it. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read
-within `score`, without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
+makes its own. The id is in `current_process`, updated by Python's own fork hook: asking the kernel before every score would take
+a tenth of its time. Buffers are per thread: one shared by several threads gives wrong results. They are filled and read within
+`score`, without an acquirer call or a yield in between, because async tasks and re-entrant decisions share a thread.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.errors import BundleError
+from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.fork import current_process
-
-if TYPE_CHECKING:
-    from emsco_runtime.bundle.reading import Bundle
-    from emsco_runtime.support.arrays import Floats
 
 __all__ = ["Scorer", "ScorerModel"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerModel:
-    """An audited model: its bytes, and the names and widths of its one input and one output."""
+    """A checked model: its bytes, and the names and widths of its one input and one output."""
 
     content: bytes
     input: str
@@ -41,10 +39,7 @@ class ScorerModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _BoundBuffers:
-    """Bound buffers of one stage in one thread.
-
-    The session reads and writes these two arrays in place, so they live as long as the binding that holds their addresses.
-    """
+    """Bound buffers of one stage in one thread: arrays that the session reads and writes in place, kept with the binding."""
 
     pack: Callable[..., None]
     source: Floats
@@ -54,40 +49,36 @@ class _BoundBuffers:
 
 
 class _ThreadState(threading.local):
-    """The calling thread's slots, and the process they belong to (a forked child inherits both)."""
+    """The calling thread's buffers, and the process they belong to (a forked child inherits both)."""
 
     process: tuple[int, int] | None = None
     buffers: tuple[_BoundBuffers, ...] = ()
 
 
 class Scorer:
-    """Runs the stage models of one bundle.
-
-    Parameters
-    ----------
-    models
-        One per stage.
-    """
+    """Runs the stage models of one bundle."""
 
     def __init__(self, models: Sequence[ScorerModel]) -> None:
         self._models = tuple(models)
         # No lock: two threads of a forked child may both make sessions, and the first entry wins; a lock held by another
-        # thread at the time of the fork would hang the child. Entries of other processes stay: ending their sessions here
-        # is not safe either.
+        # thread at the time of the fork would block the child forever. Entries of other processes stay: to end their sessions
+        # here is not safe either.
         self._sessions: dict[tuple[int, int], tuple[Any, ...]] = {}
         self._local = _ThreadState()
         self._get_sessions()
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> Scorer:
-        """Make the scorer of an audited bundle."""
+        """Make the scorer of a checked bundle."""
         labels = len(bundle.manifest.labels)
+        stages = [
+            (stage.model, len(stage.inputs), content)
+            for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True)
+        ]
         return cls(
             [
-                ScorerModel(
-                    content, stage.model.input, stage.model.output, len(stage.inputs), labels, f"{bundle.path}/{stage.model.path}"
-                )
-                for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True)
+                ScorerModel(content, model.input, model.output, width, labels, f"{bundle.path}/{model.path}")
+                for model, width, content in stages
             ]
         )
 
@@ -97,15 +88,7 @@ class Scorer:
         return cls([ScorerModel(content, input, output, width, labels, "(in memory)")])
 
     def score(self, stage: int, values: Sequence[float]) -> list[float]:
-        """Return the probabilities of one row: the reference that every batch is held to.
-
-        Parameters
-        ----------
-        stage
-            Counted from 0.
-        values
-            One number per input, in the model's order.
-        """
+        """Return the probabilities of one row, with stages counted from 0: the reference for scores of many rows."""
         local = self._local
         if local.process is not current_process.id:
             self._bind_buffers()
@@ -136,9 +119,8 @@ class Scorer:
 def _import_onnxruntime() -> Any:
     """Import onnxruntime, with its telemetry off unless the user has set the variable.
 
-    From 1.29 on it would report sessions and models to its vendor, from a thread that it starts as it is imported; a forked child
-    that ends then hangs or aborts, since it waits for that thread and has none. Only the environment can prevent it: once
-    imported, it is too late.
+    From 1.29 on it would report sessions and models to its vendor, from a thread that it starts when it is imported; a forked
+    child then hangs or aborts at its end, since it waits for that thread and has none. After the import it is too late.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # noqa: PLC0415 - heavy, and importing emsco_runtime must not load it
@@ -158,24 +140,21 @@ def _make_session(model: ScorerModel) -> Any:
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    # The audit read the bytes as ONNX; onnxruntime must not take them for its own format.
+    # The checks read the bytes as ONNX; onnxruntime must not take them for its own format.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
         session = onnxruntime.InferenceSession(model.content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        # onnxruntime's exceptions have no public root of their own.
-        message = f"onnxruntime {onnxruntime.__version__} cannot load the model: {_first_line(error)}"
+        # onnxruntime's exceptions have no public base class.
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        message = f"onnxruntime {onnxruntime.__version__} cannot load the model: {reason}"
         raise BundleError(f"{message}. Export the bundle again, or change the onnxruntime version", model.path) from error
-    _check_ports(session, model)
-    return session
-
-
-def _check_ports(session: Any, model: ScorerModel) -> None:
-    """Compare what onnxruntime understood with what was promised; its kernels do not all check the width themselves."""
+    # Not all kernels check the width themselves.
     actual = [(port.name, port.type, port.shape[1:]) for port in (*session.get_inputs(), *session.get_outputs())]
     expected = [(model.input, "tensor(double)", [model.width]), (model.output, "tensor(double)", [model.labels])]
     if actual != expected:
-        raise BundleError(f"the model's input and output are {actual}, due are {expected}. Export the bundle again", model.path)
+        raise BundleError(f"expected the model's input and output {expected}, got {actual}. Export the bundle again", model.path)
+    return session
 
 
 def _bind_session(session: Any, model: ScorerModel) -> _BoundBuffers:
@@ -185,8 +164,3 @@ def _bind_session(session: Any, model: ScorerModel) -> _BoundBuffers:
     binding.bind_input(model.input, "cpu", 0, np.float64, source.shape, source.ctypes.data)
     binding.bind_output(model.output, "cpu", 0, np.float64, target.shape, target.ctypes.data)
     return _BoundBuffers(struct.Struct(f"={model.width}d").pack_into, source, session.run_with_iobinding, binding, target[0])
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -1,7 +1,6 @@
-"""A plan whose calls of acquirers are timed, for observers that want to know.
+"""A plan whose calls of acquirers are timed, for observers that have ``on_call``.
 
-The functions are wrapped when a cascade is bound, after all checks were made on the user's own ones; without such an observer the
-plan stays as it is, and costs what it did.
+The functions are wrapped when a cascade is bound, after all checks of the user's own ones.
 """
 
 from __future__ import annotations
@@ -9,14 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader, Plan
 from emsco_runtime.observing.observers import AcquirerCall, CallOutcome, Observers
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
 
 __all__ = ["time_calls"]
 
@@ -24,13 +20,17 @@ _Notify = Callable[[AcquirerCall], None]
 
 
 def time_calls(plan: Plan, observers: Observers) -> Plan:
-    """Return the plan with functions that tell the observers of each call; the plan itself, if none of them asks for it.
+    """Return the plan with functions that notify the observers of each call; the plan itself, if none of them has ``on_call``.
 
-    Where items are mappings there are no acquirers, and reading a key is not told.
+    Where items are mappings there are no acquirers, and reading a key is not a call.
     """
     if not observers.wants_calls:
         return plan
-    by_rank = {call.rank: _observe_call(call, observers.notify_call, plan.bundle) for call in plan.calls.values()}
+    notify = observers.notify_call
+    by_rank = {
+        call.rank: call if isinstance(call.function, ItemKeyReader) else replace(call, function=_wrap(call, notify, plan.bundle))
+        for call in plan.calls.values()
+    }
     return replace(
         plan,
         calls={name: by_rank[call.rank] for name, call in plan.calls.items()},
@@ -41,17 +41,9 @@ def time_calls(plan: Plan, observers: Observers) -> Plan:
     )
 
 
-def _observe_call(call: Call, notify: _Notify, bundle: str) -> Call:
-    if isinstance(call.function, ItemKeyReader):
-        return call
-    wrap = _wrap_async if call.is_async else _wrap_batch if call.batch else _wrap_plain
-    return replace(call, function=wrap(call.function, call.names, notify, bundle))
-
-
-# Three wrappers, not one that asks what it is: this is added to every call, and some acquirers take less than a microsecond.
-
-
-def _wrap_plain(function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str) -> Callable[[Any], Any]:
+def _wrap(timed: Call, notify: _Notify, bundle: str) -> Callable[[Any], Any]:
+    # Local variables: this is added to every call, and some acquirers take less than a microsecond.
+    function, names, batch = timed.function, timed.names, timed.batch
     clock, new_tuple = time.perf_counter, tuple.__new__
 
     def call(item: Any) -> Any:
@@ -59,42 +51,22 @@ def _wrap_plain(function: Callable[[Any], Any], names: tuple[str, ...], notify: 
         try:
             value = function(item)
         except BaseException as error:
-            notify(AcquirerCall(names, clock() - started, _outcome_of_error(error), 1, bundle))
+            notify(AcquirerCall(names, clock() - started, _outcome_of_error(error), len(item) if batch else 1, bundle))
             raise
-        notify(new_tuple(AcquirerCall, (names, clock() - started, "ok", 1, bundle)))
+        notify(new_tuple(AcquirerCall, (names, clock() - started, "ok", len(item) if batch else 1, bundle)))
         return value
 
-    return call
-
-
-def _wrap_batch(function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str) -> Callable[[Any], Any]:
-    def call(items: Any) -> Any:
-        started = time.perf_counter()
-        try:
-            values = function(items)
-        except BaseException as error:
-            notify(AcquirerCall(names, time.perf_counter() - started, _outcome_of_error(error), len(items), bundle))
-            raise
-        notify(AcquirerCall(names, time.perf_counter() - started, "ok", len(items), bundle))
-        return values
-
-    return call
-
-
-def _wrap_async(
-    function: Callable[[Any], Any], names: tuple[str, ...], notify: _Notify, bundle: str
-) -> Callable[[Any], Awaitable[Any]]:
-    async def call(item: Any) -> Any:
-        started = time.perf_counter()
+    async def call_async(item: Any) -> Any:
+        started = clock()
         try:
             value = await function(item)
         except BaseException as error:
-            notify(AcquirerCall(names, time.perf_counter() - started, _outcome_of_error(error), 1, bundle))
+            notify(AcquirerCall(names, clock() - started, _outcome_of_error(error), 1, bundle))
             raise
-        notify(AcquirerCall(names, time.perf_counter() - started, "ok", 1, bundle))
+        notify(AcquirerCall(names, clock() - started, "ok", 1, bundle))
         return value
 
-    return call
+    return call_async if timed.is_async else call
 
 
 def _outcome_of_error(error: BaseException) -> CallOutcome:

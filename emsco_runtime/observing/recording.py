@@ -1,30 +1,28 @@
-"""Listening to a walk: the raw values that it was sent, for a second opinion (`shadow`) on the same item.
+"""Recording a walk: the raw values that it was sent, for a listener such as `Shadow`, which decides the same item again.
 
-A walk that is listened to is wrapped; one that is not costs what it did.
+A walk that is recorded is wrapped; the others take no more time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from emsco_runtime.decision import Decision
 from emsco_runtime.engine.plan import AcquireRequest
-from emsco_runtime.engine.walk import Expired, Walk, record_outcomes
-
-if TYPE_CHECKING:
-    from emsco_runtime.decision import Decision
+from emsco_runtime.engine.walk import Expired, RawValues, Walk
 
 __all__ = ["ItemRecorder", "Listener", "RecordedItem"]
 
 
 class RecordedItem(NamedTuple):
-    """One item that was decided, and all that became known of it.
+    """One item that was decided, and everything that was learnt about it.
 
     Parameters
     ----------
     item
-        As it was handed in.
+        As it was given to `decide`.
     known
         What the caller knew.
     budget
@@ -32,7 +30,7 @@ class RecordedItem(NamedTuple):
     values
         Feature -> what its acquirer, or its cache, gave: a raw value, or a `Failed`.
     free
-        Those of them that came out of a cache and were left out of the bill.
+        Those of them that came from a cache and were not billed.
     decision
         What was decided.
     """
@@ -56,22 +54,20 @@ class ItemRecorder:
     item: Any
     known: Mapping[str, object]
     budget: float
-    values: dict[str, Any] = field(default_factory=dict)
-    free: set[str] = field(default_factory=set)
+    raw: RawValues = field(default_factory=RawValues)
 
     def record(self, steps: Walk) -> Walk:
-        """Return a walk that does the same, and is listened to."""
+        """Return a walk that does the same, and is recorded."""
         reply: Any = None
         try:
             while True:
                 request = steps.send(reply)
                 reply = yield request
                 if isinstance(request, AcquireRequest):
-                    outcomes = reply.outcomes if isinstance(reply, Expired) else reply
-                    self.free.update(record_outcomes(request.calls, outcomes, self.values).free_names)
+                    self.raw.add(request.calls, reply.outcomes if isinstance(reply, Expired) else reply)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
     def report(self, decision: Decision) -> None:
-        """Tell the listener what was heard."""
-        self.listener(RecordedItem(self.item, self.known, self.budget, self.values, frozenset(self.free), decision))
+        """Call the listener with what was recorded."""
+        self.listener(RecordedItem(self.item, self.known, self.budget, self.raw.values, frozenset(self.raw.free), decision))

@@ -23,13 +23,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from emsco_runtime.acquirers import Acquirers, OnFailure
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
+from emsco_runtime.decider import Decider
+from emsco_runtime.driving.options import CascadeOptions
 from emsco_runtime.errors import ClosedError, InputError
 from emsco_runtime.observing.observers import Observer
 from emsco_runtime.observing.recording import Listener
@@ -79,11 +80,7 @@ class _Settings(NamedTuple):
 
     path: str
     acquirers: Acquirers | None
-    on_failure: OnFailure
-    pool: AcquirerPool | None
-    concurrency: int
-    observers: tuple[Observer, ...]
-    listener: Listener | None
+    options: CascadeOptions
     period_s: float | None
     on_reload: OnReload | None
 
@@ -116,7 +113,7 @@ def _forward_async(
     return forward
 
 
-class ReloadingCascade(ForkSafe):
+class ReloadingCascade(ForkSafe, Decider):
     """A cascade that follows its bundle's folder: thread-safe, fork-safe, picklable; a context manager, as `Cascade` is.
 
     Parameters
@@ -170,24 +167,14 @@ class ReloadingCascade(ForkSafe):
             check_seconds("period_s", period_s)
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: expected a function of a Reload, got {on_reload!r}")
-        self._set_up(
-            _Settings(os.fspath(path), acquirers, on_failure, pool, concurrency, tuple(observers), listener, period_s, on_reload),
-            None,
-        )
+        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        self._set_up(_Settings(os.fspath(path), acquirers, options, period_s, on_reload), None)
 
     def _set_up(self, settings: _Settings, pickled: _PickledState | None) -> None:
         self._settings = settings
         # Read before the bundle: a change in between is seen at the next reload.
         self._last_stamp = _file_stamp(settings.path)
-        self._current = Cascade.load(
-            settings.path,
-            settings.acquirers,
-            on_failure=settings.on_failure,
-            pool=settings.pool,
-            concurrency=settings.concurrency,
-            observers=settings.observers,
-            listener=settings.listener,
-        )
+        self._current = Cascade.load(settings.path, settings.acquirers, **settings.options._asdict())
         if pickled is not None:
             _, manifest, known_names = pickled
             self._current._allow_known_names(known_names)  # noqa: SLF001 - our own class
@@ -214,27 +201,11 @@ class ReloadingCascade(ForkSafe):
 
     def __getstate__(self) -> _PickledState:
         """Return what another process needs; it reads the folder itself."""
-        return self._settings, self._current.manifest, self._current._known_names  # noqa: SLF001 - our own class
+        return self._settings, self._current.manifest, self._current._inputs.names  # noqa: SLF001 - our own class
 
     def __setstate__(self, pickled: _PickledState) -> None:
         """Load the bundle that is in the folder now; observers are notified if it was replaced."""
         self._set_up(pickled[0], pickled)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop watching, and close the cascade in service."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop watching, and close the cascade in service."""
-        await self.aclose()
 
     def __repr__(self) -> str:
         """Return the path and the cascade in service."""

@@ -21,10 +21,13 @@ from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
 from emsco_runtime.bundle.reading import Bundle, read_bundle
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.golden_replay import replay_golden_items
-from emsco_runtime.driving.pooled import Limits, call_with_limits
-from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader, bind
+from emsco_runtime.driving.item_inputs import Limits
+from emsco_runtime.driving.one import drive
+from emsco_runtime.driving.pooled import call_with_limits
+from emsco_runtime.engine.binding import bind
+from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import record_outcomes, walk
+from emsco_runtime.engine.walk import RawValues, walk
 from emsco_runtime.errors import BindError, InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
@@ -248,17 +251,11 @@ class Shadow(PickledBySettings[_Settings]):
         known = {name: value for name, value in recorded.known.items() if name in self._features}
         values = dict(recorded.values)
         may_acquire = self._is_sampled()
-        steps = walk(self._plan, known, recorded.budget, key=recorded.decision.key)
-        reply: Any = None
-        try:
-            while True:
-                request = steps.send(reply)
-                if isinstance(request, AcquireRequest):
-                    reply = [self._outcome(call.names[0], recorded, values, may_acquire=may_acquire) for call in request.calls]
-                else:
-                    reply = self._scorer.score(request.stage, request.values)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+
+        def acquire(request: AcquireRequest) -> list[Any]:
+            return [self._outcome(call.names[0], recorded, values, may_acquire=may_acquire) for call in request.calls]
+
+        return drive(walk(self._plan, known, recorded.budget, key=recorded.decision.key), self._scorer, acquire)
 
     def _is_sampled(self) -> bool:
         if not self._settings.share:
@@ -273,7 +270,7 @@ class Shadow(PickledBySettings[_Settings]):
                 raise _NotComparable
             with self._lock:
                 self._acquired += 1
-            record_outcomes([call], [call_with_limits(call, recorded.item, self._limits)], values)
+            RawValues(values).add([call], [call_with_limits(call, recorded.item, self._limits)])
         return CachedOutcome(values[name], free=True) if name in recorded.free else values[name]
 
 

@@ -1,38 +1,27 @@
-"""`Guard`: what stands between the walk and an acquirer: its cache, its breaker, its time-out.
+"""`Guard`: what protects an acquirer and its source: a cache, a circuit breaker, a time-out.
 
-The same guard serves every way of calling: in this thread, in a pool, as a coroutine. A call begins with `open`, which may have
-the answer already, or know of a call under way that will have it; otherwise it ends with one of `took`, `broke` or `left`.
+The same guard serves every way of calling: in this thread, in a pool, as a coroutine. A call starts with `begin`, which may have
+the outcome already, or know of a call under way that will have it; otherwise it ends with `succeeded`, `failed` or `cancelled`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
+from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.in_flight import InFlightCall
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from concurrent.futures import Future
-
-    from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
-    from emsco_runtime.sources.in_flight import InFlightCall
-
-__all__ = ["CachedOutcome", "CallTicket", "Guard", "JoinedCall"]
+__all__ = ["UNGUARDED", "CachedOutcome", "CallTicket", "Guard", "JoinedCall"]
 
 
 @dataclass(frozen=True, slots=True)
 class CachedOutcome:
-    """An outcome that was kept from an earlier item.
-
-    Parameters
-    ----------
-    outcome
-        As the acquirer returned it then.
-    free
-        Whether it is left out of the bill.
-    """
+    """What the acquirer returned for an earlier item; `free` if it is not billed again."""
 
     outcome: Any
     free: bool
@@ -40,17 +29,7 @@ class CachedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CallTicket:
-    """A call about to be made.
-
-    Parameters
-    ----------
-    key
-        What its value will be kept under; None: not kept.
-    breaker_token
-        The breaker's token; None: there is no breaker.
-    flight
-        What others wait for meanwhile; None: nobody does.
-    """
+    """A call about to be made: the key to cache its value under, the breaker's token, and what others with this key wait for."""
 
     key: Hashable | None
     breaker_token: BreakerPhase | None
@@ -59,7 +38,7 @@ class CallTicket:
 
 @dataclass(frozen=True, slots=True)
 class JoinedCall:
-    """A call that somebody else makes already, for the same key; and the cache that knows of it."""
+    """A call for the same key that is already under way elsewhere, and the cache that it is registered in."""
 
     flight: InFlightCall
     cache: AcquirerCache
@@ -67,38 +46,19 @@ class JoinedCall:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The cache, breaker and time-out of one acquirer.
-
-    Parameters
-    ----------
-    cache, breaker
-        None: there is none.
-    timeout_s
-        Seconds that a call may take; None for no limit.
-    is_valid
-        Whether an outcome holds a value that is allowed for every feature taken from it: no other is kept, or used when it was
-        kept for another bundle, whose features may allow more.
-    """
+    """The cache, breaker and time-out of one acquirer, each optional."""
 
     cache: AcquirerCache | None
     breaker: CircuitBreaker | None
     timeout_s: float | None
+    # Whether an outcome holds an allowed value for every feature taken from it. No other is cached, or used if another bundle
+    # cached it, whose features may allow more.
     is_valid: Callable[[Any], bool]
 
     def begin(self, item: Any, *, never_wait: bool = False) -> CallTicket | CachedOutcome | JoinedCall:
-        """Begin a call.
+        """Begin a call for an item; with `never_wait` it does not join a call that is under way.
 
-        Parameters
-        ----------
-        item
-            What to call the acquirer with.
-        never_wait
-            Do not wait for the call of another.
-
-        Raises
-        ------
-        ValueFault
-            If the breaker is open. What the cache's key function raises passes through: it is a failure like any other.
+        Raises `ValueFault` if the breaker is open, and whatever the cache's key function raises.
         """
         key = None if self.cache is None else self.cache.key(item)
         if self.cache is None or key is None:
@@ -127,11 +87,11 @@ class Guard:
             return None
         breaker_token = self.breaker.enter()
         if breaker_token is None:
-            raise ValueFault("breaker_open", "its source failed too often in a row and is left alone for a while")
+            raise ValueFault("breaker_open", "its source failed too often in a row, and it is not called for a while")
         return breaker_token
 
     def read_joined(self, joined_call: JoinedCall) -> Any:
-        """Return the answer to a call that somebody else made: a hit, unless it holds a value that is not allowed."""
+        """Return the outcome of a joined call that succeeded: a hit, unless it holds a value that is not allowed."""
         outcome = joined_call.flight.result()
         is_valid = self.is_valid(outcome)
         joined_call.cache.count_follower(hit=is_valid)
@@ -145,14 +105,14 @@ class Guard:
             self.cache.put(ticket.key, outcome)
 
     def failed(self, ticket: CallTicket, error: Exception) -> None:
-        """End a call that raised, or took too long; whoever waits for it gets the same failure."""
+        """End a call that raised or took too long; those who joined it get the same failure."""
         if self.breaker is not None and ticket.breaker_token is not None:
             self.breaker.failed(ticket.breaker_token)
         if ticket.flight is not None:
             ticket.flight.set_failure(error)
 
     def cancelled(self, ticket: CallTicket) -> None:
-        """End a call that nobody waits for any more, through no fault of its source; a follower makes it instead."""
+        """End a call that is not waited for any more, though its source did not fail; one of those who joined it takes over."""
         if self.breaker is not None and ticket.breaker_token is not None:
             self.breaker.cancelled(ticket.breaker_token)
         if ticket.flight is not None:
@@ -160,12 +120,16 @@ class Guard:
 
     def timeout_fault(self) -> ValueFault:
         """Return the fault of a call that took too long."""
-        return ValueFault("timeout", f"its acquirer gave no answer within {self.timeout_s:g} s")
+        return ValueFault("timeout", f"its acquirer did not answer within {self.timeout_s:g} s")
+
+
+# Without a cache the validity of an outcome is not asked for.
+UNGUARDED = Guard(None, None, None, bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StoreInCache:
-    """Takes a call that has ended out of the cache's list, and keeps its answer if it is one to keep."""
+    """Removes a call that has ended from those under way in the cache, and caches its answer if it is valid."""
 
     cache: AcquirerCache
     key: Hashable

@@ -1,7 +1,7 @@
 """The soak: very many decisions in threads and in an event loop, while sources fail and bundles are replaced.
 
 `python -m tests.runtime.soak --items 300000` runs it and prints its figures as JSON; `test_soak` asserts on them. What is
-promised of each decision stands in `soak_checker`.
+guaranteed for each decision is in `soak_checker`.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Soak:
             write_version(self.folder / f"version {number}", version)
         self.histories = {True: BundleHistory(first.id), False: BundleHistory(first.id)}
         self.audit = AuditWriter(self.folder / "audit.jsonl", values="hash", key=b"soak", item=_ITEM.get)
-        # One stays with the first version, since it is not told of reloads; the other follows.
+        # One stays with the first version, since it is not notified of reloads; the other follows.
         self.drift, self.following = DriftMonitor(first.bundle.manifest), DriftMonitor(first.bundle.manifest)
         self.raising_observer = FailingObserver()
         watching = [self.drift.__call__, self.following, self.raising_observer]
@@ -238,7 +238,7 @@ class Soak:
     def _run_worker(self, work: Callable[[Iterator[range]], None], part: int | None) -> None:
         try:
             work(self._chunks_of(part))
-        except BaseException as error:  # noqa: BLE001 - told in the figures
+        except BaseException as error:  # noqa: BLE001 - reported in the figures
             self._record_mismatch(f"{threading.current_thread().name}: {error!r}")
 
     def _decide(self, parts: Iterator[range]) -> None:
@@ -432,16 +432,16 @@ class Soak:
         return any(self._audited[item] != 1 or self._audited_costs[item] != self._costs[item] for item in chunk)
 
     def _metrics_wrong(self) -> list[str]:
-        """Return what the metrics and the monitor tell otherwise than the decisions."""
+        """Return where the metrics and the monitor differ from the decisions."""
         wrong = []
         mine = self._bundles[self.versions[0].id]
         if self.drift.status.items != mine:
-            wrong.append(f"drift: {self.drift.status.items} items, {mine} are due")
+            wrong.append(f"drift: {self.drift.status.items} items, expected {mine}")
         if self.following.manifest.id != self.sync.manifest.id:
             wrong.append(f"drift: {self.following.manifest.id} is followed, {self.sync.manifest.id} is in service")
         if self.registry is None:
             return wrong
-        due = {
+        expected = {
             "emsco_decisions_total": self.figures.decided,
             "emsco_decision_cost_count": self.figures.decided,
             "emsco_decision_seconds_count": self.figures.decided,
@@ -454,10 +454,10 @@ class Soak:
         for family in self.registry.collect():
             for sample in family.samples:
                 got[sample.name] += sample.value
-        wrong += [f"{name}: {got[name]}, {value} is due" for name, value in due.items() if got[name] != value]
+        wrong += [f"{name}: {got[name]}, expected {value}" for name, value in expected.items() if got[name] != value]
         bill, billed = math.fsum(self._costs), got["emsco_decision_cost_sum"]
         if not math.isclose(bill, billed, rel_tol=1e-9):
-            wrong.append(f"emsco_decision_cost_sum: {billed}, {bill} is due")
+            wrong.append(f"emsco_decision_cost_sum: {billed}, expected {bill}")
         return wrong
 
     def _record_memory(self) -> None:
@@ -485,7 +485,7 @@ def _with_extras(observers: list[Any]) -> Any:
 
 
 def _resident_mib() -> float:
-    """Return the resident memory; 0 where the system does not tell it this way."""
+    """Return the resident memory; 0 where the system does not report it this way."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except FileNotFoundError:

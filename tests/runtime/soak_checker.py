@@ -1,11 +1,11 @@
 """The soak's checker: each decision recomputed from the bundle's raw JSON, by code that shares nothing with the runtime.
 
-What is promised, and checked of every decision:
+What is guaranteed, and checked for every decision:
 
 - **Every failure is explained.** An error names a feature whose source really raised, hung or answered wrongly for this item; or
   its kind is "timeout", "breaker_open" or "refused", which the load may cause, at a source that has such a guard.
 - **No fault is silent.** A source that was asked and did wrong stands in the errors.
-- **All else follows.** From the values, the failures told, the fallbacks and the options, one decision follows: its status,
+- **All else follows.** From the values, the failures listed, the fallbacks and the options, one decision follows: its status,
   reason, label, number of stages, probabilities, trace and bill. "deadline" may come at any stage, where a deadline was given.
 - **Without errors, and unless a deadline came first, it is the decision of a world without faults.**
 """
@@ -28,7 +28,7 @@ LOAD_FAILURES = ("timeout", "breaker_open", "refused")
 
 
 class WrongDecision(Exception):
-    """A decision that breaks a promise."""
+    """A decision that is not as guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Model:
 
 @dataclass(slots=True)
 class DecisionChecker:
-    """The one decision that follows from the values, the failures told and the options.
+    """The one decision that follows from the values, the failures listed and the options.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ class DecisionChecker:
         decision = self.decision
         self.reported = {(one.feature, one.stage): one.kind for one in decision.errors}
         reason, label, begun, bill = self._walk()
-        due = ("accepted" if reason == "confident" else "rejected", reason, label, begun, bill, self.degraded)
+        expected = ("accepted" if reason == "confident" else "rejected", reason, label, begun, bill, self.degraded)
         got = (decision.status, decision.reason, decision.label, len(decision.trace), decision.cost, decision.degraded)
-        _check_equal("outcome", due, got)
+        _check_equal("outcome", expected, got)
         scored = [one for one in decision.trace if one.probabilities]
         _check_equal("stages scored", len(scored), decision.stages)
         _check_equal(
@@ -159,14 +159,14 @@ class DecisionChecker:
 
     def _deadline(self) -> str:
         if self.request.options.deadline_s is None:
-            raise WrongDecision("a deadline came that nobody had set")
+            raise WrongDecision("a deadline came although none was set")
         return "deadline"
 
     def _acquire(self, stage: int, names: Sequence[str], known: Mapping[str, Any]) -> None:
-        """Look at every feature of a stage, and see that the trace tells the same."""
+        """Look at every feature of a stage, and check that the trace shows the same."""
         decision = self.decision
         record = decision.trace[stage - 1]
-        # The item ended in this stage: what was not waited for is told nowhere.
+        # The item ended in this stage: what was not waited for is not recorded.
         ended = len(decision.trace) == stage and decision.reason in ("deadline", "acquisition_failed")
         acquired, defaulted = [], []
         for name in names:
@@ -193,7 +193,7 @@ class DecisionChecker:
 
     def _cached(self, name: str) -> None:
         if name not in (FREE, FULL) or self.calls.of(name, self.request.item):
-            raise WrongDecision(f"{name} is told to be cached, and was acquired {self.calls.of(name, self.request.item)} times")
+            raise WrongDecision(f"{name} is listed as cached, and was acquired {self.calls.of(name, self.request.item)} times")
         self.seen["values from caches"] += 1
         if name == FREE:
             self.free.add(name)
@@ -203,7 +203,7 @@ class DecisionChecker:
         """Return whether a feature that was waited for failed, after a look at whether it should have."""
         source, item = SOURCE_OF[name], self.request.item
         fault = self.world.fault(source, item, many=self.request.many)
-        due, got = expected_failures(source, fault).get(name), self.reported.get((name, stage))
+        expected, got = expected_failures(source, fault).get(name), self.reported.get((name, stage))
         if got is not None and self._shared(name, got):
             self.seen["failures of a call for another item"] += 1
             self.seen[got] += 1
@@ -214,12 +214,12 @@ class DecisionChecker:
             self.seen[got] += 1
             self.seen["time-outs of sources that did not hang"] += got == "timeout" and fault is not Fault.HANG
             return True
-        if got is None and due == "timeout":
+        if got is None and expected == "timeout":
             # It answered before it was looked at: late, and good.
             self.seen["hung, but answered before it was looked at"] += 1
             return False
-        if got != due:
-            raise WrongDecision(f"{name}: {due} is due at stage {stage}, got {got}")
+        if got != expected:
+            raise WrongDecision(f"{name}: expected {expected} at stage {stage}, got {got}")
         if self.calls.of(source, item) != 1:
             raise WrongDecision(f"{name}: its source was called {self.calls.of(source, item)} times")
         if got is not None:
@@ -240,18 +240,18 @@ class DecisionChecker:
         return answer[name] if source == "auth" else answer
 
     def _score(self, stage: int, described: Mapping[str, Any]) -> str | None:
-        """Return the label that is accepted at a stage, after a look at the probabilities told."""
+        """Return the label that is accepted at a stage, after a look at the probabilities."""
         labels = self.model.labels
-        due = self.model.probabilities(stage - 1, self.numbers)
+        expected = self.model.probabilities(stage - 1, self.numbers)
         got = self.decision.trace[stage - 1].probabilities
-        if [*got] != labels or max(abs(got[label] - one) for label, one in zip(labels, due, strict=True)) > 1e-9:
-            raise WrongDecision(f"probabilities of stage {stage}: {due} are due, got {dict(got)}")
-        top = due.index(max(due))
-        return labels[top] if due[top] >= described["thresholds"][labels[top]] else None
+        if [*got] != labels or max(abs(got[label] - one) for label, one in zip(labels, expected, strict=True)) > 1e-9:
+            raise WrongDecision(f"probabilities of stage {stage}: expected {expected}, got {dict(got)}")
+        top = expected.index(max(expected))
+        return labels[top] if expected[top] >= described["thresholds"][labels[top]] else None
 
 
 def check_reference(model: Model, world: World, request: ItemRequest, decision: Decision) -> bool:
-    """See that a decision that met no fault is the one of a world without faults; return whether that is promised of it."""
+    """Check that a decision without faults is the one of a world without faults; return whether that is guaranteed for it."""
     cached = {name for record in decision.trace for name in record.cached}
     options = request.options
     if decision.errors or decision.reason == "deadline" or (options.budget is not None and FREE in cached):
@@ -260,13 +260,13 @@ def check_reference(model: Model, world: World, request: ItemRequest, decision: 
     if world.fault("body", request.item, many=request.many) is Fault.NAN:
         values["body"] = math.nan
     plain = model.reference.decide(values, budget=options.budget, known=options.known)
-    due, got = (
+    expected, got = (
         (one.status, one.reason, one.label, one.stages, None if FREE in cached else one.cost) for one in (plain, decision)
     )
-    _check_equal("fault-free reference", due, got)
+    _check_equal("fault-free reference", expected, got)
     return True
 
 
-def _check_equal(what: str, due: Any, got: Any) -> None:
-    if due != got:
-        raise WrongDecision(f"{what}: {due} is due, got {got}")
+def _check_equal(what: str, expected: Any, got: Any) -> None:
+    if expected != got:
+        raise WrongDecision(f"{what}: expected {expected}, got {got}")

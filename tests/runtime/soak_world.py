@@ -120,7 +120,7 @@ class World:
         draw = float(self._draws[item])
         known = None
         if draw < 0.10:
-            # Not what the sources say: whoever used theirs would be found out.
+            # Not what the sources say: a runtime that used theirs would be found out.
             known = {"size": 1.25, "spf": -0.75} if draw < 0.05 else {"country": "home", "reputation": 0.5}
         if 0.08 <= draw < 0.20:
             return Options(BUDGETS[int(draw * 1000) % len(BUDGETS)], None, known)

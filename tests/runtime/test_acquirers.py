@@ -152,12 +152,12 @@ def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"timeout_s": 0}, "timeout_s: a number of seconds above 0 is due, got 0"),
-        ({"timeout_s": True}, "timeout_s: a number of seconds above 0 is due, got True"),
-        ({"timeout_s": math.inf}, "timeout_s: a number of seconds above 0 is due, got inf"),
-        ({"timeout_s": "1"}, "timeout_s: a number of seconds above 0 is due, got '1'"),
-        ({"breaker": 3}, "breaker: a CircuitBreaker is due, got int"),
-        ({"cache": {}}, "cache: an AcquirerCache is due, got dict"),
+        ({"timeout_s": 0}, "timeout_s: expected a number of seconds above 0, got 0"),
+        ({"timeout_s": True}, "timeout_s: expected a number of seconds above 0, got True"),
+        ({"timeout_s": math.inf}, "timeout_s: expected a number of seconds above 0, got inf"),
+        ({"timeout_s": "1"}, "timeout_s: expected a number of seconds above 0, got '1'"),
+        ({"breaker": 3}, "breaker: expected a CircuitBreaker, got int"),
+        ({"cache": {}}, "cache: expected an AcquirerCache, got dict"),
     ],
 )
 def test_unusable_options_are_found_when_bound(options: dict[str, Any], expected: str) -> None:
@@ -172,10 +172,10 @@ def test_unusable_options_are_found_when_bound(options: dict[str, Any], expected
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"pool": 4}, "pool: an AcquirerPool is due, got int"),
-        ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
+        ({"pool": 4}, "pool: expected an AcquirerPool, got int"),
+        ({"concurrency": 0}, "concurrency: expected a whole number of at least 1, got 0"),
         ({"observers": [3]}, "observers: 3 cannot be called"),
-        ({"listener": 3}, "listener: 3 cannot be called"),
+        ({"listener": 3}, "listener: 3 is not callable"),
     ],
 )
 def test_unusable_options_of_a_cascade(options: dict[str, Any], expected: str) -> None:
@@ -205,7 +205,7 @@ def test_unknown_policies_are_refused(policy: Any) -> None:
     """A policy that does not exist is refused, on an acquirer and on the cascade, and both are reported at once."""
     faults = bind_sample(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
     assert len(faults) == 4
-    assert all(f"got {policy!r}, one of raise, reject, default is due" in fault for fault in faults)
+    assert all(f"expected one of raise, reject, default, got {policy!r}" in fault for fault in faults)
 
 
 def test_the_default_policy_needs_a_fallback() -> None:
@@ -221,7 +221,7 @@ def test_the_default_policy_needs_a_fallback() -> None:
 def test_acquirers_must_be_a_registry() -> None:
     """A plain mapping of functions is refused with the type got."""
     (fault,) = bind_sample({"size": len})
-    assert "an emsco_runtime.Acquirers is due, got dict" in fault
+    assert "expected an emsco_runtime.Acquirers, got dict" in fault
 
 
 def test_many_faults_make_one_readable_error() -> None:

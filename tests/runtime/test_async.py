@@ -1,4 +1,4 @@
-"""Deciding in an event loop: side by side, bounded, cancelled cleanly; the same decisions as plain code makes."""
+"""Deciding in an event loop: at the same time, bounded, cancelled cleanly; the same decisions as plain code makes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
-from emsco_runtime.driving import asynchronous as async_module
+from emsco_runtime.driving import asynchronous as async_module, tasks
 from emsco_runtime.engine.walk import NOT_DONE, Expired
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import CircuitBreaker
@@ -43,11 +43,11 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run in a loop of its own; no other task may be left, and nothing may have been told to the loop's error handler."""
-    told: list[dict[str, Any]] = []
+    """Run in a loop of its own; no other task may be left, and the loop's error handler may not have been called."""
+    received: list[dict[str, Any]] = []
 
     async def main() -> _Result:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context))
         try:
             async with asyncio.timeout(60):
                 return await work
@@ -59,7 +59,7 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run(main())
     finally:
         gc.collect()
-        assert told == []
+        assert received == []
 
 
 async def wait_for(condition: Callable[[], object]) -> None:
@@ -116,8 +116,8 @@ def test_async_and_plain_sources_decide_alike() -> None:
                 sources.acquirers.feature(name)(lambda item, name=name: item[name])
         cascade = Cascade(sample_bundle(), sources.acquirers)
         for item in (UNCLEAR, CLEAR):
-            found, due = run(cascade.decide_async(item)), plain.decide(item)
-            assert found._replace(elapsed_s=0.0) == due._replace(elapsed_s=0.0)
+            found, expected = run(cascade.decide_async(item)), plain.decide(item)
+            assert found._replace(elapsed_s=0.0) == expected._replace(elapsed_s=0.0)
 
 
 def test_the_sources_of_a_stage_run_side_by_side_and_those_of_the_next_later() -> None:
@@ -202,7 +202,7 @@ def test_a_plain_source_that_fails_spares_the_async_ones() -> None:
 
 
 def test_a_failure_that_falls_back_does_not_cancel_the_others() -> None:
-    """Under "default" every source of the stage is heard, and each failure is listed."""
+    """Under "default" every source of the stage is asked, and each failure is listed."""
     sources = Sources("a", "b", "c")
     cascade = Cascade(make_bundle([["a", "b", "c"]], threshold=1.0), sources.acquirers, on_failure="default")
     decision = run(cascade.decide_async({"a": OSError("x"), "b": 0.1, "c": None}))
@@ -241,7 +241,7 @@ def test_a_coroutine_that_hangs_is_timed_out(policy: Any, alone: bool) -> None:
 
 
 def test_a_time_out_of_the_sources_own_is_an_exception() -> None:
-    """TimeoutError raised inside is told apart from our limit."""
+    """TimeoutError raised inside is distinguished from our limit."""
     sources = Sources("size", "links", "reputation", timeout_s=LONG)
     decision = run(
         Cascade(sample_bundle(), sources.acquirers, on_failure="reject").decide_async({**UNCLEAR, "size": TimeoutError("mine")})
@@ -265,7 +265,7 @@ def test_a_deadline_cancels_what_is_outstanding() -> None:
 
 
 def test_a_deadline_between_two_answers() -> None:
-    """One answer comes at the deadline, another is still due when it is looked at again: rejected, not waited for."""
+    """One answer comes at the deadline, another is still missing when it is looked at again: rejected, not waited for."""
 
     async def slow(item: Any) -> float:
         # Holds the loop past the deadline, so that the next look comes too late.
@@ -285,7 +285,7 @@ def test_a_deadline_between_two_answers() -> None:
 
 
 def test_no_call_is_begun_after_the_deadline() -> None:
-    """The deadline comes between the walk's look at the clock and the first call: nobody is called, all is left open."""
+    """The deadline comes between the walk's look at the clock and the first call: nothing is called, all outcomes are missing."""
     begun: list[str] = []
 
     async def source(item: Any) -> float:
@@ -296,15 +296,15 @@ def test_no_call_is_begun_after_the_deadline() -> None:
     acquirers.feature("a")(source)
     acquirers.feature("b")(source)
     cascade = Cascade(make_bundle([["a", "b"]]), acquirers)
-    past = replace(cascade._async_limits, deadline=time.perf_counter() - 1.0)
-    reply = asyncio.run(async_module._acquire(cascade._plan.stages[0].acquire.calls, "item", past))
+    past = replace(cascade._runner.limits, deadline=time.perf_counter() - 1.0)
+    reply = asyncio.run(async_module._acquire(cascade._runner.plan.stages[0].acquire.calls, "item", past))
     assert isinstance(reply, Expired)
     assert list(reply.outcomes) == [NOT_DONE] * 2
     assert begun == []
 
 
 def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
-    """The alarm goes off when all answers are there, and nobody has looked at them yet: the answers count."""
+    """The alarm goes off when all answers are there but were not looked at yet: the answers count."""
 
     async def run_scenario() -> Any:
         board = async_module._StageTasks((), asyncio.get_running_loop().create_future())
@@ -339,10 +339,10 @@ class SlowCleanup:
     async def end(self) -> None:
         """Let it go, and wait until nothing is left of it."""
         assert self.log == ["starts", "cleans up"]
-        # Held by nobody but us: it must not be collected.
+        # We hold the only reference: it must not be collected.
         gc.collect()
         self.release_event.set()
-        await wait_for(lambda: not async_module._cancelled_tasks)
+        await wait_for(lambda: not tasks.cancelled_tasks)
         assert self.log == ["starts", "cleans up", "ends"]
 
 
@@ -368,8 +368,8 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 
     What it raises then is logged, and asyncio has nothing to complain of (the loop's handler is checked).
     """
-    # Who waits for it waits for ever.
-    monkeypatch.setattr(async_module, "_GRACE_S", LONG)
+    # Waiting for it would never end.
+    monkeypatch.setattr(tasks, "_GRACE_S", LONG)
     caplog.set_level("DEBUG", logger="emsco_runtime.asynchronous")
 
     async def main() -> Any:
@@ -398,8 +398,8 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 
 @pytest.mark.parametrize("way", ["deadline", "cancelled"])
 def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The probe of a half-open breaker is given up by its caller: the next call may probe, although it still cleans up."""
-    monkeypatch.setattr(async_module, "_GRACE_S", SOON)
+    """The probe of a half-open breaker is cancelled by its caller: the next call may probe, although it still cleans up."""
+    monkeypatch.setattr(tasks, "_GRACE_S", SOON)
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     fail(breaker)
@@ -451,7 +451,7 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
     """Tasks belong to the loops of their process."""
 
     async def main() -> None:
-        cancelled_tasks = async_module._CancelledTasks()
+        cancelled_tasks = tasks._CancelledTasks()
         task = asyncio.create_task(asyncio.sleep(600))
         await asyncio.sleep(0)
         cancelled_tasks.cancel(task)
@@ -496,8 +496,8 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
     """`decide_async` is cancelled: every source under way is, and CancelledError is raised, whatever the policy."""
     for names in (["a"], ["a", "b"]):
         sources = Sources(*names)
-        told: list[Any] = []
-        cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default", observers=[told.append])
+        received: list[Any] = []
+        cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default", observers=[received.append])
 
         async def main(cascade: Cascade = cascade, names: list[str] = names, sources: Sources = sources) -> None:
             task = asyncio.create_task(cascade.decide_async({name: asyncio.Event() for name in names}))
@@ -509,13 +509,13 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
 
         run(main())
         assert sorted(line for line in sources.log if "cancelled" in line) == [f"{name} is cancelled" for name in names]
-        assert told == []
+        assert received == []
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b"]])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_source_that_is_cancelled_by_itself_is_no_failed_feature(names: list[str], guarded: bool) -> None:
-    """A coroutine whose own work was cancelled: that passes through, cancels the rest, and tells a breaker nothing."""
+    """A coroutine whose own work was cancelled: that passes through, cancels the rest, and is no failure for a breaker."""
     breaker = CircuitBreaker(failures=1)
     sources = Sources(*names, **({"breaker": breaker} if guarded else {}))
     cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default")
@@ -547,7 +547,7 @@ def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
 
     run(main())
     assert pool.counts.abandoned == 1
-    # Its loop is closed by now: nobody is to be woken.
+    # Its loop is closed by now: it must not be notified.
     source.release_event.set()
     wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
 
@@ -594,7 +594,7 @@ def test_plain_sources_run_in_the_loops_thread_unless_they_must_not() -> None:
 
 
 def test_a_coroutine_from_a_plain_function_is_refused_alone_and_in_company() -> None:
-    """A lambda that hands on a coroutine is not recognised as async: told how to be written, one source or two."""
+    """A lambda that returns a coroutine is not recognised as async: the message says how to write it, for one source or two."""
 
     async def late(item: Any) -> float:
         return 1.0
@@ -697,13 +697,13 @@ def test_cancelling_many_cancels_all() -> None:
 
 
 def test_known_values_and_budgets_of_many() -> None:
-    """One mapping per item, one budget for each of them; observers are told of every decision."""
-    told: list[Any] = []
+    """One mapping per item, one budget for each of them; observers are called with every decision."""
+    received: list[Any] = []
     sources = Sources("size", "links", "reputation")
-    cascade = Cascade(sample_bundle(), sources.acquirers, observers=[told.append])
+    cascade = Cascade(sample_bundle(), sources.acquirers, observers=[received.append])
     decisions = run(cascade.decide_many_async([UNCLEAR, UNCLEAR], budget=3.0, known=[{"reputation": 0.1}, None]))
     assert [(one.reason, one.cost) for one in decisions] == [("inconclusive", 3.0), ("budget", 3.0)]
-    assert sorted(told, key=decisions.index) == decisions
+    assert sorted(received, key=decisions.index) == decisions
 
 
 @pytest.mark.parametrize(
@@ -711,9 +711,9 @@ def test_known_values_and_budgets_of_many() -> None:
     [
         ({"concurrency": 0}, "concurrency: expected a whole number of at least 1, got 0"),
         ({"concurrency": True}, "concurrency: expected a whole number of at least 1, got True"),
-        ({"budget": -1.0}, "budget: a number of at least 0 is due, got -1.0"),
-        ({"deadline_s": "1"}, "deadline_s: a number of seconds is due, got '1'"),
-        ({"known": [None]}, "known: a sequence with one mapping (or None) per item is due, got 1 for 0 items"),
+        ({"budget": -1.0}, "budget: expected a number of at least 0, got -1.0"),
+        ({"deadline_s": "1"}, "deadline_s: expected a number of seconds, got '1'"),
+        ({"known": [None]}, "known: expected a sequence with one mapping (or None) per item, got 1 for 0 items"),
     ],
 )
 def test_wrong_options_are_refused_even_without_items(options: dict[str, Any], said: str) -> None:

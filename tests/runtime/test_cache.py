@@ -310,5 +310,5 @@ def test_something_else_in_its_place_is_refused() -> None:
     """A dict is not a cache."""
     acquirers = Acquirers()
     acquirers.feature("size", cache={})(len)  # type: ignore[arg-type]
-    with pytest.raises(BindError, match="cache: an AcquirerCache is due, got dict"):
+    with pytest.raises(BindError, match="cache: expected an AcquirerCache, got dict"):
         Cascade(sample_bundle(), acquirers)

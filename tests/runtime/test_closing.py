@@ -120,7 +120,7 @@ def test_sessions_are_released() -> None:
 
 
 def test_decisions_under_way_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision that waits for its source in a thread of the cascade's own pool ends as if nobody had closed."""
+    """A decision that waits for its source in a thread of the cascade's own pool ends as if the cascade were still open."""
     # Its later calls start a thread after the pool was closed, which goes like any other when it was idle for long.
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     source = HangingSource(0.0)

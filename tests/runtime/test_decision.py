@@ -52,9 +52,9 @@ def test_an_observer_cannot_change_probabilities(change: Callable[[Any], object]
     watched = Cascade(sample_bundle(), observers=[tamper])
     decisions = [watched.decide(item), *watched.decide_many([item]), watched.decide(item, budget=0.0)]
     plain = Cascade(sample_bundle())
-    due = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
+    expected = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
     assert watched.observer_failures == 0
-    assert [one._replace(elapsed_s=0.0) for one in decisions] == [one._replace(elapsed_s=0.0) for one in due]
+    assert [one._replace(elapsed_s=0.0) for one in decisions] == [one._replace(elapsed_s=0.0) for one in expected]
     assert decisions[2].probabilities == {}
 
 
@@ -113,7 +113,7 @@ def test_labels_keep_their_type() -> None:
 
 
 def test_accepted_says_it_in_one_word() -> None:
-    """`accepted` is True with a label and False without; it is no field of its own."""
+    """`accepted` is True with a label and False without; it is not a field."""
     cascade = Cascade(sample_bundle())
     accepted, rejected = cascade.decide({"size": 3.0}), cascade.decide({"size": 3.0}, budget=0)
     assert (accepted.accepted, accepted.label) == (True, "spam")
@@ -168,7 +168,7 @@ def test_pydantic_reads_it_back(decision: Decision) -> None:
 
 
 def test_labels_that_are_numbers_come_back_as_text() -> None:
-    """Keys in JSON are text, and nothing tells that they were numbers; the label itself keeps its type."""
+    """Keys in JSON are text, and nothing shows that they were numbers; the label itself keeps its type."""
     decision = Cascade(make_bundle([["a"]], labels=(0, 1), threshold=0.5, weights=[[[-1.0], [1.0]]])).decide({"a": 2.0})
     back = TypeAdapter(Decision).validate_json(decision.to_json())
     assert back.label == 1
@@ -200,7 +200,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("edit", BROKEN.values(), ids=BROKEN)
 def test_pydantic_refuses_what_is_no_decision(edit: tuple[str, object, str]) -> None:
-    """One error names the field and what is wrong with it; a tuple, the shape of before, is none."""
+    """One error names the field and what is wrong with it; a tuple, the earlier form, is refused."""
     field, value, message = edit
     document = {**decisions()[0].to_dict(), field: value}
     if message.endswith("Field required"):

@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Bundle, Cascade, CircuitBreaker, Decision
 from emsco_runtime.bundle.encoding import ValueFault, make_encoder
 from emsco_runtime.bundle.rule import accept
-from emsco_runtime.engine.plan import AcquireRequest, bind
+from emsco_runtime.engine.binding import bind
+from emsco_runtime.engine.plan import AcquireRequest
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, walk
 from emsco_runtime.sources.guard import CachedOutcome
@@ -125,7 +126,7 @@ def expected_by_contract(
             for position, name in enumerate(source.names):
                 if behaviour == "raises":
                     got[name] = "exception"
-                elif behaviour == "is left alone":
+                elif behaviour == "has an open breaker":
                     got[name] = "breaker_open"
                 elif behaviour == "is late":
                     got[name] = "timeout"
@@ -138,7 +139,7 @@ def expected_by_contract(
             if behaviour == "is cached, free":
                 free.update(source.names)
             # A bad value is only seen when the stage is validated; a call that failed ends the item at once.
-            ended = behaviour in ("raises", "is late", "is left alone") and source.policy != "default"
+            ended = behaviour in ("raises", "is late", "has an open breaker") and source.policy != "default"
         expected.cost = meter.cost(price([*before, *stage.acquire]))
         fatal: tuple[str, str] | None = None
         obtained: list[str] = []
@@ -239,7 +240,7 @@ def registry(
             return answer(source, item)
 
         register = acquirers.feature if len(source.names) == 1 else acquirers.features
-        breaker = CircuitBreaker(failures=1) if source.behaviour == "is left alone" else None
+        breaker = CircuitBreaker(failures=1) if source.behaviour == "has an open breaker" else None
         if breaker is not None:
             fail(breaker)
         options: dict[str, Any] = {"on_failure": source.policy, "breaker": breaker, "cache": filled_cache(source, cached)}
@@ -344,7 +345,7 @@ def test_every_way_of_deciding_under_random_faults(data: st.DataObject) -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_coroutines_under_random_faults(data: st.DataObject) -> None:
-    """Some acquirers async, side by side: the outcome and the bill are those of one after the other."""
+    """Some acquirers async, at the same time: the outcome and the bill are those of one after the other."""
     bundle = data.draw(bundles(mixed=True))
     names = [feature.name for feature in bundle.manifest.features]
     serving = data.draw(sources(names, ["answers", "answers", "raises", "lacks a key"]))
@@ -354,7 +355,7 @@ def test_coroutines_under_random_faults(data: st.DataObject) -> None:
     expected = expected_by_contract(bundle, serving, item, {}, budget, 10**6)
     calls: list[tuple[str, ...]] = []
     cascade = Cascade(bundle, registry(serving, calls, asynchronous), concurrency=data.draw(st.sampled_from([1, 2, 32])))
-    # Two failures of one stage end the item in either order: which is raised, and what else was heard, may differ then.
+    # Two failures of one stage end the item in either order: which is raised, and which others answered, may differ then.
     fatal = {source.policy for source in serving} - {"default"}
     try:
         found: Decision | AcquisitionError = asyncio.run(cascade.decide_async(item, budget=budget))
@@ -372,10 +373,10 @@ def test_coroutines_under_random_faults(data: st.DataObject) -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> None:
-    """Real caches and open breakers, plain acquirers, one by one and side by side in threads: all as the contract says."""
+    """Real caches and open breakers, plain acquirers, one by one and at the same time in threads: all as the contract says."""
     bundle = data.draw(bundles(mixed=True))
     names = [feature.name for feature in bundle.manifest.features]
-    behaviours = ["answers", "answers", "raises", "lacks a key", "is cached, free", "is cached, charged", "is left alone"]
+    behaviours = ["answers", "answers", "raises", "lacks a key", "is cached, free", "is cached, charged", "has an open breaker"]
     serving = data.draw(sources(names, behaviours))
     item = data.draw(items(bundle, faults=True))
     good = data.draw(items(bundle))
@@ -389,7 +390,7 @@ def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> Non
         (POOL, lambda cascade: cascade.decide(item, budget=budget, known=known)),
         (POOL, lambda cascade: cascade.decide_many([item], budget=budget, known=[known])[0]),
     ):
-        # A list of its own: in threads, a call that nobody waits for may be noted late.
+        # A list of its own: in threads, a call that is not waited for may be recorded late.
         calls: list[tuple[str, ...]] = []
         cascade = Cascade(bundle, registry(serving, calls, set(), item), pool=pool)
         try:
@@ -408,7 +409,7 @@ def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> Non
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_run_of_items_past_a_breaker(data: st.DataObject) -> None:
-    """Item after item in random ways, with failures and time in between: asked, or left alone, as a plain re-telling says."""
+    """Item after item in random ways, with failures and time in between: called, or not, as a plain model of them says."""
     clock, asked, behaviours = Clock(), list[int](), list[str]()
     breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=clock)
     bundle = make_bundle([["a", "b"], ["c"]], costs={"a": 1.0, "b": 2.0, "c": 4.0}, threshold=1.0)

@@ -154,7 +154,7 @@ def test_an_open_breaker_is_not_waited_for() -> None:
     assert cache.joined == 0
 
 
-# Leaders that give up
+# Leaders that are cancelled
 
 
 class Leave(BaseException):
@@ -204,7 +204,7 @@ def test_a_cancelled_leader_is_replaced() -> None:
 
 @pytest.mark.parametrize("way", ["threads", "async"])
 def test_a_leader_whose_deadline_comes_is_replaced(way: str) -> None:
-    """It had no time; one who has makes the call again. What the call that was given up answers in the end is thrown away."""
+    """It had no time; one who has makes the call again. What the abandoned call answers in the end is ignored."""
     cache = WatchedCache()
     first = HangingSource(value=9.0)
     calls: list[Any] = []
@@ -230,12 +230,12 @@ def test_a_leader_whose_deadline_comes_is_replaced(way: str) -> None:
         decision = follower.result(60)
     assert (decision.trace[0].acquired, decision.cost) == (("a",), 1.0)
     first.release_event.set()
-    wait_until(lambda: first.ended, "the call that was given up ends")
+    wait_until(lambda: first.ended, "the abandoned call ends")
     assert cache.get("one") == 0.1
 
 
 def test_a_leader_that_the_pool_refuses_is_replaced() -> None:
-    """The pool takes no more calls: those who wait try for themselves, and are refused by kind; nobody waits for ever."""
+    """The pool takes no more calls: those who wait try for themselves, and fail with the kind "refused"; no wait is endless."""
     pool = AcquirerPool(1, max_abandoned=0)
     stuck = HangingSource()
     call = pool.submit(stuck, None)
@@ -404,7 +404,7 @@ def test_a_value_of_another_bundle_is_asked_for_again_while_others_wait() -> Non
 
 
 def test_the_first_end_of_a_flight_counts() -> None:
-    """A call that was given up, or was late, and answers or raises afterwards: those who waited keep what they got."""
+    """A call that was abandoned, or was late, and answers or raises afterwards: those who waited keep what they got."""
     late = InFlightCall()
     late.set_failure(TimeoutError())
     assert late.run(len, "abc") == 3
@@ -461,7 +461,7 @@ def test_an_error_of_one_call_carries_the_index_of_each_item() -> None:
 
 
 def test_keys_do_not_wait_for_each_other() -> None:
-    """Two senders, twenty items: two calls, side by side."""
+    """Two senders, twenty items: two calls, at the same time."""
     together = threading.Barrier(2)
     calls: list[str] = []
 

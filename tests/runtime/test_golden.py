@@ -1,4 +1,4 @@
-"""Golden items: what a bundle promises is replayed at load, and bundles of every format version are kept for good."""
+"""Golden items: they are replayed when a bundle is loaded, and bundles of every format version are kept for good."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SAMPLE = sample_bundle()
 def with_golden(manifest: Manifest, *, values: dict[str, RawValue] | None = None, **decision: Any) -> Manifest:
     """Return a manifest whose golden item has other values or another decision."""
     golden = manifest.golden[0]
-    promised = golden.decision.model_copy(update=decision)
-    changed = golden.model_copy(update={"values": values or golden.values, "decision": promised})
+    expected = golden.decision.model_copy(update=decision)
+    changed = golden.model_copy(update={"values": values or golden.values, "decision": expected})
     return manifest.model_copy(update={"golden": (changed,)})
 
 
@@ -60,7 +60,7 @@ def load_error(manifest: Manifest, models: Sequence[bytes]) -> BundleError:
 @pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize(("difference", "accepted"), [(1e-6, False), (1e-12, True), (0.0, True)])
 def test_a_model_that_computes_something_else(stage: int, difference: float, accepted: bool) -> None:
-    """A model that is off by 1e-6 breaks the promise although hashes and id are right; one in the last bits does not."""
+    """A model that is off by 1e-6 is found although hashes and id are right; one in the last bits does not."""
     models = [logistic_model(matrix, [difference * (index == stage), 0.0]) for index, matrix in enumerate(WEIGHTS)]
     manifest = with_models(SAMPLE.manifest, models)
     if accepted:
@@ -69,7 +69,7 @@ def test_a_model_that_computes_something_else(stage: int, difference: float, acc
         error = load_error(manifest, models)
         assert error.json_path == "$.golden[0]"
         assert f"stage {stage + 1} gives [" in error.message
-        assert f"the bundle promises {list(manifest.golden[0].probabilities[stage])}" in error.message
+        assert f"the bundle expects {list(manifest.golden[0].probabilities[stage])}" in error.message
 
 
 def test_models_in_another_order_of_labels() -> None:
@@ -90,17 +90,17 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
 def test_a_decision_that_is_not_kept(change: dict[str, Any]) -> None:
-    """Each part of the promised decision counts, the cost to its last bit; both decisions are shown."""
+    """Each part of the expected decision counts, the cost to its last bit; both decisions are shown."""
     error = load_error(with_golden(SAMPLE.manifest, **change), SAMPLE.models)
     assert error.json_path == "$.golden[0]"
     assert error.message.startswith(
         f"the decision is ({EXPECTED.status!r}, {EXPECTED.reason!r}, {EXPECTED.label!r}, {EXPECTED.stages}, {EXPECTED.cost})"
     )
-    assert repr(next(iter(change.values()))) in error.message.split("the bundle promises")[1]
+    assert repr(next(iter(change.values()))) in error.message.split("the bundle expects")[1]
 
 
 def test_the_label_keeps_its_type() -> None:
-    """A promise of "1" is not kept by the label 1."""
+    """The label 1 is not the label "1"."""
     bundle = make_bundle([["x"]], labels=(0, 1), weights=[[[-3.0], [3.0]]], threshold=0.5)
     label = bundle.manifest.golden[0].decision.label
     assert isinstance(label, int)
@@ -132,18 +132,18 @@ def linear_model(weights: Any) -> bytes:
 
 @pytest.mark.parametrize("value", [1.0, 1e308], ids=["numbers that are no probabilities", "overflow"])
 def test_a_model_without_probabilities(value: float) -> None:
-    """Scores that do not add up to one, or are not even numbers, are no promise that can be kept."""
+    """Scores that do not add up to one, or are not even numbers, cannot be expected."""
     bundle = make_bundle([["x"]], weights=[[[1.0], [-1.0]]])
     models = [linear_model([[0.6, 0.9]] if value == 1.0 else [[1e308, -1e308]])]
     decision = GoldenDecision(status="accepted", reason="confident", label="spam", stages=1, cost=1.0)
     golden = Golden(values={"x": value}, probabilities=((0.6, 0.9),), decision=decision)
     error = load_error(with_models(bundle.manifest, models).model_copy(update={"golden": (golden,)}), models)
-    told = (
+    start = (
         "its values are refused: feature 'x' (stage 1): the stage's model gives no probabilities"
         if value == 1.0
         else "stage 1 gives"
     )
-    assert error.message.startswith(told)
+    assert error.message.startswith(start)
 
 
 FIRST, SECOND, BIAS = np.array([[2.0], [-2.0]]), np.array([[1.0, 4.0], [-1.0, -4.0]]), np.array([0.5, 0.0])
@@ -238,13 +238,13 @@ def test_all_kept_bundles_are_listed() -> None:
 
 @pytest.mark.parametrize("name", KEPT_BUNDLES)
 def test_kept_bundles_stay_readable(name: str) -> None:
-    """A bundle that was once written loads for good: the same id, its golden promises kept, the same decisions."""
+    """A bundle that was once written loads for good: the same id, its golden items pass, the same decisions."""
     digest, decisions = KEPT_BUNDLES[name]
     cascade = Cascade.load(KEPT / name)
     assert cascade.manifest.id == read_bundle(KEPT / name).manifest.id == digest
-    for item, due in decisions:
+    for item, expected in decisions:
         found = cascade.decide(item)
-        assert (found.status, found.label, found.stages, found.cost) == due
+        assert (found.status, found.label, found.stages, found.cost) == expected
         assert found.bundle == digest
 
 

@@ -1,4 +1,4 @@
-"""Many items in step, and whole tables: exactly what deciding one by one gives."""
+"""Many items in lockstep, and whole tables: exactly what deciding one by one gives."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def with_threshold(bundle: Bundle, threshold: float) -> Bundle:
 
 
 def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows whose two best labels are as good as equal get the same label alone, in step and in a table."""
+    """Rows whose two best labels are as good as equal get the same label alone, in lockstep and in a table."""
     # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
     monkeypatch.setattr("emsco_runtime.testing.RESCORE_MARGIN", -1.0)
     monkeypatch.setattr("emsco_runtime.bundle.checks.RESCORE_MARGIN", -1.0)
@@ -233,7 +233,7 @@ def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: 
 
 
 def test_a_batch_acquirer_of_several_must_return_a_mapping() -> None:
-    """A list from an acquirer of two features cannot be told apart by name; a missing name fails alone."""
+    """A list from an acquirer of two features cannot be read by name; a missing name fails alone."""
     for result, kind in (([1.0, 2.0], "wrong_type"), ({"links": [1.0]}, "missing_key")):
         acquirers = RecordingAcquirers("size")
         acquirers.batch("links", "reputation", on_failure="reject")(lambda items, result=result: result)
@@ -265,7 +265,7 @@ def test_a_failed_item_is_not_asked_about_again() -> None:
 
 
 def test_known_values_per_item() -> None:
-    """One mapping or None per item; items with everything known are scored in step with the others."""
+    """One mapping or None per item; items with everything known are scored together with the others."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     cascade = Cascade(sample_bundle(), acquirers)
     everything = dict(UNCLEAR)
@@ -309,7 +309,7 @@ def test_a_column_is_only_looked_at_where_it_is_needed() -> None:
         ({"size": [1.0], "links": [1.0, 2.0], "reputation": [1.0]}, "same length"),
         ({"size": 1.0, "links": 1.0, "reputation": 1.0}, "one dimension"),
         (dict.fromkeys(("size", "links", "reputation"), np.ones((1, 1))), "one dimension"),
-        (None, "a mapping of arrays or a data frame is due, got NoneType"),
+        (None, "expected a mapping of arrays or a data frame, got NoneType"),
     ],
 )
 def test_columns_that_do_not_fit(columns: dict[str, Any], said: str) -> None:
@@ -349,7 +349,7 @@ def test_tables_follow_the_policies_of_the_acquirers() -> None:
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table larger than a block, with faults in several blocks, comes out as in one piece."""
+    """A table larger than a block, with faults in several blocks, is decided as in one piece."""
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=100) for name in ("size", "links", "reputation")}
     columns["links"][[3, 50, 97]] = np.nan

@@ -1,6 +1,6 @@
 """Every policy, limit and state of a breaker, in every way of deciding: who was called, in which order, and the exact bill.
 
-Three stages, (a, b), (c, d), (e); each feature costs twice the one before, so that a bill tells which features it holds. What
+Three stages, (a, b), (c, d), (e); each feature costs twice the one before, so that a bill shows which features it holds. What
 befalls an item befalls `c`, the first of the second stage.
 """
 
@@ -88,13 +88,13 @@ def decide(way: str, acquirers: Acquirers, **limits: Any) -> Any:
         return error
 
 
-def calls_made(way: str, calls: list[str], due: str, perhaps: str = "") -> None:
+def calls_made(way: str, calls: list[str], expected: str, perhaps: str = "") -> None:
     """Check the calls: in order, where they are made one after the other; else by stage, where others may have begun too."""
     if way in ("decide", "many"):
-        assert "".join(calls) == due
+        assert "".join(calls) == expected
         return
     assert len(calls) == len(set(calls))
-    assert set(due) <= set(calls) <= set(due + perhaps)
+    assert set(expected) <= set(calls) <= set(expected + perhaps)
     stage = {name: number for number, names in enumerate(STAGES) for name in names}
     assert [stage[name] for name in calls] == sorted(stage[name] for name in calls)
 
@@ -107,8 +107,8 @@ def decision_summary(found: Any, policy: str, kind: str) -> None:
         assert [record.cost for record in found.trace] == [3.0, 12.0]
         return
     assert [failure[:3] for failure in found.errors] == [("c", 2, kind)]
-    due = ("acquisition_failed", 1, 15.0, False) if policy == "reject" else ("inconclusive", 3, 31.0, True)
-    assert (found.reason, found.stages, found.cost, found.degraded) == due
+    expected = ("acquisition_failed", 1, 15.0, False) if policy == "reject" else ("inconclusive", 3, 31.0, True)
+    assert (found.reason, found.stages, found.cost, found.degraded) == expected
     assert [record.cost for record in found.trace] == ([3.0, 12.0] if policy == "reject" else [3.0, 12.0, 16.0])
 
 
@@ -163,20 +163,22 @@ def test_states_of_a_breaker(way: str, policy: str, state: str) -> None:
         return
     asked = state.endswith("fails")
     decision_summary(found, policy, "exception" if asked else "breaker_open")
-    due = ("abcde" if asked else "abde") if policy == "default" else ("abc" if asked else "ab")
-    calls_made(way, world.calls, due, "d")
+    expected = ("abcde" if asked else "abde") if policy == "default" else ("abc" if asked else "ab")
+    calls_made(way, world.calls, expected, "d")
     assert breaker.state == ("half-open" if state.endswith("probing") else "open")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("budget", "due", "cost"), [(0.0, "", 0.0), (2.99, "", 0.0), (3.0, "ab", 3.0), (30.99, "abcd", 15.0)])
-def test_budgets(way: str, policy: str, budget: float, due: str, cost: float) -> None:
-    """A stage that would exceed the budget is not begun: nobody is called for it and nothing is charged, whatever the policy."""
+@pytest.mark.parametrize(
+    ("budget", "expected", "cost"), [(0.0, "", 0.0), (2.99, "", 0.0), (3.0, "ab", 3.0), (30.99, "abcd", 15.0)]
+)
+def test_budgets(way: str, policy: str, budget: float, expected: str, cost: float) -> None:
+    """A stage that would exceed the budget is not begun: nothing is called for it and nothing is charged, whatever the policy."""
     world = World("nothing", is_async(way))
     found = decide(way, world.registry(policy), budget=budget)
     assert (found.status, found.reason, found.cost) == ("rejected", "budget", cost)
-    calls_made(way, world.calls, due)
+    calls_made(way, world.calls, expected)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -192,7 +194,7 @@ def test_a_deadline_already_past(way: str, policy: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("state", ["closed", "half-open"])
 def test_a_deadline_during_a_stage(way: str, state: str) -> None:
-    """The stage begun is charged, those after it are not begun, and a breaker is told nothing: the next call may probe again."""
+    """The stage begun is charged, those after it are not begun, and a breaker counts nothing: the next call may probe again."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     if state == "half-open":
@@ -227,7 +229,7 @@ def test_cached_values(way: str, charge: Any, policy: str) -> None:
 @pytest.mark.parametrize("way", ["pooled", "pooled many", "pooled async"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_pool_that_refuses(way: str, policy: str) -> None:
-    """With as many abandoned calls as allowed, nobody is called: the first feature fails by its policy, as "refused"."""
+    """With as many abandoned calls as allowed, nothing is called: the first feature fails by its policy, as "refused"."""
     pool = AcquirerPool(1, max_abandoned=1)
     release_event, calls_begun = threading.Event(), threading.Event()
 

@@ -373,9 +373,9 @@ def test_without_on_call_nothing_is_wrapped() -> None:
     acquirers = by_key("size", "links", "reputation")
     own = [entry.function for entry in acquirers.entries]
     plain = Cascade(BUNDLE, acquirers, observers=[bool])
-    assert [call.function for call in plain._plan.calls.values()] == own
+    assert [call.function for call in plain._runner.plan.calls.values()] == own
     watched = Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])
-    assert all(call.function not in own for call in watched._plan.calls.values())
+    assert all(call.function not in own for call in watched._runner.plan.calls.values())
 
 
 def test_on_call_may_be_none() -> None:
@@ -560,7 +560,7 @@ def test_a_pickled_cascade_notifies_its_own_copy() -> None:
         acquirers.feature(name)(read_size)
     copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])))
     copy.decide(SPAM)
-    (watcher,) = copy._state.observers
+    (watcher,) = copy._state.options.observers
     assert (len(watcher.decisions), len(watcher.calls), len(watcher.bound)) == (1, 1, 2)
 
 

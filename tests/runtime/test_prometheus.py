@@ -138,7 +138,7 @@ def test_acquirers_may_be_left_alone() -> None:
     registry = CollectorRegistry()
     acquirers = RecordingAcquirers("size", "links", "reputation", on_failure="reject")
     cascade = Cascade(BUNDLE, acquirers, observers=[Metrics(registry=registry, acquirers=False)])
-    assert [call.function for call in cascade._plan.calls.values()] == [entry.function for entry in acquirers.entries]
+    assert [call.function for call in cascade._runner.plan.calls.values()] == [entry.function for entry in acquirers.entries]
     cascade.decide({"size": OSError()})
     found = samples_of(registry)
     assert not any(name == "emsco_acquirer_seconds_count" for name, _ in found)

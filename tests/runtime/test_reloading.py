@@ -379,7 +379,7 @@ def test_a_pickled_cascade_notifies_its_observers_of_a_bundle_that_changed_meanw
     content = pickle.dumps(cascade)
     new = write_version(folder, version(2))
     copy = pickle.loads(content)
-    follower, monitor = copy.current._state.observers
+    follower, monitor = copy.current._state.options.observers
     assert follower.received == [("version 1", "version 2")]
     copy.decide(ITEM)
     assert (monitor.status.items, monitor.status.bundle) == (1, new)

@@ -117,7 +117,7 @@ class Server:
         try:
             worker, content = self.ask("POST", "/decide", body)
         except ConnectionError:
-            # A worker that ends closes connections on which it has read nothing yet; whoever is before a server asks again. Had
+            # A worker that ends closes connections on which it has read nothing yet; proxies ask again. Had
             # it decided all the same, the metrics would count one decision too many.
             worker, content = self.ask("POST", "/decide", body)
         with self._lock:
@@ -131,7 +131,7 @@ class Server:
             try:
                 for _ in range(requests // CLIENTS):
                     self.decide(load)
-            except Exception as error:  # noqa: BLE001 - told by the test
+            except Exception as error:  # noqa: BLE001 - reported by the test
                 load.faults.append(repr(error))
 
         clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
@@ -158,7 +158,7 @@ def start_server(command: Sequence[str], folder: Path) -> Iterator[Server]:
     write_bundle(folder / "bundle", OLD.manifest, OLD.models)
     (folder / "metrics").mkdir()
     environment = {**os.environ, FOLDER: str(folder / "bundle"), "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
-    # Made here and handed on: nobody can take the port in between.
+    # Made here and passed on: no other process can take the port in between.
     with socket.create_server(("127.0.0.1", 0)) as listening, (folder / "log").open("wb") as log:
         number = str(listening.fileno())
         process = subprocess.Popen(
@@ -181,8 +181,8 @@ def check(load: Load, bundles: Sequence[Bundle]) -> None:
     cascades = {bundle.manifest.id: Cascade(bundle, acquirers(asynchronous=False)) for bundle in bundles}
     assert load.faults == []
     for number, decision in load.decisions:
-        due = cascades[decision["bundle"]].decide(item_of(number))
-        assert describe(decision) == describe(json.loads(due.to_json()))
+        expected = cascades[decision["bundle"]].decide(item_of(number))
+        assert describe(decision) == describe(json.loads(expected.to_json()))
 
 
 def check_metrics(series: Series, loads: Sequence[Load]) -> None:
@@ -223,7 +223,7 @@ def bundles_shown(series: Series) -> set[str]:
 
 
 def scraped_by(server: Server, workers: int) -> list[Series]:
-    """Return what so many different workers tell."""
+    """Return the answers of so many different workers."""
     found: dict[int, Series] = {}
 
     def look() -> bool:
@@ -274,7 +274,7 @@ def replace_bundle(server: Server, folder: Path, workers: int) -> Load:
     """Put a new bundle in the place of the old one, and have items decided until every worker has taken it up by itself."""
     write_bundle(folder / "bundle", NEW.manifest, NEW.models, force=True)
     load = ask_all_workers(server, workers, NEW)
-    wait_until(lambda: bundles_shown(server.scrape()[1]) == {NEW.manifest.id}, "the metrics tell of the new bundle alone")
+    wait_until(lambda: bundles_shown(server.scrape()[1]) == {NEW.manifest.id}, "the metrics show the new bundle alone")
     return load
 
 
@@ -292,14 +292,14 @@ def test_gunicorn(tmp_path: Path) -> None:
         told_by = scraped_by(server, 4)
         log = server.stop()
     check_all([first, during, last], gone, told_by, workers=4)
-    # Every worker went out by the front door: gunicorn tells of those that a signal ended.
+    # Every worker ended by itself: gunicorn logs those that a signal ended.
     assert "Traceback" not in log
     assert "was sent SIG" not in log, log
     assert server.process.returncode == 0, log
 
 
 def test_uvicorn(tmp_path: Path) -> None:
-    """Two workers that decide in their event loops: the same promises."""
+    """Two workers that decide in their event loops: the same guarantees."""
     pytest.importorskip("uvicorn", reason="uvicorn is not installed")
     command = ["uvicorn", "--fd", "FD", "--workers", "2", "--factory", "--no-access-log", "tests.runtime.service:asgi"]
     with start_server(command, tmp_path) as server:

@@ -303,7 +303,7 @@ def test_a_shadow_from_a_folder_travels(tmp_path: Path) -> None:
     copy = pickle.loads(pickle.dumps(cascade))
     copy.decide(CLEAR)
     assert shadow.summary.agreed == 1
-    assert copy._state.listener.summary.agreed == 1
+    assert copy._state.options.listener.summary.agreed == 1
 
 
 def test_a_forked_child_counts_for_itself() -> None:

@@ -33,14 +33,14 @@ def run_soak(items: int, seed: int, period_s: float) -> dict[str, Any]:
     command = [sys.executable, "-W", "error", "-m", "tests.runtime.soak"]
     options = ["--items", str(items), "--seed", str(seed), "--period", str(period_s)]
     ended = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
-    # Tasks and coroutines that nobody awaited, and threads that raised, would be told here.
+    # Tasks and coroutines that were not awaited, and threads that raised, would be reported here.
     assert (ended.returncode, ended.stderr) == (0, "")
     found: dict[str, Any] = json.loads(ended.stdout)
     return found
 
 
 def check_figures(found: dict[str, Any]) -> None:
-    """Assert all that is promised."""
+    """Assert all that is guaranteed."""
     items = found["items"]
     assert found["messages"] == []
     assert found["wrong"] == 0
@@ -72,7 +72,7 @@ def check_figures(found: dict[str, Any]) -> None:
 
 
 def test_a_short_soak() -> None:
-    """5,000 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_checker` promises holds."""
+    """5,000 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_checker` checks holds."""
     check_figures(run_soak(5000, seed=1, period_s=0.2))
 
 
@@ -129,7 +129,7 @@ def with_deadline_reason(decision: Decision) -> Decision:
 
 
 def with_cached_value(decision: Decision) -> Decision:
-    """Return the decision as if its first value had come out of a cache."""
+    """Return the decision as if its first value had come from a cache."""
     record = decision.trace[0]
     return decision._replace(
         trace=(record._replace(acquired=record.acquired[1:], cached=record.acquired[:1]), *decision.trace[1:])
@@ -183,7 +183,7 @@ def test_the_checker_finds_wrong_decisions(tamper: Callable[[Decision], Decision
 
 
 def test_the_reference_finds_wrong_labels() -> None:
-    """A decision without errors that is not the one of a world without faults is told."""
+    """A decision without errors that is not the one of a world without faults is reported."""
     world, version = World(50, seed=4), versions(4)[0]
     model = Model(version)
     request = next(ItemRequest(item, world.options(item)) for item in range(50) if world.options(item) == (None, None, None))

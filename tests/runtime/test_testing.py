@@ -44,9 +44,9 @@ def test_a_missing_key_of_an_item_is_a_failure_as_in_production() -> None:
 
 
 def test_a_scorer_refuses_a_model_of_another_shape() -> None:
-    """What onnxruntime understood is compared with what was declared, even where the bytes were never audited."""
+    """What onnxruntime understood is compared with what is expected, even where the bytes were never checked."""
     content = logistic_model(np.ones((2, 3)), np.zeros(2))
-    with pytest.raises(BundleError, match="due are"):
+    with pytest.raises(BundleError, match="expected the model's input"):
         Scorer.from_model(content, input="features", output="probabilities", width=4, labels=2)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
 from emsco_runtime.driving import pooled
-from emsco_runtime.driving.many import _acquire
+from emsco_runtime.driving.one import _acquire
 from emsco_runtime.engine.walk import walk
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
@@ -66,12 +66,12 @@ def test_a_source_that_hangs_is_timed_out(source: HangingSource, way: str, polic
             decide(cascade, way, UNCLEAR)
         assert (caught.value.feature, caught.value.kind, caught.value.cost) == ("links", "timeout", 3.0)
         assert caught.value.index == (0 if "many" in way else None)
-        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer gave no answer within 0.1 s")
+        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer did not answer within 0.1 s")
     else:
         decision = decide(cascade, way, UNCLEAR)
         assert decision.errors[0][:3] == ("links", 2, "timeout")
-        due = ("acquisition_failed", 1, 3.0, False) if policy == "reject" else ("inconclusive", 3, 28.0, True)
-        assert (decision.reason, decision.stages, decision.cost, decision.degraded) == due
+        expected = ("acquisition_failed", 1, 3.0, False) if policy == "reject" else ("inconclusive", 3, 28.0, True)
+        assert (decision.reason, decision.stages, decision.cost, decision.degraded) == expected
         assert decision.trace[1].defaulted == (() if policy == "reject" else ("links",))
     assert acquirers.asked == [("size",), *([("reputation",)] if policy == "default" else [])]
     assert source.entered == 1
@@ -105,7 +105,7 @@ def test_what_a_source_in_a_thread_raises_is_a_failure(way: str, raised: Excepti
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("timeout_s", [None, LONG])
 def test_a_coroutine_from_a_plain_function_is_refused(way: str, timeout_s: float | None) -> None:
-    """A plain function that hands on a coroutine is told how to be written, the same in every way of calling it."""
+    """A plain function that returns a coroutine: the message says how to write it, the same in every way of calling it."""
 
     async def late(item: Any) -> float:
         return 1.0
@@ -117,7 +117,7 @@ def test_a_coroutine_from_a_plain_function_is_refused(way: str, timeout_s: float
 
 
 def test_system_exit_in_a_thread_is_raised_in_the_caller() -> None:
-    """It is no failed feature: it passes through, as it would without a thread."""
+    """It is not a failed feature: it passes through, as it would without a thread."""
 
     def leave(item: Any) -> float:
         raise SystemExit(3)
@@ -192,7 +192,7 @@ def decide_within(cascade: Any, way: str, item: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
 def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: HangingSource, way: str, policy: Any) -> None:
-    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, nobody falls back."""
+    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, no fallback is used."""
     cascade, acquirers = sample(source, on_failure=policy)
     decision = decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN)
     assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 1, 3.0)
@@ -229,7 +229,7 @@ def test_a_stage_is_not_begun_after_the_deadline() -> None:
     cascade = Cascade(sample_bundle(), acquirers)
     # Far enough that a busy machine, too, begins the first stage in time.
     deadline = time.perf_counter() + 1.0
-    steps = walk(cascade._plan, {}, math.inf, deadline)
+    steps = walk(cascade._runner.plan, {}, math.inf, deadline)
     request: Any = next(steps)
     request = steps.send(_acquire(request, UNCLEAR))
     with pytest.raises(StopIteration) as stop:
@@ -240,7 +240,7 @@ def test_a_stage_is_not_begun_after_the_deadline() -> None:
 
 
 def test_no_item_of_many_is_begun_after_the_deadline(source: HangingSource) -> None:
-    """Three items, the first hangs: at the deadline the others are not even asked for, and all three are charged alike."""
+    """Three items, the first hangs: at the deadline the others are not even asked for, and all three are charged the same."""
     acquirers = Acquirers()
     acquirers.feature("a")(source)
     cascade = Cascade(make_bundle([["a"]]), acquirers)
@@ -305,7 +305,7 @@ def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: HangingSour
 def test_a_deadline_must_be_a_number(way: str, deadline_s: Any) -> None:
     """Anything else is refused with the value got, even without items."""
     cascade = Cascade(sample_bundle())
-    with pytest.raises(InputError, match="deadline_s: a number of seconds is due, got"):
+    with pytest.raises(InputError, match="deadline_s: expected a number of seconds, got"):
         decide_within(cascade, way, UNCLEAR, deadline_s=deadline_s)
 
 
@@ -354,7 +354,7 @@ def test_time_outs_open_a_breaker(source: HangingSource, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_a_deadline_tells_a_breaker_nothing(source: HangingSource, way: str) -> None:
-    """The caller had no time: that is no failure of the source."""
+    """The caller had no time: that is not a failure of the source."""
     breaker = CircuitBreaker(failures=1)
     cascade, _ = sample(source, None, breaker=breaker)
     assert decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN).reason == "deadline"
@@ -366,32 +366,32 @@ def test_each_call_tells_its_breaker_once(source: HangingSource, way: str) -> No
     """Answered, failed or late, in a thread: exactly one of the three is noted, and nothing is taken back afterwards."""
 
     class Noting(CircuitBreaker):
-        """Writes down what it is told."""
+        """Records how its calls ended."""
 
-        told: list[str]
+        ended: list[str]
 
         def succeeded(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("succeeded")
+            self.ended.append("succeeded")
 
         def failed(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("failed")
+            self.ended.append("failed")
 
         def cancelled(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("cancelled")
+            self.ended.append("cancelled")
 
-    for links, timeout_s, due in (
+    for links, timeout_s, expected in (
         (lambda item: 0.1, LONG, "succeeded"),
         (lambda item: 1 / 0, LONG, "failed"),
         (source, SOON, "failed"),
     ):
         breaker = Noting()
-        breaker.told = []
+        breaker.ended = []
         cascade, _ = sample(links, timeout_s, on_failure="reject", breaker=breaker)
         decide(cascade, way, UNCLEAR)
-        assert breaker.told == [due]
+        assert breaker.ended == [expected]
 
 
 def test_a_late_answer_is_not_cached(source: HangingSource) -> None:
@@ -405,7 +405,7 @@ def test_a_late_answer_is_not_cached(source: HangingSource) -> None:
 
 
 def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control-C during the wait: it passes through, the call is given up, and a probe of the breaker is given back."""
+    """Control-C during the wait: it passes through, the call is abandoned, and a probe of the breaker is given back."""
 
     def interrupted(*_: object) -> Any:
         wait_until(lambda: source.entered, "the call begins")
@@ -419,7 +419,7 @@ def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, mon
 
 
 def test_an_interrupt_while_calls_are_begun_abandons_those_that_are(source: HangingSource) -> None:
-    """The key function of the second cache is interrupted: the first call, side by side, is given up and not forgotten."""
+    """The key function of the second cache is interrupted: the first call, already running, is abandoned."""
 
     def interrupted(item: Any) -> str:
         wait_until(lambda: source.entered, "the first call begins")

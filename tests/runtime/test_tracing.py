@@ -340,7 +340,7 @@ def test_pickling_needs_the_global_provider() -> None:
     """The settings travel; a provider of one's own stays in its process, and the error says what to do instead."""
     copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, observers=[DecisionTracer(name="moved", messages=True)])))
     assert copy.decide(SPAM).label == "spam"
-    (tracer,) = copy._state.observers
+    (tracer,) = copy._state.options.observers
     assert (tracer._name, tracer._messages, copy.observer_failures) == ("moved", True, 0)
     with pytest.raises(TypeError, match="cannot be pickled: it has a tracer provider of its own"):
         pickle.dumps(DecisionTracer(tracer_provider=CollectedSpans().provider))

@@ -126,7 +126,7 @@ def test_items_may_be_mappings_without_acquirers() -> None:
 
 
 def test_a_stage_that_would_exceed_the_budget_is_not_begun() -> None:
-    """The budget is a hard cap: nothing of the refused stage is acquired or billed, and the last score is told."""
+    """The budget is a hard cap: nothing of the refused stage is acquired or billed, and the last score is in the decision."""
     cascade, acquirers = recording_cascade()
     decision = cascade.decide(UNCLEAR, budget=27.99)
     assert acquirers.asked == [("size",), ("links",)]
@@ -171,7 +171,7 @@ def test_a_budget_must_be_a_number(budget: Any) -> None:
         lambda: cascade.decide_many([CLEAR], budget=budget),
         lambda: cascade.decide_columns({name: [value] for name, value in CLEAR.items()}, budget=budget),
     ):
-        with pytest.raises(ValueError, match="budget: a number of at least 0 is due") as caught:
+        with pytest.raises(ValueError, match="budget: expected a number of at least 0") as caught:
             call()
         assert isinstance(caught.value, InputError)
 
@@ -216,7 +216,7 @@ def test_a_wholly_known_acquirer_is_not_called() -> None:
 
 
 class Row:
-    """A row that is read by name but is no mapping, like sqlite3.Row or a pandas Series."""
+    """A row that is read by name but is not a mapping, like sqlite3.Row or a pandas Series."""
 
     def __init__(self, values: dict[str, float]) -> None:
         self._values = values
@@ -272,7 +272,7 @@ def test_known_values_are_copied() -> None:
 @pytest.mark.parametrize("known", [["size"], 5, "size"])
 def test_known_must_be_a_mapping(known: Any) -> None:
     """Anything else is refused with its type."""
-    with pytest.raises(InputError, match="a mapping from feature to value is due"):
+    with pytest.raises(InputError, match="expected a mapping from feature to value"):
         Cascade(sample_bundle()).decide(CLEAR, known=known)
 
 
@@ -336,7 +336,7 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     ):
         with pytest.raises(InputError, match=said):
             cascade.decide(item, known=known)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="budget: a number of at least 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(InputError, match="budget: expected a number of at least 0, got a whole number of about 5000 digits"):
         cascade.decide(item, budget=-huge)
     with pytest.raises(InputError, match="threads: expected a whole number of at least 1, got a whole number of about"):
         AcquirerPool(-huge)
@@ -344,7 +344,9 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     assert cascade.decide(item, deadline_s=-huge).reason == "deadline"
     acquirers = Acquirers()
     acquirers.feature("a", timeout_s=huge)(len)
-    with pytest.raises(BindError, match="timeout_s: a number of seconds above 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(
+        BindError, match="timeout_s: expected a number of seconds above 0, got a whole number of about 5000 digits"
+    ):
         Cascade(cascade.bundle, acquirers)
 
 
@@ -457,7 +459,7 @@ def test_the_first_of_several_fatal_failures_is_raised() -> None:
     ids=["missing key", "short sequence", "text", "set", "matrix", "number", "None"],
 )
 def test_an_acquirer_of_several_that_breaks_its_promise(result: Any, kind: str, said: str) -> None:
-    """A mapping without a promised key, a sequence of another length, or neither: the features concerned fail by name."""
+    """A mapping without one of its keys, a sequence of another length, or neither: the features concerned fail by name."""
     acquirers = RecordingAcquirers("size")
     acquirers.features("links", "reputation")(lambda item: result)
     decision = Cascade(sample_bundle(), acquirers, on_failure="reject").decide(UNCLEAR)
@@ -536,7 +538,7 @@ def test_a_result_that_raises_when_it_is_read_is_a_failure(
     ids=["sequence", "column", "keys"],
 )
 def test_a_batch_result_that_raises_when_it_is_read_is_a_failure(way: str, names: tuple[str, ...], result: Any) -> None:
-    """Batch acquirers alike: by the policy, with one item and with many."""
+    """The same for batch acquirers: by the policy, with one item and with many."""
     acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names))
     acquirers.batch(*names)(lambda items: result)
     decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
@@ -567,7 +569,7 @@ def test_a_value_that_raises_when_it_is_looked_at_is_a_failure(way: str, cached:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_coroutine_from_a_plain_batch_function_is_refused(way: str) -> None:
-    """It is told how to be written, and the coroutine is closed: nothing complains that it was never awaited."""
+    """The message says how to write it, and the coroutine is closed: there is no warning that it was never awaited."""
 
     async def late(items: Any) -> Any:
         return [0.1]
@@ -643,7 +645,7 @@ def test_a_failed_call_is_not_repeated_for_a_later_stage() -> None:
 
 
 def test_interrupts_are_not_failures() -> None:
-    """KeyboardInterrupt (and a cancelled task, which is no Exception either) passes through any policy."""
+    """KeyboardInterrupt (and a cancelled task, which is not an Exception either) passes through any policy."""
     acquirers = RecordingAcquirers("links", "reputation")
 
     @acquirers.feature("size")

@@ -180,7 +180,9 @@ def test_missing_values() -> None:
         Problem.of(late, y, time=np.arange(200))
     lenient = {"size": FeatureOptions(missing="impute")}
     assert Problem.of(late, y, time=np.arange(200), features=lenient).features[0].missing == "impute"
-    with pytest.raises(DataError, match=r"training row \d+: expected a finite number .* \(rows are counted within the train split\)"):
+    with pytest.raises(
+        DataError, match=r"training row \d+: expected a finite number .* \(rows are counted within the train split\)"
+    ):
         Problem.of(table | {"size": np.full(200, np.inf)}, y)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from emsco_runtime.acquirers import Acquirer, string_names
 from emsco_runtime.bundle.encoding import ValueFault
-from emsco_runtime.engine.outcomes import BatchOfOne, values_by_name
+from emsco_runtime.engine.outcomes import BatchCall, values_by_name
 from emsco_runtime.engine.plan import is_async
 from emsco_train.costs.profiling.clock import Clock
 from emsco_train.support.validation_errors import raise_faults
@@ -65,7 +65,7 @@ def resolve_calls(entries: Sequence[Acquirer]) -> tuple[ProfiledCall, ...]:
 
 
 def _make_call(entry: Acquirer, features: tuple[str, ...]) -> ProfiledCall:
-    function = BatchOfOne(entry.function, entry.names) if entry.shape == "batch" else entry.function
+    function = BatchCall(entry.function, entry.names) if entry.shape == "batch" else entry.function
     return ProfiledCall(entry, features, function, is_async(entry.function))
 
 
