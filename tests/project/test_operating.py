@@ -82,7 +82,7 @@ def test_the_page_names_metrics_that_exist() -> None:
 
 
 def test_the_rules_name_metrics_that_exist() -> None:
-    """Every metric in an expression is a sample of a scrape, by its very name; strangers are found."""
+    """Every metric in an expression is a sample of a scrape, by its exact name; unknown names are found."""
     alerts = re.findall(r"alert: (\w+)", RULES)
     assert len(EXPRESSIONS) == len(alerts) > 10
     assert set(re.findall(r"`(Emsco(?!Error)\w+)`", PAGE)) <= set(alerts)

@@ -227,11 +227,11 @@ BAD: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_a_422(service: Service, name: str) -> None:
-    """What does not fit, for the framework or for the cascade, is told with its place and decides nothing."""
-    path, document, told = BAD[name]
+    """What does not fit, for the framework or for the cascade, is reported with its place and decides nothing."""
+    path, document, message = BAD[name]
     answer = service.ask("POST", path, document)
     assert answer.status == 422
-    assert told in json.dumps(answer.body["detail"])
+    assert message in json.dumps(answer.body["detail"])
     assert "emsco_decisions_total{" not in service.ask("GET", "/metrics", None).text
 
 
