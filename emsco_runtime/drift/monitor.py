@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision, Label
-from emsco_runtime.drift.counts import DriftCounts, DriftSettings
+from emsco_runtime.drift.detector import DriftDetector, DriftSettings
 from emsco_runtime.drift.figures import ExpectedConfidence, check_expected_confidence
 from emsco_runtime.drift.status import DriftReading, DriftState, DriftStatus
 from emsco_runtime.errors import InputError
@@ -112,16 +112,16 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
     def reset_after_fork(self) -> None:
         """Start over, with a new lock."""
         super().reset_after_fork()
-        self._counts = DriftCounts(self._settings, self._reloads)
+        self._detector = DriftDetector(self._settings, self._reloads)
 
     def __call__(self, decision: Decision) -> None:
         """Count a decision."""
         with self._lock:
-            counts = self._counts
-            counts.add_decision(decision)
-            changed = counts.run_due_tests(0)
+            detector = self._detector
+            detector.add_decision(decision)
+            changed = detector.run_due_tests(0)
         if changed is not None:
-            _log.warning("%s", self._notify(counts.with_limits(changed)))
+            _log.warning("%s", self._notify(detector.with_limits(changed)))
 
     def feedback(self, decision: Decision | Label | None, truth: object) -> None:
         """Count a true label that has become known, if the decision was accepted and not degraded.
@@ -146,13 +146,13 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             return
         right = _labels_match(label, truth)
         with self._lock:
-            counts = self._counts
-            if isinstance(decision, Decision) and (decision.degraded or decision.bundle != counts.bundle):
+            detector = self._detector
+            if isinstance(decision, Decision) and (decision.degraded or decision.bundle != detector.bundle):
                 return
-            counts.add_label(right=right)
-            changed = counts.run_due_tests(1)
+            detector.add_label(right=right)
+            changed = detector.run_due_tests(1)
         if changed is not None:
-            _log.warning("%s", self._notify(counts.with_limits(changed)))
+            _log.warning("%s", self._notify(detector.with_limits(changed)))
 
     def follow(self, manifest: Manifest, *, confidence: ExpectedConfidence | None = None) -> None:
         """Start over with another bundle: its expected figures, no counts, the whole of the rates.
@@ -176,22 +176,22 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
     def _follow(self, manifest: Manifest, confidence: ExpectedConfidence | None, replaced: str | None) -> None:
         """Start over; if a replaced bundle is given, only if that is the one that is followed."""
         with self._lock:
-            before = self._counts
+            before = self._detector
             if replaced is not None and replaced != before.bundle:
                 return
             settings = self._settings._replace(manifest=manifest, confidence=confidence)
-            counts = DriftCounts(settings, self._reloads + 1)
-            self._settings, self._counts, self._reloads = settings, counts, counts.reloads
-            status = counts.status()
+            counts = DriftDetector(settings, self._reloads + 1)
+            self._settings, self._detector, self._reloads = settings, counts, counts.reloads
+            status = detector.status()
         ended = before.bundle[:12], before.state, before.streams[0].items
         _log.info("bundle %s replaces %s: starting over, the state was %s after %d items", manifest.id[:12], *ended)
         if before.state != "ok":
-            self._notify(counts.with_limits(status))
+            self._notify(detector.with_limits(status))
 
     def reset(self) -> None:
         """Start over with the same bundle, and with the whole of the rates: after a change that is understood."""
         with self._lock:
-            self._counts = DriftCounts(self._settings, self._reloads)
+            self._detector = DriftDetector(self._settings, self._reloads)
 
     @property
     def manifest(self) -> Manifest:
@@ -201,21 +201,21 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
     @property
     def state(self) -> DriftState:
         """Return only the state, at no cost; `status` takes some hundredths of a second."""
-        return self._counts.state
+        return self._detector.state
 
     @property
     def status(self) -> DriftStatus:
         """Return the state with all its numbers."""
         with self._lock:
-            counts = self._counts
-            status = counts.status()
-        return counts.with_limits(status)
+            detector = self._detector
+            status = detector.status()
+        return detector.with_limits(status)
 
     @property
     def reading(self) -> DriftReading:
         """Return the numbers of the status that a metric shows, in some microseconds."""
         with self._lock:
-            return self._counts.reading()
+            return self._detector.reading()
 
     def _notify(self, status: DriftStatus) -> DriftStatus:
         if self._settings.on_change is not None:

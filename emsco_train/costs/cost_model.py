@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.bundle.meter import Meter
-from emsco_train.costs.files import CostComments, CostGroup, format_costs, read_costs
+from emsco_train.costs.costs_file import CostComments, CostGroup, format_costs, read_costs
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
@@ -98,7 +98,7 @@ class CostModel:
         Parameters
         ----------
         path
-            The file; `emsco_train.costs.files` shows the three forms and how they are recognised.
+            The file; `emsco_train.costs.costs_file` shows the three forms and how they are recognised.
         names
             Every feature of the data, in column order: needed for one line of numbers, which has no names.
         """

@@ -49,13 +49,13 @@ def feed_counts(
     monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0
 ) -> float:
     """Let items end by these shares, in one go from test to test, until an alarm; return when that was."""
-    into = monitor._counts.streams[stream]
+    into = monitor._detector.streams[stream]
     while into.items < items:
         size = min(into.next_check, items) - into.items
         for place, count in enumerate(rng.multinomial(size, shares)):
             into.totals[place] += float(count)
         into.items += size
-        monitor._counts.run_due_tests(stream)
+        monitor._detector.run_due_tests(stream)
         if monitor.state == "alarm":
             return into.items
     return math.inf
@@ -238,16 +238,16 @@ def test_item_by_item_is_as_in_one_go(ends: list[int], every: int) -> None:
     one, other = (DriftMonitor(expected, restart_every=every, false_alarm_rate=1e-4) for _ in range(2))
     for place in ends:
         one(make_decision(place))
-    stream = other._counts.streams[0]
+    stream = other._detector.streams[0]
     while stream.items < len(ends):
         size = min(stream.next_check, len(ends)) - stream.items
         for place in ends[stream.items : stream.items + size]:
             stream.totals[place] += 1
         stream.items += size
-        other._counts.run_due_tests(0)
+        other._detector.run_due_tests(0)
     assert one.state == other.state
     # Without the limits, which take long.
-    first, second = one._counts.status(), other._counts.status()
+    first, second = one._detector.status(), other._detector.status()
     assert [each.finding for each in first.figures] == [each.finding for each in second.figures]
     assert [each.least for each in first.figures] == [each.least for each in second.figures]
 
@@ -263,7 +263,7 @@ def test_items_cut_short_can_only_hide(items: list[tuple[int, int]]) -> None:
         # Cut after so many stages, unless it left before.
         cut(make_decision(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
     # Without the limits, which take long.
-    for true, seen in zip(whole._counts.status().figures[:-1], cut._counts.status().figures[:-1], strict=True):
+    for true, seen in zip(whole._detector.status().figures[:-1], cut._detector.status().figures[:-1], strict=True):
         assert true.least == pytest.approx(true.most)
         assert seen.least <= true.least + 1e-9
         assert true.most <= seen.most + 1e-9
@@ -319,7 +319,7 @@ def test_a_real_cascade() -> None:
     rejecting = RecordingAcquirers("size", "links", "reputation", on_failure="reject")
     Cascade(bundle, rejecting, observers=[monitor]).decide(unclear | {"reputation": OSError()})  # after 2
     cascade.decide(unclear, known={"size": 0.1})  # inconclusive, at a lower cost
-    assert monitor._counts.streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
+    assert monitor._detector.streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
     outside = monitor.status.outside
     assert (outside.budget, outside.deadline, outside.acquisition_failed, outside.degraded, outside.foreign) == (2, 1, 1, 2, 0)
 
@@ -331,7 +331,7 @@ def test_decisions_of_another_bundle_are_not_counted() -> None:
     monitor.feedback(make_decision(0, bundle="another"), "ham")
     assert (monitor.status.items, monitor.status.labelled, monitor.status.outside.foreign) == (0, 0, 1)
     monitor(make_decision(0)._replace(degraded=True, trace=()))
-    assert monitor._counts.streams[0].totals[4] == 1
+    assert monitor._detector.streams[0].totals[4] == 1
 
 
 def test_one_stage_and_equal_costs() -> None:
@@ -472,7 +472,7 @@ def test_which_labels_count() -> None:
         (make_decision(0)._replace(degraded=True), "spam"),
     ):
         monitor.feedback(decision, truth)
-    assert monitor._counts.streams[1].totals == [4, 2]
+    assert monitor._detector.streams[1].totals == [4, 2]
     for nothing in (None, math.nan, np.float32("nan"), Decimal("NaN")):
         with pytest.raises(InputError, match="truth: expected the true label, got"):
             monitor.feedback(make_decision(0), nothing)
@@ -495,7 +495,7 @@ def test_labels_out_of_a_table() -> None:
         (10**5000, 10**5000),
     ):
         monitor.feedback(decision, truth)
-    assert monitor._counts.streams[1].totals == [1, 4]
+    assert monitor._detector.streams[1].totals == [1, 4]
     for truth in (np.array(["ham", "spam"]), pd.Series(["ham", "spam"])):
         with pytest.raises(InputError, match="truth: expected one label, text or a whole number, got"):
             monitor.feedback(make_decision(0), truth)
@@ -596,4 +596,4 @@ def test_threads() -> None:
         thread.join()
     status = monitor.status
     assert (status.items, status.labelled) == (8000, 8000)
-    assert monitor._counts.streams[0].totals[:4] == [3200, 1600, 1600, 1600]
+    assert monitor._detector.streams[0].totals[:4] == [3200, 1600, 1600, 1600]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import emsco_runtime
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.costs.cost_model import CostGroup, CostModel
-from emsco_train.costs.files import CostComments
+from emsco_train.costs.costs_file import CostComments
 from emsco_train.costs.profiling.clock import ClockName
 from emsco_train.costs.profiling.timings import Spread, Statistic
 from emsco_train.support.text_files import write_text

@@ -1,4 +1,4 @@
-"""`DriftCounts`: what a drift monitor counts of one bundle, and the evidence that it has found; without locks and callbacks."""
+"""`DriftDetector`: what a drift monitor counts of one bundle, and the evidence that it has found; without locks and callbacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from emsco_runtime.drift.status import (
     Outside,
 )
 
-__all__ = ["DriftCounts", "DriftSettings"]
+__all__ = ["DriftDetector", "DriftSettings"]
 
 
 class DriftSettings(NamedTuple):
@@ -36,7 +36,7 @@ class DriftSettings(NamedTuple):
     restart_every: int
 
 
-class DriftCounts:
+class DriftDetector:
     """The counts of one bundle since the monitor started, or started over for the `reloads`-th time."""
 
     def __init__(self, settings: DriftSettings, reloads: int) -> None:
