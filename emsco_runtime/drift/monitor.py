@@ -180,8 +180,8 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             if replaced is not None and replaced != before.bundle:
                 return
             settings = self._settings._replace(manifest=manifest, confidence=confidence)
-            counts = DriftDetector(settings, self._reloads + 1)
-            self._settings, self._detector, self._reloads = settings, counts, counts.reloads
+            detector = DriftDetector(settings, self._reloads + 1)
+            self._settings, self._detector, self._reloads = settings, detector, detector.reloads
             status = detector.status()
         ended = before.bundle[:12], before.state, before.streams[0].items
         _log.info("bundle %s replaces %s: starting over, the state was %s after %d items", manifest.id[:12], *ended)
