@@ -181,7 +181,7 @@ def test_missing_values() -> None:
     lenient = {"size": FeatureOptions(missing="impute")}
     assert Problem.of(late, y, time=np.arange(200), features=lenient).features[0].missing == "impute"
     with pytest.raises(
-        DataError, match=r"training row \d+: expected a finite number .* \(rows are counted within the train split\)"
+        DataError, match=r"training row \d+: expected a finite number.* \(rows are counted within the train split\)"
     ):
         Problem.of(table | {"size": np.full(200, np.inf)}, y)
 
