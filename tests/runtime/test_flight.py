@@ -7,11 +7,14 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
+from emsco_runtime.driving.guarded_calls import GuardedCall
+from emsco_runtime.engine.plan import Call
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache, CacheClaim
@@ -478,3 +481,15 @@ def test_keys_do_not_wait_for_each_other() -> None:
     decisions = cascade.decide_many([{"sender": "ab"[number % 2]} for number in range(20)])
     assert sorted(calls) == ["a", "b"]
     assert sorted(decision.cost for decision in decisions) == [3.0] * 18 + [28.0] * 2
+
+
+def test_a_call_that_has_ended_is_not_cancelled() -> None:
+    """Cancelling after the outcome changes nothing: the guard is notified of the success alone."""
+    log: list[str] = []
+    guard = SimpleNamespace(
+        succeeded=lambda ticket, outcome: log.append("succeeded"), cancelled=lambda ticket: log.append("cancelled")
+    )
+    guarded = GuardedCall(cast("Call", SimpleNamespace(guard=guard)), "item")
+    assert guarded.finish(lambda: 1.0) == 1.0
+    guarded.cancel()
+    assert (guarded.outcome, log) == (1.0, ["succeeded"])
