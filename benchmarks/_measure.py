@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Line", "alternate", "report"]
+__all__ = ["Measurement", "report", "time_in_turns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Measurement:
     """One line of the table.
 
     Parameters
@@ -50,18 +50,18 @@ class Line:
         return self.ratio <= float(limit) if sign == "<=" else self.ratio >= float(limit)
 
 
-def alternate(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def time_in_turns(alternatives: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Run the works in turns and return the least seconds of each."""
-    least = dict.fromkeys(works, float("inf"))
+    least = dict.fromkeys(alternatives, float("inf"))
     for _ in range(rounds):
-        for name, work in works.items():
+        for name, work in alternatives.items():
             start = time.perf_counter()
             work()
             least[name] = min(least[name], time.perf_counter() - start)
     return least
 
 
-def report(lines: Sequence[Line], path: str) -> None:
+def report(lines: Sequence[Measurement], path: str) -> None:
     """Print the table and write it as JSON."""
     header = ("what", "figure", "against", "base", "unit", "ratio", "target", "")
     rows = [

@@ -1,7 +1,7 @@
-"""The paper's data sets that lie beside the project, with the costs chosen for them: for docs/experiments.md.
+"""The paper's data sets beside the project, with the costs chosen for them: for docs/experiments.md.
 
 The paper's table of cost classes is a picture that its text does not hold. The classes here were chosen by its words, before any
-result was seen; docs/experiments.md tells the other readings.
+result was seen; docs/experiments.md has the other readings.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES
-from emsco_train.settings import Settings
+from emsco_train.search.settings import Settings
 
-__all__ = ["DATA", "LANDSCAPES", "Columns", "Landscape", "gini_classes", "read_columns"]
+__all__ = ["DATA", "LANDSCAPES", "BenchmarkData", "Columns", "gini_classes", "read_columns"]
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
@@ -45,7 +45,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Landscape:
+class BenchmarkData:
     """One of the paper's three landscapes.
 
     Parameters
@@ -132,7 +132,7 @@ def _by_name(classes: Mapping[str, int]) -> Callable[[Columns], list[int]]:
     return lambda columns: [classes[name] for name in columns.features]
 
 
-def _tenfold(number: int) -> float:
+def _power_of_ten(number: int) -> float:
     return 10.0**number
 
 
@@ -166,7 +166,7 @@ _HEART = {
 }
 
 LANDSCAPES = {
-    "pima": Landscape("pima.csv", 0.65, _by_name(_PIMA), lambda number: 100.0 * number, Settings(mutation=0.075)),
-    "heart": Landscape("heart_failure.csv", 0.75, _by_name(_HEART), _tenfold, Settings(mutation=0.075, crossover=0.75)),
-    "credit": Landscape("australian_credit.csv", 0.75, gini_classes, _tenfold, Settings(mutation=0.075, beta=2.5)),
+    "pima": BenchmarkData("pima.csv", 0.65, _by_name(_PIMA), lambda number: 100.0 * number, Settings(mutation=0.075)),
+    "heart": BenchmarkData("heart_failure.csv", 0.75, _by_name(_HEART), _power_of_ten, Settings(mutation=0.075, crossover=0.75)),
+    "credit": BenchmarkData("australian_credit.csv", 0.75, gini_classes, _power_of_ten, Settings(mutation=0.075, beta=2.5)),
 }

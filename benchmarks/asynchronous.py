@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _measure import Line, alternate, report
+from _measure import Measurement, report, time_in_turns
 
 from emsco_runtime import AcquirerPool, Acquirers, Cascade
 from emsco_runtime.testing import make_bundle
@@ -27,12 +27,12 @@ CONCURRENT = 1000
 def main() -> None:
     """Measure all lines and print them."""
     lines = [
-        instantaneous("3 stages, 1 async acquirer each", FEW, "<= 2.5"),
-        instantaneous("3 stages, 15 async acquirers side by side", STAGES, "<= 7"),
+        instant_sources("3 stages, 1 async acquirer each", FEW, "<= 2.5"),
+        instant_sources("3 stages, 15 async acquirers side by side", STAGES, "<= 7"),
         *slow_sources(),
-        *many_at_once(FEW, "<= 1.8"),
-        # No promise, but what to expect: every acquirer is a task, and the garbage collector walks over all of them.
-        *many_at_once(STAGES, "<= 3"),
+        *concurrent_items(FEW, "<= 1.8"),
+        # Not guaranteed, but what to expect: every acquirer is a task, and the garbage collector walks over all of them.
+        *concurrent_items(STAGES, "<= 3"),
     ]
     report(lines, "build/bench-asynchronous.json")
 
@@ -59,7 +59,7 @@ def rows(count: int) -> list[tuple[float, ...]]:
     return [tuple(row) for row in np.random.default_rng(0).normal(scale=0.1, size=(count, 15)).tolist()]
 
 
-def instantaneous(what: str, stages: Sequence[Sequence[str]], target: str) -> Line:
+def instant_sources(what: str, stages: Sequence[Sequence[str]], target: str) -> Measurement:
     """`decide_async` with async acquirers that answer at once, against `decide` with plain ones."""
     bundle = make_bundle(stages, threshold=1.0)
     names = [name for stage in stages for name in stage]
@@ -77,9 +77,9 @@ def instantaneous(what: str, stages: Sequence[Sequence[str]], target: str) -> Li
 
     with asyncio.Runner() as runner:
         assert runner.run(each()) == one_by_one() == len(stages) * ITEMS
-        least = alternate({"async": lambda: runner.run(each()), "plain": one_by_one}, rounds=ROUNDS)
+        least = time_in_turns({"async": lambda: runner.run(each()), "plain": one_by_one}, rounds=ROUNDS)
     micro = {name: seconds / ITEMS * 1e6 for name, seconds in least.items()}
-    return Line(
+    return Measurement(
         f"decide_async, {what}",
         micro["async"],
         "decide, plain acquirers",
@@ -90,7 +90,7 @@ def instantaneous(what: str, stages: Sequence[Sequence[str]], target: str) -> Li
     )
 
 
-def slow_sources() -> list[Line]:
+def slow_sources() -> list[Measurement]:
     """Ten acquirers of 10 ms in one stage, as coroutines and in threads, against one of them alone."""
     bundle = make_bundle([NAMES[:10]], threshold=1.0)
     threads, coroutines = Acquirers(), Acquirers()
@@ -115,9 +115,9 @@ def slow_sources() -> list[Line]:
             "pool": lambda: pooled.decide(item),
             "one thread": lambda: time.sleep(SLOW_S),
         }
-        least = alternate(works, rounds=ROUNDS)
+        least = time_in_turns(works, rounds=ROUNDS)
     return [
-        Line(
+        Measurement(
             f"decide{way}, 10 acquirers of 10 ms in one stage",
             least[name] * 1e3,
             "the slowest acquirer alone",
@@ -130,7 +130,7 @@ def slow_sources() -> list[Line]:
     ]
 
 
-def many_at_once(stages: Sequence[Sequence[str]], target: str) -> list[Line]:
+def concurrent_items(stages: Sequence[Sequence[str]], target: str) -> list[Measurement]:
     """Measure a thousand decisions at once whose sources wait 5 ms: the bare sources, and what deciding costs, are the base."""
     bundle = make_bundle(stages, threshold=1.0)
     names = [name for stage in stages for name in stage]
@@ -148,11 +148,11 @@ def many_at_once(stages: Sequence[Sequence[str]], target: str) -> list[Line]:
     items = rows(CONCURRENT)
 
     async def bare(item: Any) -> None:
-        for due in by_stage:
-            if len(due) == 1:
-                await due[0](item)
+        for calls in by_stage:
+            if len(calls) == 1:
+                await calls[0](item)
             else:
-                await asyncio.gather(*[source(item) for source in due])
+                await asyncio.gather(*[source(item) for source in calls])
 
     async def gather(work: Callable[[Any], Awaitable[Any]]) -> None:
         await asyncio.gather(*[work(item) for item in items])
@@ -164,9 +164,9 @@ def many_at_once(stages: Sequence[Sequence[str]], target: str) -> list[Line]:
             "bare": lambda: runner.run(gather(bare)),
             "plain": lambda: [plain.decide(item) for item in items],
         }
-        least = alternate(works, rounds=25)
+        least = time_in_turns(works, rounds=25)
     return [
-        Line(
+        Measurement(
             f"{CONCURRENT:,} at once, {len(names)} sources of 5 ms: {way}, without bare gather",
             (least[way] - least["bare"]) * 1e3,
             f"{CONCURRENT:,} bare decide",

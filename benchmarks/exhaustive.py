@@ -11,11 +11,12 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from _measure import Line, report
+from _measure import Measurement, report
 
-from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import Progress, enumerate_front
-from emsco_train.exact.plan import estimate
+from emsco_train.search.exact.exact_front import enumerate_front
+from emsco_train.search.exact.set_bits import SetBits
+from emsco_train.search.exact.workload import estimate_workload
+from emsco_train.search.scoring.bit_cache import pack_bits
 
 JOBS = os.cpu_count() or 1
 ROWS = 200
@@ -53,21 +54,21 @@ def main() -> None:
         pruned, share = seconds(bits, case, prune=True)
         busy = time.process_time() - busy
         plain, _ = seconds(bits, case, prune=False)
-        work = estimate(case.n, case.k, case.rows, allow_exclusion=case.exclusion, jobs=JOBS)
+        work = estimate_workload(case.n, case.k, case.rows, allow_exclusion=case.exclusion, jobs=JOBS)
         each, base = pruned / work.designs * 1e9, plain / work.designs * 1e9
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{case}: {work.designs:,} designs in {pruned:.2f} s ({share:.0%} scored), {each:.1f} ns each,", end=" ")
         print(f"{busy / work.designs * 1e9:.1f} ns of processor time;", end=" ")
         print(f"all scored {plain:.2f} s, estimate {work.seconds_estimate:.2f} s; peak memory so far {peak:.0f} MiB")
         if (case.n, case.k) == (14, 4):
-            promise = "<= 25" if case.rows == ROWS else "<= 100"
-            lines.append(Line(str(case), each, "nothing pruned", base, "ns/design", each, promise))
-            lines.append(Line("peak memory, Python and numba included", peak, "1 GiB", 1024.0, "MiB", peak / 1024, "<= 1"))
+            target = "<= 25" if case.rows == ROWS else "<= 100"
+            lines.append(Measurement(str(case), each, "nothing pruned", base, "ns/design", each, target))
+            lines.append(Measurement("peak memory, Python and numba included", peak, "1 GiB", 1024.0, "MiB", peak / 1024, "<= 1"))
     report(lines, "build/bench-exhaustive.json")
 
 
 def model_bits(n: int, rows: int, threshold: float = 0.8) -> SetBits:
-    """Make bits as models give them: the more features, the surer, and mostly the righter."""
+    """Make bits like those of models: the more features, the more confident, and mostly the more accurate."""
     rng = np.random.default_rng(n)
     label = rng.choice([-1.0, 1.0], rows)
     evidence = label * rng.gamma(1.0, 0.15, n)[:, None] + rng.normal(0.0, 0.4, (n, rows))
@@ -77,24 +78,16 @@ def model_bits(n: int, rows: int, threshold: float = 0.8) -> SetBits:
     for part in np.array_split(np.arange(2**n), max(1, 2**n // 1024)):
         score = members[part] @ evidence + rng.normal(0.0, 0.3, (len(part), rows))
         sure = 1.0 / (1.0 + np.exp(-np.abs(score))) >= threshold
-        confident[part], right[part] = packed(sure), packed(sure & (score * label > 0))
+        confident[part], right[part] = pack_bits(sure), pack_bits(sure & (score * label > 0))
     return SetBits(confident, right, members @ rng.choice([1, 2, 5, 10, 50, 100], n), rows)
-
-
-def packed(table: np.ndarray) -> np.ndarray:
-    """Pack booleans [sets, rows] into words."""
-    wide = np.zeros((len(table), -(-table.shape[1] // 64) * 64), dtype=bool)
-    wide[:, : table.shape[1]] = table
-    return np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def seconds(bits: SetBits, case: Case, *, prune: bool) -> tuple[float, float]:
     """Return the time of one search, and the share of designs that were scored one by one."""
-    told: list[Progress] = []
     options = {"max_stages": case.k, "allow_exclusion": case.exclusion, "jobs": JOBS, "prune": prune}
     start = time.perf_counter()
-    enumerate_front(bits, case.n, on_progress=told.append, **options)
-    return time.perf_counter() - start, told[-1].scored / told[-1].designs
+    front = enumerate_front(bits, case.n, **options)
+    return time.perf_counter() - start, front.scored / front.designs
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The paper's three landscapes: the exact front, and the share of it that the genetic algorithm finds, plain and with `polish`.
 
 A share is counted in objective vectors (accepted, right, cost): those of the exact front that the search's front holds, of all.
-Costs and splits are in `_shared_data.py`; docs/experiments.md tells the results.
+Costs and splits are in `_shared_data.py`; docs/experiments.md has the results.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from _shared_data import LANDSCAPES
 
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
-from emsco_train.searches import run_evolve, run_exhaustive
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.searches import run_evolve, run_exhaustive
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 # Wanted of the plain algorithm, by number of stages.
 WANTED = {2: 0.95, 3: 0.80}
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for stages in options.stages:
                 chosen = replace(settings, max_stages=stages)
                 result = measure(problem, bench, name, split, chosen, options.seeds, polish=not options.no_polish)
-                print(written(result), flush=True)
+                print(format_result(result), flush=True)
                 results.append(result)
     target = Path("build/bench-landscapes.json")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -164,9 +164,9 @@ def vectors(front: Front, rows: int) -> set[tuple[int, int, float]]:
     """Return the objective vectors of a front: accepted, right, mean cost."""
     found = set()
     for design in front:
-        accepted = round(design.coverage * rows)
+        counts = design.with_rows(rows).counts
         # The cost is one correctly rounded quotient of exact numbers, so equal vectors have equal floats.
-        found.add((accepted, round(design.accuracy * accepted), design.cost))
+        found.add((counts.accepted, counts.right, counts.cost))
     return found
 
 
@@ -194,7 +194,7 @@ _HEADER = (
 )
 
 
-def written(result: Result) -> str:
+def format_result(result: Result) -> str:
     """Return one line of the table."""
     stopped = ", ".join(f"{rule} {result.stopped.count(rule)}" for rule in sorted(set(result.stopped)))
     wanted = WANTED.get(result.stages)

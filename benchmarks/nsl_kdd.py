@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from emsco_train import FeatureOptions, Problem, Progress, Settings, Workbench, run_evolve
-from emsco_train.remeasure import measured_on_all
+from emsco_train.search.sweep import remeasure_front
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 ROWS = 125_973
@@ -37,26 +37,26 @@ Figures = dict[str, float]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what was asked for and print a table."""
+    """Measure what the options say and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="a whole default run on all rows: takes the better part of an hour")
     parser.add_argument("--classes", type=int, choices=(2, 5), default=2)
     parser.add_argument("--child", type=int, metavar="ROWS", help=argparse.SUPPRESS)
-    asked = parser.parse_args(argv)
-    generations = ALL_GENERATIONS if asked.full else FEW_GENERATIONS
+    options = parser.parse_args(argv)
+    generations = ALL_GENERATIONS if options.full else FEW_GENERATIONS
     if not DATA.exists():
         print("NSL-KDD is not there: nothing is measured", file=sys.stderr)
         return
-    if asked.child is not None:
-        print(json.dumps(measure(asked.child, asked.classes, generations)))
+    if options.child is not None:
+        print(json.dumps(measure(options.child, options.classes, generations)))
         return
-    sizes = [ROWS] if asked.full else [ROWS // 8, ROWS // 4, ROWS // 2, ROWS]
+    sizes = [ROWS] if options.full else [ROWS // 8, ROWS // 4, ROWS // 2, ROWS]
     # Compiles, where nothing compiled is on disk yet.
-    in_child(WARM_UP_ROWS, argparse.Namespace(classes=asked.classes, full=False))
-    print(f"{asked.classes} classes, {generations} generations, {JOBS} jobs")
+    in_child(WARM_UP_ROWS, argparse.Namespace(classes=options.classes, full=False))
+    print(f"{options.classes} classes, {generations} generations, {JOBS} jobs")
     print(f"{'rows':>8} {'seconds':>8} {'sets':>7} {'us/set/row':>11} {'designs':>8} {'front':>6} {'peak MiB':>9}")
     for rows in sizes:
-        show(rows, in_child(rows, asked))
+        show(rows, in_child(rows, options))
 
 
 def show(rows: int, found: Figures) -> None:
@@ -69,10 +69,10 @@ def show(rows: int, found: Figures) -> None:
     )
 
 
-def in_child(rows: int, asked: argparse.Namespace) -> Figures:
+def in_child(rows: int, options: argparse.Namespace) -> Figures:
     """Measure one size in a fresh process."""
-    options = ["--child", str(rows), "--classes", str(asked.classes), *(["--full"] if asked.full else [])]
-    done = subprocess.run([sys.executable, __file__, *options], check=True, stdout=subprocess.PIPE, text=True)
+    arguments = ["--child", str(rows), "--classes", str(options.classes), *(["--full"] if options.full else [])]
+    done = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE, text=True)
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
 
@@ -89,7 +89,7 @@ def measure(rows: int, classes: int, generations: int) -> Figures:
     with Progress(every_s=60.0) as progress:
         outcome = run_evolve(part, settings, jobs=JOBS, on_generation=progress.on_generation, on_progress=progress.on_progress)
     if part is not problem:
-        outcome = measured_on_all(outcome, Workbench(problem, jobs=JOBS), settings)
+        outcome = remeasure_front(outcome, Workbench(problem, jobs=JOBS), settings)
     return {
         "seconds": time.perf_counter() - started,
         "fits": outcome.fits,

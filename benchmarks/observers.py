@@ -12,23 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from _measure import Line, alternate, report
+from _measure import Measurement, report, time_in_turns
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime import Acquirers, Bundle, Cascade
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.logs import DecisionLogger
-from emsco_runtime.metrics import Metrics
-from emsco_runtime.observers import Observer
+from emsco_runtime.observing.audit_log import AuditWriter
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.observing.observers import Observer
+from emsco_runtime.observing.prometheus import Metrics
+from emsco_runtime.observing.tracing import DecisionTracer
 from emsco_runtime.testing import make_bundle
-from emsco_runtime.tracing import DecisionTracer
 
 NAMES = [f"f{index}" for index in range(15)]
 STAGES = [NAMES[:4], NAMES[4:9], NAMES[9:]]
 ITEMS = 200
 ROUNDS = 41
 OFF = "no observer"
-# The first two are promises, and the third tells the noise of the machine; the rest is what to expect, with room.
+# The first two are guaranteed, and the third shows the noise of the machine; the rest is what to expect, with room.
 TARGETS = {
     "metrics, acquirers not timed": "<= 1.3",
     "metrics": "<= 2.2",
@@ -38,7 +38,7 @@ TARGETS = {
     "tracing, no SDK": "<= 1.3",
     "audit": "<= 5",
 }
-# In prometheus_client's multi-process mode, which is chosen when it is imported: measured in a process of its own. The promises
+# In prometheus_client's multi-process mode, which is chosen when it is imported: measured in a separate process. The guarantees
 # are missed there: each number is written through to a shared file by that library, which has no way to add several at once.
 SEVERAL = {
     "metrics of several processes, acquirers not timed": "<= 1.3",
@@ -62,19 +62,20 @@ def main() -> None:
             "tracing, no SDK": [DecisionTracer()],
             "audit": [audit],
         }
-        least = alternate({name: work(bundle, told) for name, told in observers.items()}, rounds=ROUNDS)
+        least = time_in_turns({name: work(bundle, chosen) for name, chosen in observers.items()}, rounds=ROUNDS)
     report([*table(least, TARGETS), *several_processes()], "build/bench-observers.json")
 
 
-def table(least: Mapping[str, float], targets: Mapping[str, str]) -> list[Line]:
+def table(least: Mapping[str, float], targets: Mapping[str, str]) -> list[Measurement]:
     """Return the lines of some observers."""
     micro = {name: seconds / ITEMS * 1e6 for name, seconds in least.items()}
     return [
-        Line(name, micro[name], OFF, micro[OFF], "us/item", least[name] / least[OFF], target) for name, target in targets.items()
+        Measurement(name, micro[name], OFF, micro[OFF], "us/item", least[name] / least[OFF], target)
+        for name, target in targets.items()
     ]
 
 
-def several_processes() -> list[Line]:
+def several_processes() -> list[Measurement]:
     """Return the lines of metrics in the multi-process mode."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": folder}
@@ -92,7 +93,7 @@ def measure_several() -> None:
         without: work(bundle, [Metrics(registry=CollectorRegistry(), acquirers=False)]),
         timed: work(bundle, [Metrics(registry=CollectorRegistry(), prefix="timed")]),
     }
-    print(json.dumps(alternate(works, rounds=ROUNDS)))
+    print(json.dumps(time_in_turns(works, rounds=ROUNDS)))
 
 
 def work(bundle: Bundle, observers: Sequence[Observer]) -> Callable[[], None]:

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by threads of its own
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # scikit-learn must not gain or lose by using threads
 
 import numpy as np
 import onnxruntime
-from _measure import Line, alternate, report
+from _measure import Measurement, report, time_in_turns
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -39,13 +39,13 @@ def main() -> None:
     """Measure all lines and print them."""
     X, y = make_classification(2000, 15, n_informative=8, class_sep=0.5, flip_y=0.2, random_state=0)
     with tempfile.TemporaryDirectory() as folder:
-        walk = exported(folder + "/walk", X, y, threshold=1.0)
-        table = exported(folder + "/table", X, y, threshold=0.85)
+        walk = export_bundle(folder + "/walk", X, y, threshold=1.0)
+        table = export_bundle(folder + "/table", X, y, threshold=0.85)
         lines = [*single_items(walk, X, y), whole_tables(table), *start_up(folder + "/table"), many_features(), *wide_acquirers()]
     report(lines, "build/bench-runtime.json")
 
 
-def exported(path: str, X: Any, y: Any, threshold: float) -> Bundle:  # noqa: N803
+def export_bundle(path: str, X: Any, y: Any, threshold: float) -> Bundle:  # noqa: N803
     """Export the three-stage design."""
     columns = {name: X[:, index] for index, name in enumerate(NAMES)}
     moment = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,7 +67,7 @@ def trivial_acquirers() -> Acquirers:
     return acquirers
 
 
-def single_items(bundle: Bundle, X: Any, y: Any) -> list[Line]:  # noqa: N803
+def single_items(bundle: Bundle, X: Any, y: Any) -> list[Measurement]:  # noqa: N803
     """`decide` on items that walk all three stages, against bare sessions and against scikit-learn."""
     cascade = Cascade(bundle, trivial_acquirers())
     items = [tuple(row) for row in X[:ITEMS].tolist()]
@@ -93,13 +93,13 @@ def single_items(bundle: Bundle, X: Any, y: Any) -> list[Line]:  # noqa: N803
                     break
 
     bare_models = [model[1] for model in fitted]
-    least = alternate({"decide": ours, "onnx": onnx}, rounds=25)
-    slow = alternate(
+    least = time_in_turns({"decide": ours, "onnx": onnx}, rounds=25)
+    slow = time_in_turns(
         {"decide": ours, "raw": lambda: sklearn(fitted, ready), "scaled": lambda: sklearn(bare_models, scaled)}, rounds=5
     )
     micro = {name: seconds / ITEMS * 1e6 for name, seconds in {**slow, **least}.items()}
     return [
-        Line(
+        Measurement(
             "decide, 3 stages (4, 9, 15 inputs)",
             micro["decide"],
             "3 bare InferenceSession.run",
@@ -109,13 +109,15 @@ def single_items(bundle: Bundle, X: Any, y: Any) -> list[Line]:  # noqa: N803
             "<= 1.25",
         ),
         *(
-            Line("decide, speed-up", micro["decide"], against, micro[name], "us/item", slow[name] / slow["decide"], ">= 12")
+            Measurement(
+                "decide, speed-up", micro["decide"], against, micro[name], "us/item", slow[name] / slow["decide"], ">= 12"
+            )
             for name, against in (("raw", "3 predict_proba, scaling included"), ("scaled", "3 predict_proba, rows scaled before"))
         ),
     ]
 
 
-def whole_tables(bundle: Bundle) -> Line:
+def whole_tables(bundle: Bundle) -> Measurement:
     """`decide_columns` against onnxruntime alone on ready matrices of the same rows at the same stages."""
     cascade = Cascade(bundle)
     X = make_classification(ROWS, 15, n_informative=8, class_sep=0.5, flip_y=0.2, random_state=0)[0]
@@ -129,10 +131,10 @@ def whole_tables(bundle: Bundle) -> Line:
         for session, matrix in zip(bare, matrices, strict=True):
             session.run(["probabilities"], {"features": matrix})
 
-    least = alternate({"columns": lambda: cascade.decide_columns(columns), "onnx": onnx}, rounds=15)
+    least = time_in_turns({"columns": lambda: cascade.decide_columns(columns), "onnx": onnx}, rounds=15)
     ratio = least["columns"] / least["onnx"]
     what = f"decide_columns, {ROWS:,} rows"
-    return Line(what, least["columns"] * 1e3, "onnxruntime, ready matrices", least["onnx"] * 1e3, "ms", ratio, "<= 3")
+    return Measurement(what, least["columns"] * 1e3, "onnxruntime, ready matrices", least["onnx"] * 1e3, "ms", ratio, "<= 3")
 
 
 _START_OURS = """
@@ -167,7 +169,7 @@ print(json.dumps([seconds, psutil.Process().memory_info().rss / 2**20]))
 """
 
 
-def start_up(path: str) -> list[Line]:
+def start_up(path: str) -> list[Measurement]:
     """Import and load in fresh processes, against importing the three libraries and making three bare sessions."""
     # An installed package is compiled; a checkout may not be.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -187,13 +189,13 @@ def start_up(path: str) -> list[Line]:
             [statistics.median(figures) for figures in zip(*measured[key], strict=True)] for key in ("ours", name)
         )
         lines += [
-            Line("import and load, 3 stages", ours * 1e3, against, base * 1e3, "ms", ours / base, "<= 1.3"),
-            Line("resident memory, more by", ours_mb, against, base_mb, "MB", ours_mb - base_mb, "<= 10"),
+            Measurement("import and load, 3 stages", ours * 1e3, against, base * 1e3, "ms", ours / base, "<= 1.3"),
+            Measurement("resident memory, more by", ours_mb, against, base_mb, "MB", ours_mb - base_mb, "<= 10"),
         ]
     return lines
 
 
-def many_features() -> Line:
+def many_features() -> Measurement:
     """Decide items that leave at stage 1, in a bundle of 500 features and in one of 20."""
     works = {}
     for count in (500, 20):
@@ -203,14 +205,16 @@ def many_features() -> Line:
         item = dict.fromkeys(names, 1.0)
         assert cascade.decide(item).stages == 1
         works[str(count)] = lambda cascade=cascade, item=item: [cascade.decide(item) for _ in range(500)]
-    least = alternate(works, rounds=15)
+    least = time_in_turns(works, rounds=15)
     micro = {name: seconds / 500 * 1e6 for name, seconds in least.items()}
     ratio = least["500"] / least["20"]
-    return Line("decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2")
+    return Measurement(
+        "decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2"
+    )
 
 
-def wide_acquirers() -> list[Line]:
-    """Decide items whose features all come from one acquirer: the price of a feature must not grow with their number."""
+def wide_acquirers() -> list[Measurement]:
+    """Decide items whose features all come from one acquirer: the time for a feature must not grow with their number."""
     lines = []
     for kind in ("a sequence", "a mapping"):
         works = {}
@@ -222,11 +226,11 @@ def wide_acquirers() -> list[Line]:
             weights = [np.vstack([-np.ones(count), np.ones(count)]) / count]
             cascade = Cascade(make_bundle([names], weights=weights, threshold=0.9), acquirers)
             works[str(count)] = lambda cascade=cascade, count=count: [cascade.decide(None) for _ in range(3072 // count)]
-        least = alternate(works, rounds=15)
+        least = time_in_turns(works, rounds=15)
         # Both decide 3,072 features in all.
         micro = {name: seconds / 3072 * 1e6 for name, seconds in least.items()}
         what = f"decide, 3,072 features from {kind}"
-        lines.append(Line(what, micro["3072"], "192", micro["192"], "us/feature", least["3072"] / least["192"], "<= 2"))
+        lines.append(Measurement(what, micro["3072"], "192", micro["192"], "us/feature", least["3072"] / least["192"], "<= 2"))
     return lines
 
 

@@ -5,35 +5,34 @@ The plain way runs the same genetic algorithm for a few generations on two proce
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one BLAS thread a process, for both
 
 import numpy as np
 import psutil
-from _measure import Line, report
+from _measure import Measurement, report
+from _shared_data import DATA, read_columns
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
-from emsco_train.genetic.evolution import evolve_population
-from emsco_train.scoring.evaluator import cumulative_sets
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.searches import run_evolve, run_exhaustive
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.genetic.evolution import evolve_population
+from emsco_train.search.scoring.evaluator import cumulative_sets
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.searches import run_evolve, run_exhaustive
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 GENERATIONS = 150
-PLAIN_GENERATIONS = 2
-SPAMBASE = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "spambase.csv"
+BASELINE_GENERATIONS = 2
+SPAMBASE = DATA / "spambase.csv"
 
 _shared: dict[str, Any] = {}
 
@@ -41,7 +40,7 @@ _shared: dict[str, Any] = {}
 def main() -> None:
     """Measure all lines and print them."""
     narrow = synthetic(15)
-    lines = [single_run("one run, 15 features", narrow, 100), hundred_runs(narrow), exact()]
+    lines = [single_run("one run, 15 features", narrow, 100), repeated_runs(narrow), exact()]
     if SPAMBASE.exists():
         lines.append(single_run("one run, Spambase, 57 features", spambase(), 20))
     else:
@@ -59,26 +58,25 @@ def synthetic(features: int, validation: int = 1000) -> Problem:
 
 def spambase() -> Problem:
     """Return Spambase with unit costs."""
-    with SPAMBASE.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    names = [name for name in rows[0] if name != "label"]
-    columns = {name: np.array([float(row[name]) for row in rows]) for name in names}
-    return Problem.of(columns, [int(row["label"]) for row in rows], threshold=0.75)
+    columns = read_columns(SPAMBASE)
+    return Problem.of(columns.features, columns.label, threshold=0.75)
 
 
-def single_run(what: str, problem: Problem, target: int) -> Line:
-    """One run with the paper's settings, k = 5."""
+def single_run(what: str, problem: Problem, target: int) -> Measurement:
+    """Measure one run with the paper's settings, k = 5."""
     settings = Settings(max_stages=5, generations=GENERATIONS)
     warm(problem)
     started = time.perf_counter()
     outcome = run_evolve(problem, settings, seed=0, jobs=2)
     ours = time.perf_counter() - started
-    plain = plain_seconds(problem, settings)
-    print(f"{what}: {outcome.fits} sets fitted, {len(outcome.front)} designs; plain scaled from {PLAIN_GENERATIONS} generations")
-    return Line(what, ours, "plain refits, 2 processes", plain, "s", plain / ours, f">= {target}")
+    plain = baseline_seconds(problem, settings)
+    print(
+        f"{what}: {outcome.fits} sets fitted, {len(outcome.front)} designs; plain scaled from {BASELINE_GENERATIONS} generations"
+    )
+    return Measurement(what, ours, "plain refits, 2 processes", plain, "s", plain / ours, f">= {target}")
 
 
-def hundred_runs(problem: Problem) -> Line:
+def repeated_runs(problem: Problem) -> Measurement:
     """Ten thresholds with ten seeds each, sharing all fits, against a hundred plain runs."""
     thresholds = np.linspace(0.55, 0.95, 10).tolist()
     settings = Settings(max_stages=5, generations=GENERATIONS)
@@ -88,12 +86,12 @@ def hundred_runs(problem: Problem) -> Line:
         for seed in range(10):
             run_evolve(problem, settings, seed=seed, workbench=bench, threshold=threshold)
     ours = time.perf_counter() - started
-    plain = 100 * plain_seconds(problem, settings)
+    plain = 100 * baseline_seconds(problem, settings)
     print(f"ten thresholds, ten seeds: {bench.bits.fits} sets fitted")
-    return Line("10 thresholds x 10 seeds, 15 features", ours, "100 plain runs", plain, "s", plain / ours, ">= 500")
+    return Measurement("10 thresholds x 10 seeds, 15 features", ours, "100 plain runs", plain, "s", plain / ours, ">= 500")
 
 
-def exact() -> Line:
+def exact() -> Measurement:
     """Find the exact front of 14 features and four stages, all fits included, against a minute."""
     problem = synthetic(14, validation=250)
     warm(problem)
@@ -103,7 +101,7 @@ def exact() -> Line:
     memory = psutil.Process().memory_info().rss / 2**20
     each = ours / outcome.designs * 1e9
     print(f"exact: {outcome.designs:,} designs, front {len(outcome.front)}, {each:.1f} ns each with fits, RSS {memory:.0f} MB")
-    return Line("exact front, 14 features, k = 4", ours, "a minute", 60.0, "s", ours / 60.0, "<= 1")
+    return Measurement("exact front, 14 features, k = 4", ours, "a minute", 60.0, "s", ours / 60.0, "<= 1")
 
 
 def warm(problem: Problem) -> None:
@@ -113,18 +111,18 @@ def warm(problem: Problem) -> None:
     run_exhaustive(synthetic(4).sampled(50), Settings(max_stages=2), jobs=2)
 
 
-def plain_seconds(problem: Problem, settings: Settings) -> float:
+def baseline_seconds(problem: Problem, settings: Settings) -> float:
     """Time a few generations of the plain way and scale them to all."""
     _shared["problem"] = problem
     with ProcessPoolExecutor(2) as pool:
         list(pool.map(_fit, [np.ones(len(problem.names), dtype=bool)] * 2))
         started = time.perf_counter()
-        few = Settings(max_stages=settings.max_stages, generations=PLAIN_GENERATIONS)
-        evolve_population(_Plain(problem, pool), few, seed=0)
-        return (time.perf_counter() - started) / (PLAIN_GENERATIONS + 1) * (GENERATIONS + 1)
+        few = Settings(max_stages=settings.max_stages, generations=BASELINE_GENERATIONS)
+        evolve_population(_BaselineEvaluator(problem, pool), few, seed=0)
+        return (time.perf_counter() - started) / (BASELINE_GENERATIONS + 1) * (GENERATIONS + 1)
 
 
-class _Plain:
+class _BaselineEvaluator:
     """Evaluates each new chromosome by refitting all of its stages."""
 
     def __init__(self, problem: Problem, pool: ProcessPoolExecutor) -> None:

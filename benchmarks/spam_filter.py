@@ -7,7 +7,7 @@ everything   every feature is acquired first, then the same cascade decides: the
 design       the same with the features of the design alone
 one stage    a single model on all features with the same thresholds: other decisions, its own error
 
-Cost is CPU time. The bill is what the cascade charges, by prices that were measured once on train mail; beside it is the CPU time
+Cost is CPU time. "Charged" is the cost by prices that were measured once on train mail; beside it is the CPU time
 that the acquirers took on this very test mail, over the same for everything.
 """
 
@@ -26,24 +26,24 @@ from pathlib import Path
 from _shared_data import DATA
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_runtime.cli._console import table
+from emsco_runtime.cli.console import format_table
 from emsco_runtime.decision import Decision
 from emsco_train.errors import CertificationError, SelectionError
 
-# The example is no installed package.
+# The example is not an installed package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from spam_filter.features import acquirers, feature_names
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES
 from spam_filter.training.corpus import LabelledMail, read_corpus
-from spam_filter.training.extraction import row_of
+from spam_filter.training.extraction import extract_row
+from spam_filter.training.pipeline import TrainingSettings, train_model
 from spam_filter.training.splitting import SplitBy
-from spam_filter.training.training import Plan, train_model
 
 ARCHIVE = DATA / "spamassassin_sample.tar.gz"
-# Hosts of those who collected the sample: they tell who collected it, not what it is. So does the number of hops there: the way
+# Hosts of those who collected the sample: they show who collected it, not what it is. So does the number of hops there: the way
 # of the ham changed by two hops in the course of the collection, and the way of the spam by three, in the other direction.
 COLLECTORS = frozenset({"taint.org", "jmason.org", "netnoteinc.com", "localhost", "example.com"})
 ARTEFACTS = frozenset({"hops"})
@@ -53,7 +53,7 @@ ERROR, COVERAGE, COST, HAM_LOST, SPEED = 0.015, 0.9, 1 / 3, 0.005, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one split came to.
+    """The figures of one split.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Figures:
         Which.
     messages, accepted, wrong, ham, ham_as_spam, spam, spam_as_ham
         Counts of test mail.
-    bill, measured
+    charged, measured
         Mean cost of the cascade over that of everything: as charged, and as CPU time on this mail.
     exits
         Messages that were decided at each stage.
@@ -84,7 +84,7 @@ class Figures:
     ham_as_spam: int
     spam: int
     spam_as_ham: int
-    bill: float
+    charged: float
     measured: float
     exits: tuple[int, ...]
     rates: dict[str, float]
@@ -98,7 +98,7 @@ class Figures:
         return (
             self.wrong <= ERROR * self.accepted
             and self.accepted >= COVERAGE * self.messages
-            and max(self.bill, self.measured) <= COST
+            and max(self.charged, self.measured) <= COST
             and self.ham_as_spam <= HAM_LOST * self.ham
             and self.rates["cascade"] >= SPEED * self.rates["everything"]
         )
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5, help="splits by families (5)")
     parser.add_argument("--first-seed", type=int, default=0, help="of the first of them (0)")
-    parser.add_argument("--time", action="store_true", help="a split by time beside them; it is not judged")
+    parser.add_argument("--time", action="store_true", help="a split by time beside them; it is not part of the verdict")
     parser.add_argument("--out", default="build/bench-spam-filter.json", help="where the figures go")
     options = parser.parse_args(arguments)
     if not ARCHIVE.is_file():
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 figures = measure(mails, Path(place) / f"{split}-{seed}", split, seed)
             except (CertificationError, SelectionError) as error:
-                # A split on which nothing can be promised is a result, and counts against us; it must not end the run.
+                # A split on which nothing can be certified is a result, and counts as a failure; it must not end the run.
                 refused.append(f"{split} {seed}")
                 print(f"{split} {seed}: REFUSED: {error}", file=sys.stderr, flush=True)
                 continue
@@ -134,8 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Path(options.out).parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"splits": [asdict(figures) for figures in found], "refused": refused}, indent=1)
     Path(options.out).write_text(text, encoding="utf-8")
-    judged = [figures.passes() for figures in found if figures.split == "families"]
-    return 0 if len(judged) == len(wanted) and all(judged) else 1
+    passed = [figures.passes() for figures in found if figures.split == "families"]
+    return 0 if len(passed) == len(wanted) and all(passed) else 1
 
 
 def read_sample(folder: Path) -> list[LabelledMail]:
@@ -147,7 +147,7 @@ def read_sample(folder: Path) -> list[LabelledMail]:
 
 def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: int) -> Figures:
     """Train on a split and decide its test mail."""
-    plan = Plan(split=split, seed=seed, own_domains=COLLECTORS, without=ARTEFACTS)
+    plan = TrainingSettings(split=split, seed=seed, own_domains=COLLECTORS, without=ARTEFACTS)
     trained = train_model(mails, folder / "model", plan, keep=folder / "work")
     tests = [mail for mail, its in zip(mails, trained.splits, strict=True) if its == "test"]
     with Stores.open(folder / "model" / STORES) as stores:
@@ -155,15 +155,15 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
         cascade = Cascade.load(folder / "model" / BUNDLE, registry)
         one_stage = Cascade.load(_one_stage(folder, plan), registry)
         listed = [feature for stage in cascade.manifest.stages for feature in stage.acquire]
-        ways = _ways(cascade, one_stage, registry, listed)
-        decisions, rates = _decided(ways, tests)
+        ways = _alternatives(cascade, one_stage, registry, listed)
+        decisions, rates = _decide_all(ways, tests)
         spent, everything = acquisition_time(folder / "model" / BUNDLE, registry, tests)
     made, labels = decisions["cascade"], [mail.label for mail in tests]
     assert [one.label for one in made] == [one.label for one in decisions["everything"]]
-    ham, ham_as_spam = _confused(made, labels, "ham")
-    spam, spam_as_ham = _confused(made, labels, "spam")
+    ham, ham_as_spam = _count_confused(made, labels, "ham")
+    spam, spam_as_ham = _count_confused(made, labels, "spam")
     single = [(one.label, label) for one, label in zip(decisions["one stage"], labels, strict=True) if one.label is not None]
-    certificate = trained.made.choice.certificate
+    certificate = trained.exported.choice.certificate
     assert certificate is not None
     return Figures(
         split=split,
@@ -175,7 +175,7 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
         ham_as_spam=ham_as_spam,
         spam=spam,
         spam_as_ham=spam_as_ham,
-        bill=sum(one.cost for one in made) / len(made) / trained.made.opened.problem.full_cost,
+        charged=sum(one.cost for one in made) / len(made) / trained.exported.opened.problem.full_cost,
         measured=spent / everything,
         exits=tuple(
             sum(one.stages == stage and one.label is not None for one in made)
@@ -183,19 +183,19 @@ def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: i
         ),
         rates=rates,
         one_stage_accepted=len(single),
-        one_stage_wrong=sum(told != label for told, label in single),
+        one_stage_wrong=sum(found != label for found, label in single),
         features=len(listed),
         certificate=(certificate.accepted, certificate.wrong),
     )
 
 
-def _confused(decisions: Sequence[Decision], labels: Sequence[str], label: str) -> tuple[int, int]:
+def _count_confused(decisions: Sequence[Decision], labels: Sequence[str], label: str) -> tuple[int, int]:
     """Return how many messages truly have a label, and how many of them got the other one."""
-    told = [one.label for one, truth in zip(decisions, labels, strict=True) if truth == label]
-    return len(told), sum(one is not None and one != label for one in told)
+    found = [one.label for one, truth in zip(decisions, labels, strict=True) if truth == label]
+    return len(found), sum(one is not None and one != label for one in found)
 
 
-def _one_stage(folder: Path, plan: Plan) -> Path:
+def _one_stage(folder: Path, plan: TrainingSettings) -> Path:
     """Export the single model on all features, with the thresholds of the cascade."""
     import pandas as pd  # noqa: PLC0415 - here only
 
@@ -217,19 +217,19 @@ def _one_stage(folder: Path, plan: Plan) -> Path:
     return folder / "one-stage"
 
 
-_Way = Callable[[Mail], Decision]
+_Decide = Callable[[Mail], Decision]
 
 
-def _ways(cascade: Cascade, one_stage: Cascade, registry: Acquirers, listed: Sequence[str]) -> dict[str, _Way]:
+def _alternatives(cascade: Cascade, one_stage: Cascade, registry: Acquirers, listed: Sequence[str]) -> dict[str, _Decide]:
     """Return the four ways to decide a message."""
     own = Acquirers()
     for entry in registry.entries:
         if set(entry.names) & set(listed):
             _register(own, entry.names, entry.shape == "features", entry.function)
 
-    def after(acquire: Acquirers) -> _Way:
+    def after(acquire: Acquirers) -> _Decide:
         def decide(mail: Mail) -> Decision:
-            row = row_of(acquire, mail)
+            row = extract_row(acquire, mail)
             return cascade.decide(mail, known={name: row[name] for name in listed})
 
         return decide
@@ -241,7 +241,7 @@ def _register(registry: Acquirers, names: Sequence[str], several: bool, function
     (registry.features(*names) if several else registry.feature(names[0]))(function)
 
 
-def _decided(ways: dict[str, _Way], tests: Sequence[LabelledMail]) -> tuple[dict[str, list[Decision]], dict[str, float]]:
+def _decide_all(ways: dict[str, _Decide], tests: Sequence[LabelledMail]) -> tuple[dict[str, list[Decision]], dict[str, float]]:
     """Decide all test mail each way; return the decisions, and messages per second of CPU time."""
     decisions: dict[str, list[Decision]] = {}
     spent = dict.fromkeys(ways, float("inf"))
@@ -273,12 +273,12 @@ def acquisition_time(cascade: Path, registry: Acquirers, tests: Sequence[Labelle
         _register(watched, entry.names, entry.shape == "features", timed(entry.function))
     bound = Cascade.load(cascade, watched)
     found = []
-    for decide in (bound.decide, lambda mail: row_of(watched, mail)):
+    for decide in (bound.decide, lambda mail: extract_row(watched, mail)):
         best = float("inf")
         for _ in range(3):
             total = 0.0
             for mail in tests:
-                decide(Mail.parse(mail.raw).unpacked())
+                decide(Mail.parse(mail.raw).decode_parts())
             best = min(best, total / len(tests))
         found.append(best)
     return found[0], found[1]
@@ -289,7 +289,7 @@ def _line(figures: Figures) -> str:
 
 
 def _table(found: Sequence[Figures]) -> str:
-    header = ["split", "decided", "wrong", "ham as spam", "spam as ham", "bill", "measured", "exits", "certify", "features"]
+    header = ["split", "decided", "wrong", "ham as spam", "spam as ham", "charged", "measured", "exits", "certify", "features"]
     rows = [
         [
             f"{one.split} {one.seed}",
@@ -297,7 +297,7 @@ def _table(found: Sequence[Figures]) -> str:
             f"{one.wrong / one.accepted:.2%}",
             f"{one.ham_as_spam} of {one.ham}",
             f"{one.spam_as_ham} of {one.spam}",
-            f"{one.bill:.1%}",
+            f"{one.charged:.1%}",
             f"{one.measured:.1%}",
             "+".join(map(str, one.exits)),
             f"{one.certificate[1]} of {one.certificate[0]} wrong",
@@ -317,7 +317,7 @@ def _table(found: Sequence[Figures]) -> str:
         for one in found
     ]
     rates = ["split", *(f"{way}/s" for way in ways), "times", "one stage wrong", "one stage decided"]
-    return f"{table(header, rows)}\n\n{table(rates, speeds)}"
+    return f"{format_table(header, rows)}\n\n{format_table(rates, speeds)}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 For each of five random splits the genetic algorithm searches with the paper's parameters, plain or with `polish`; the design is
 chosen on the validation rows and its figures on the test rows are those that its bundle would carry. As many rows measure designs
-as fit them (40 / 40 / 20): a choice among hundreds of designs flatters itself the more, the fewer rows it is made on.
+as fit them (40 / 40 / 20): a choice among hundreds of designs is the more optimistic, the fewer rows it is made on.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 import numpy as np
 from _shared_data import DATA, Columns, read_columns
 
-from emsco_train.bundling.design_export import in_memory
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import SelectionError
-from emsco_train.searches import run_evolve
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.export.searched_design import build_cascade
+from emsco_train.search.searches import run_evolve
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 SPAMBASE = DATA / "spambase.csv"
 EVEN_SHARES = Shares(0.4, 0.4, 0.2, 0.0)
@@ -37,7 +37,7 @@ ACCURACY, COVERAGE, COST = 0.94, 0.92, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenDesign:
     """The design chosen for one split, and what it does.
 
     Parameters
@@ -47,7 +47,7 @@ class Chosen:
     polish
         Whether the local search followed.
     met
-        Whether some design had the accuracy and the coverage wished for; else it is the nearest one.
+        Whether some design had the accuracy and the coverage required; else it is the nearest one.
     stages
         Number of features of each stage.
     validation
@@ -87,13 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not SPAMBASE.exists():
         sys.exit(f"{SPAMBASE.name} is not beside the project: nothing is measured")
-    columns = without_repeats(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
+    columns = drop_duplicates(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
     settings = Settings(max_stages=options.max_stages, generations=options.generations)
-    found: list[Chosen] = []
+    found: list[ChosenDesign] = []
     shares = PAPER_SHARES if options.papers_shares else EVEN_SHARES
     for split in range(options.first_split, options.first_split + options.splits):
         for chosen in measure(columns, settings, split, shares, polish=not options.no_polish, jobs=options.jobs):
-            print(written(chosen), flush=True)
+            print(format_result(chosen), flush=True)
             found.append(chosen)
     for polish in sorted({chosen.polish for chosen in found}):
         print(medians([chosen for chosen in found if chosen.polish == polish]))
@@ -103,14 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nwritten to {target}")
 
 
-def without_repeats(columns: Columns) -> Columns:
+def drop_duplicates(columns: Columns) -> Columns:
     """Return the table with each different row (label included) once, in the order of first occurrence."""
     rows = np.column_stack([columns.matrix(), columns.label])
     kept = np.sort(np.unique(rows, axis=0, return_index=True)[1])
     return Columns({name: column[kept] for name, column in columns.features.items()}, columns.label[kept])
 
 
-def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[Chosen]:
+def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *, polish: bool, jobs: int) -> list[ChosenDesign]:
     """Search one split, plain and then with polish; the second run finds all fits of the first.
 
     Parameters
@@ -137,10 +137,10 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
         outcome = run_evolve(problem, run, seed=split, jobs=jobs, workbench=bench)
         seconds = time.perf_counter() - started
         design, met = select(outcome.front)
-        expected = in_memory(problem, design).manifest.expected
+        expected = build_cascade(problem, design).manifest.expected
         assert expected.split == "test"
         chosen.append(
-            Chosen(
+            ChosenDesign(
                 split=split,
                 polish=polished,
                 met=met,
@@ -156,28 +156,28 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
 
 
 def select(front: Front) -> tuple[Design, bool]:
-    """Return the cheapest design with the accuracy and coverage wished for, or the nearest to it, and which of the two it is."""
+    """Return the cheapest design with the accuracy and coverage required, or the nearest to it, and which of the two it is."""
     try:
         return front.select(min_accuracy=0.95, min_coverage=0.92), True
     except SelectionError as error:
         return front.find(error.nearest or ""), False
 
 
-def written(chosen: Chosen) -> str:
+def format_result(chosen: ChosenDesign) -> str:
     """Return one line about a split."""
     figures = " ".join(
         f"{name} {accuracy:.4f} / {coverage:.4f} / {cost:5.2f}  "
         for name, (accuracy, coverage, cost) in (("validation", chosen.validation), ("test", chosen.test))
     )
     way = "polish" if chosen.polish else "plain "
-    note = "" if chosen.met else "  (wish not met: the nearest design)"
+    note = "" if chosen.met else "  (requirements not met: the nearest design)"
     stages = "+".join(map(str, chosen.stages))
     return (
         f"split {chosen.split} {way}: {figures} front {chosen.front}, {chosen.fits} fits, {chosen.seconds:.0f} s, {stages}{note}"
     )
 
 
-def medians(found: Sequence[Chosen]) -> str:
+def medians(found: Sequence[ChosenDesign]) -> str:
     """Return the line of medians on the test rows, with what was wanted."""
     accuracy, coverage, cost = (statistics.median(column) for column in zip(*(chosen.test for chosen in found), strict=True))
     met = accuracy >= ACCURACY and coverage >= COVERAGE and cost <= COST

@@ -1,21 +1,18 @@
 """emsco's runtime: decide items with a bundle, acquiring features lazily, stage by stage.
 
-The way of an item, one module each::
+The rooms, from the top down::
 
-    acquirers    the user's callables, in a registry
-    bundle       read and audit the folder; manifest: its models; publish: write it atomically
-    _plan        bind the two: who serves which feature at which stage, every fault listed at once
-    _walk        the control flow of a cascade, without input or output
-    _drivers     pump the walk: one item, many in step;  _columns: whole tables;  _pooled: in threads;  _async: as a coroutine
-    pool         threads for plain acquirers;  breaker, cache: what guards a source;  _guard: both, and the time-out
-    _scorer      onnxruntime: probabilities
-    _rule        accept or go on;  meter: what it costs
-    decision     what happened, with its bill
-    cascade      the face of it all;  decider: its type, and that of whatever else decides
-    observers    who is told of each decision: logs, audit, metrics, tracing, drift;  drift_metrics: drift as metrics
-    reload       a cascade whose bundle is replaced while it works;  shadow: a second bundle, compared
+    cli         the commands;  testing: fakes for tests
+    serving     a cascade whose bundle is replaced while it runs; a second bundle, compared
+    cascade     the public class;  decider: its type;  acquirers: the user's callables, in a registry
+    driving     run the walk: one item, many at once, whole tables, in threads, as a coroutine
+    observing   observers of each decision: logs, audit log, metrics, tracing;  drift: monitors of the accepted items
+    engine      plan: acquirers bound to a bundle;  walk: the control flow;  scorer: onnxruntime
+    sources     between the walk and a user's source: pool, circuit breaker, cache, time-outs
+    bundle      the manifest, reading and checking it, encoding, the acceptance rule, the cost function
+    support     arguments, arrays, files, text, forks
 
-What an extra brings is imported by its own name: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
+What needs an extra is imported from its module: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
 `emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), `emsco_runtime.tracing.DecisionTracer` (extra ``otel``).
 
 Nothing here imports `emsco_train`. Importing this package is quick: a name is loaded when it is first used, so that the commands
@@ -24,110 +21,54 @@ answer `--help` at once, and onnxruntime is loaded by the first cascade.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from emsco_runtime.support.lazy_names import lazy_names
+
 if TYPE_CHECKING:
-    from emsco_runtime._columns import ColumnDecisions
-    from emsco_runtime.acquirers import Acquirers
-    from emsco_runtime.audit import AuditWriter
-    from emsco_runtime.breaker import CircuitBreaker
-    from emsco_runtime.bundle import Bundle, read_bundle
-    from emsco_runtime.cache import AcquirerCache
-    from emsco_runtime.cascade import Cascade
-    from emsco_runtime.decider import Decider
-    from emsco_runtime.decision import Decision, Failure, StageRecord
-    from emsco_runtime.drift import DriftMonitor
-    from emsco_runtime.errors import (
-        AcquisitionError,
-        BindError,
-        BundleError,
-        BundleVersionError,
-        ClosedError,
-        EmscoError,
-        InputError,
-    )
-    from emsco_runtime.logs import DecisionLogger
-    from emsco_runtime.manifest import Manifest
-    from emsco_runtime.meter import Meter
-    from emsco_runtime.observers import AcquirerCall, Observer
-    from emsco_runtime.pool import AcquirerPool
-    from emsco_runtime.publish import write_bundle
-    from emsco_runtime.reload import ReloadingCascade
-    from emsco_runtime.shadow import Shadow
+    from emsco_runtime.acquirers import Acquirers as Acquirers
+    from emsco_runtime.bundle.manifest import Manifest as Manifest
+    from emsco_runtime.bundle.meter import Meter as Meter
+    from emsco_runtime.bundle.publish import write_bundle as write_bundle
+    from emsco_runtime.bundle.reading import Bundle as Bundle, read_bundle as read_bundle
+    from emsco_runtime.cascade import Cascade as Cascade
+    from emsco_runtime.decider import Decider as Decider
+    from emsco_runtime.decision import Decision as Decision, Failure as Failure, StageRecord as StageRecord
+    from emsco_runtime.drift.monitor import DriftMonitor as DriftMonitor
+    from emsco_runtime.driving.columns import ColumnDecisions as ColumnDecisions
+    from emsco_runtime.errors import *  # noqa: F403
+    from emsco_runtime.observing.audit_log import AuditWriter as AuditWriter
+    from emsco_runtime.observing.logs import DecisionLogger as DecisionLogger
+    from emsco_runtime.observing.observers import AcquirerCall as AcquirerCall, Observer as Observer
+    from emsco_runtime.serving.reloading import ReloadingCascade as ReloadingCascade
+    from emsco_runtime.serving.shadow import Shadow as Shadow
+    from emsco_runtime.sources.breaker import CircuitBreaker as CircuitBreaker
+    from emsco_runtime.sources.cache import AcquirerCache as AcquirerCache
+    from emsco_runtime.sources.pool import AcquirerPool as AcquirerPool
 
 __version__ = "0.1.0.dev0"
 
-__all__ = [
-    "AcquirerCache",
-    "AcquirerCall",
-    "AcquirerPool",
-    "Acquirers",
-    "AcquisitionError",
-    "AuditWriter",
-    "BindError",
-    "Bundle",
-    "BundleError",
-    "BundleVersionError",
-    "Cascade",
-    "CircuitBreaker",
-    "ClosedError",
-    "ColumnDecisions",
-    "Decider",
-    "Decision",
-    "DecisionLogger",
-    "DriftMonitor",
-    "EmscoError",
-    "Failure",
-    "InputError",
-    "Manifest",
-    "Meter",
-    "Observer",
-    "ReloadingCascade",
-    "Shadow",
-    "StageRecord",
-    "read_bundle",
-    "write_bundle",
-]
-
-_HOMES = {
-    "AcquirerCache": "emsco_runtime.cache",
-    "AcquirerCall": "emsco_runtime.observers",
-    "AcquirerPool": "emsco_runtime.pool",
-    "Acquirers": "emsco_runtime.acquirers",
-    "AcquisitionError": "emsco_runtime.errors",
-    "AuditWriter": "emsco_runtime.audit",
-    "BindError": "emsco_runtime.errors",
-    "Bundle": "emsco_runtime.bundle",
-    "BundleError": "emsco_runtime.errors",
-    "BundleVersionError": "emsco_runtime.errors",
-    "Cascade": "emsco_runtime.cascade",
-    "CircuitBreaker": "emsco_runtime.breaker",
-    "ClosedError": "emsco_runtime.errors",
-    "ColumnDecisions": "emsco_runtime._columns",
-    "Decider": "emsco_runtime.decider",
-    "Decision": "emsco_runtime.decision",
-    "DecisionLogger": "emsco_runtime.logs",
-    "DriftMonitor": "emsco_runtime.drift",
-    "EmscoError": "emsco_runtime.errors",
-    "Failure": "emsco_runtime.decision",
-    "InputError": "emsco_runtime.errors",
-    "Manifest": "emsco_runtime.manifest",
-    "Meter": "emsco_runtime.meter",
-    "Observer": "emsco_runtime.observers",
-    "ReloadingCascade": "emsco_runtime.reload",
-    "Shadow": "emsco_runtime.shadow",
-    "StageRecord": "emsco_runtime.decision",
-    "read_bundle": "emsco_runtime.bundle",
-    "write_bundle": "emsco_runtime.publish",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'emsco_runtime' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "emsco_runtime.acquirers": "Acquirers",
+        "emsco_runtime.bundle.manifest": "Manifest",
+        "emsco_runtime.bundle.meter": "Meter",
+        "emsco_runtime.bundle.publish": "write_bundle",
+        "emsco_runtime.bundle.reading": "Bundle read_bundle",
+        "emsco_runtime.cascade": "Cascade",
+        "emsco_runtime.decider": "Decider",
+        "emsco_runtime.decision": "Decision Failure StageRecord",
+        "emsco_runtime.drift.monitor": "DriftMonitor",
+        "emsco_runtime.driving.columns": "ColumnDecisions",
+        "emsco_runtime.errors": "AcquisitionError BindError BundleError BundleVersionError ClosedError EmscoError InputError",
+        "emsco_runtime.observing.audit_log": "AuditWriter",
+        "emsco_runtime.observing.logs": "DecisionLogger",
+        "emsco_runtime.observing.observers": "AcquirerCall Observer",
+        "emsco_runtime.serving.reloading": "ReloadingCascade",
+        "emsco_runtime.serving.shadow": "Shadow",
+        "emsco_runtime.sources.breaker": "CircuitBreaker",
+        "emsco_runtime.sources.cache": "AcquirerCache",
+        "emsco_runtime.sources.pool": "AcquirerPool",
+    },
+)

@@ -1,33 +1,33 @@
 """The registry of acquirers: the user's callables that obtain features.
 
 A registry lives as long as the service and may serve several bundles. Nothing is called here and nothing is checked against a
-bundle here: `_plan` does that when a cascade is bound, and lists every fault at once.
+bundle here: `engine.plan` does that when a cascade is bound, and lists every fault at once.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.errors import BindError, InputError
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.support.formatting import suggest_name
 
-__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "texts"]
+__all__ = ["Acquirer", "Acquirers", "OnFailure", "Shape", "string_names"]
 
 OnFailure: TypeAlias = Literal["raise", "reject", "default"]
 Shape: TypeAlias = Literal["feature", "features", "batch"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Same(Enum):
-    """Stands for an option that is not given, where None is one."""
+class _Unset(Enum):
+    """The default of an option for which None is a value."""
 
-    SAME = auto()
+    UNSET = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Acquirer:
     timeout_s
         Seconds that a call may take; None for no limit.
     breaker, cache
-        Guards its source, and keeps its values across items; None: there is none.
-    overridden
+        Guards its source, and keeps its values across items; None for neither.
+    overridden_names
         Those of its features that another acquirer obtains in its place.
     """
 
@@ -59,20 +59,20 @@ class Acquirer:
     timeout_s: float | None = None
     breaker: CircuitBreaker | None = None
     cache: AcquirerCache | None = None
-    overridden: tuple[str, ...] = ()
+    overridden_names: tuple[str, ...] = ()
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def available_names(self) -> tuple[str, ...]:
         """Return the features that can be taken from it."""
-        return tuple(name for name in self.names if name not in self.overridden)
+        return tuple(name for name in self.names if name not in self.overridden_names)
 
     def __str__(self) -> str:
         """Return the name of the callable, for messages."""
         return str(getattr(self.function, "__qualname__", self.function))
 
 
-def texts(names: Iterable[object]) -> list[str]:
-    """Return the names that are text; what else was registered is told when the registry is bound."""
+def string_names(names: Iterable[object]) -> list[str]:
+    """Return the names that are text; others are reported when the registry is bound."""
     return [name for name in names if isinstance(name, str)]
 
 
@@ -118,14 +118,17 @@ class Acquirers:
             If a feature is in more than one of them; lists every such feature. One for single items and one for batches go
             together.
         """
-        owners: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
-        for registry in registries:
-            for key, owner in _owners(registry).items():
-                owners[key].append(owner)
+        acquirers_by_feature: defaultdict[tuple[str, bool], dict[int, str]] = defaultdict(dict)
+        for number, registry in enumerate(registries):
+            if not isinstance(registry, Acquirers):
+                raise InputError(f"merge: expected Acquirers, got {type(registry).__name__}")
+            for entry in registry.entries:
+                for name in string_names(entry.available_names):
+                    acquirers_by_feature[name, entry.shape == "batch"][number] = str(entry)
         faults = [
-            f"feature {name!r}: registered more than once, by {', '.join(found)}. Keep one, or replace it with `override`"
-            for (name, _), found in owners.items()
-            if len(found) > 1
+            f"feature {name!r}: registered more than once, by {', '.join(by.values())}. Keep one, or replace it with `override`"
+            for (name, _), by in acquirers_by_feature.items()
+            if len(by) > 1
         ]
         if faults:
             raise BindError(faults)
@@ -140,8 +143,8 @@ class Acquirers:
         name: str,
         function: Callable[[Any], Any],
         *,
-        on_failure: OnFailure | _Same | None = _Same.SAME,
-        timeout_s: float | _Same | None = _Same.SAME,
+        on_failure: OnFailure | _Unset | None = _Unset.UNSET,
+        timeout_s: float | _Unset | None = _Unset.UNSET,
         breaker: CircuitBreaker | None = None,
         cache: AcquirerCache | None = None,
     ) -> Acquirers:
@@ -152,31 +155,31 @@ class Acquirers:
         name
             A feature that is registered. Where an acquirer obtains several, the others are still taken from it.
         function
-            Takes an item and returns the feature's value, plain or async. It stands in for batch acquirers too.
+            Takes an item and returns the feature's value, plain or async. It replaces batch acquirers too.
         on_failure, timeout_s
             As in `feature`; those of the acquirer that it replaces unless given.
         breaker, cache
-            As in `feature`. Those of the acquirer that it replaces are left out: they hold what its source did, and answered.
+            As in `feature`. Those of the acquirer that it replaces are not used: they belong to its source.
 
         Raises
         ------
         InputError
             If no such feature is registered.
         """
-        found = [entry for entry in self._entries if name in entry.offered]
+        found = [entry for entry in self._entries if name in entry.available_names]
         if not found:
-            close = difflib.get_close_matches(str(name), self.names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f". Registered are: {', '.join(self.names) or 'none'}"
+            hint = suggest_name(name, self.names, f". Registered features: {', '.join(self.names) or 'none'}")
             raise InputError(f"override: no acquirer is registered for the feature {name!r}{hint}")
         # The one that `decide` would call.
-        replaced = min(found, key=lambda entry: entry.shape == "batch")
-        policy = replaced.on_failure if isinstance(on_failure, _Same) else on_failure
-        limit = replaced.timeout_s if isinstance(timeout_s, _Same) else timeout_s
-        without = [
-            replace(entry, overridden=(*entry.overridden, name)) if name in entry.offered else entry for entry in self._entries
+        original = min(found, key=lambda entry: entry.shape == "batch")
+        policy = original.on_failure if isinstance(on_failure, _Unset) else on_failure
+        timeout = original.timeout_s if isinstance(timeout_s, _Unset) else timeout_s
+        remaining = [
+            replace(entry, overridden_names=(*entry.overridden_names, name)) if name in entry.available_names else entry
+            for entry in self._entries
         ]
-        kept = [entry for entry in without if entry.offered or not entry.names]
-        return _registry([*kept, Acquirer(function, (name,), "feature", policy, limit, breaker, cache)])
+        kept = [entry for entry in remaining if entry.available_names or not entry.names]
+        return _registry([*kept, Acquirer(function, (name,), "feature", policy, timeout, breaker, cache)])
 
     def feature(
         self,
@@ -199,9 +202,9 @@ class Acquirers:
             Seconds that a call may take; a longer one is a failure. A plain callable then runs in a thread of the cascade's pool,
             and time spent waiting for a free one does not count.
         breaker
-            Leaves a source alone that failed too often in a row.
+            Stops calling a source that failed too often in a row.
         cache
-            Keeps values across items, and lets one call per key be under way at a time.
+            Keeps values across items, and lets one call per key run at a time.
         """
         return self._register((name,), "feature", on_failure, timeout_s, breaker, cache)
 
@@ -233,32 +236,25 @@ class Acquirers:
         `decide` calls it with a list of one item, unless the feature has an acquirer for single items too. The options are those
         of `feature`; the time-out is for the whole call.
         """
-        return self._register(names, "batch", on_failure, timeout_s, breaker, None)
+        return self._register(names, "batch", on_failure, timeout_s, breaker)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all features that can be obtained, sorted."""
-        return tuple(sorted({name for entry in self._entries for name in texts(entry.offered)}))
+        return tuple(sorted({name for entry in self._entries for name in string_names(entry.available_names)}))
 
     @property
     def entries(self) -> tuple[Acquirer, ...]:
         """Return everything registered so far, in order."""
         return tuple(self._entries)
 
-    def _register(
-        self,
-        names: tuple[str, ...],
-        shape: Shape,
-        on_failure: OnFailure | None,
-        timeout_s: float | None,
-        breaker: CircuitBreaker | None,
-        cache: AcquirerCache | None,
-    ) -> Callable[[_Function], _Function]:
+    def _register(self, names: tuple[str, ...], shape: Shape, *options: Any) -> Callable[[_Function], _Function]:
+        """Return a decorator; the options are those of `Acquirer`, in its order."""
         if names and callable(names[0]):
             raise TypeError(f'@acquirers.{shape} needs the feature\'s name: write @acquirers.{shape}("name")')
 
         def register(function: _Function) -> _Function:
-            self._entries.append(Acquirer(function, names, shape, on_failure, timeout_s, breaker, cache))
+            self._entries.append(Acquirer(function, names, shape, *options))
             return function
 
         return register
@@ -268,11 +264,3 @@ def _registry(entries: Iterable[Acquirer]) -> Acquirers:
     made = Acquirers()
     made._entries.extend(entries)  # noqa: SLF001 - one of our own
     return made
-
-
-def _owners(registry: Acquirers) -> dict[tuple[str, bool], str]:
-    """Return who obtains each feature: the one for single items, and the one for batches."""
-    given: object = registry
-    if not isinstance(given, Acquirers):
-        raise InputError(f"merge: expected Acquirers, got {type(given).__name__}")
-    return {(name, entry.shape == "batch"): str(entry) for entry in registry.entries for name in texts(entry.offered)}

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import numbers
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NoReturn
 
-from emsco_runtime._arguments import check_count, is_count
-from emsco_runtime._async import AsyncLimits, drive_async, in_order
-from emsco_runtime._columns import ColumnContext, ColumnDecisions, decide_columns
-from emsco_runtime._drivers import drive_many, drive_one
-from emsco_runtime._encoding import ValueFault, encoder
-from emsco_runtime._frozen import FrozenDict
-from emsco_runtime._golden import replay
-from emsco_runtime._hearing import Hearing, Listener
-from emsco_runtime._plan import KeyReader, Plan, bind
-from emsco_runtime._pooled import Limits, drive_pooled
-from emsco_runtime._printing import printed
-from emsco_runtime._scorer import Scorer
-from emsco_runtime._timed import timed
-from emsco_runtime._walk import Walk, walk
-from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
-from emsco_runtime.bundle import Bundle, read_bundle
+from emsco_runtime.acquirers import Acquirers, OnFailure
+from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.bundle.reading import Bundle, read_bundle
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.decider import Decider
 from emsco_runtime.decision import Decision
-from emsco_runtime.errors import AcquisitionError, BindError, ClosedError, InputError
-from emsco_runtime.manifest import Manifest
-from emsco_runtime.observers import Observer, Observers, hook_faults
-from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.summary import counted
+from emsco_runtime.driving.columns import ColumnDecisions, decide_columns
+from emsco_runtime.driving.golden_replay import replay_golden_items
+from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, deadline_from
+from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers
+from emsco_runtime.driving.runner import DecisionRunner
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.errors import BindError, ClosedError
+from emsco_runtime.observing.observers import Observer, Observers
+from emsco_runtime.observing.recording import Listener
+from emsco_runtime.sources.pool import AcquirerPool
+from emsco_runtime.support.arguments import check_count
 
 __all__ = ["Cascade"]
 
-# Read-only, since listeners get it.
-_NOTHING: Mapping[str, object] = FrozenDict()
 
-
-class _State(NamedTuple):
-    """All that another process needs to make the same cascade."""
-
-    bundle: Bundle
-    entries: tuple[Acquirer, ...] | None
-    on_failure: OnFailure
-    pool: AcquirerPool | None
-    concurrency: int
-    observers: tuple[Observer, ...]
-    listener: Listener | None
-    earlier: frozenset[str] = frozenset()
-
-
-class _Shared(NamedTuple):
-    """What outlives a bundle: counts of observers that failed, threads, and how many of them were abandoned."""
-
-    observers: Observers
-    pool: AcquirerPool
-
-
-class Cascade:
+class Cascade(Decider):
     """A bundle bound to acquirers: thread-safe, fork-safe, picklable.
 
     It can be used as a context manager, ``with`` or ``async with``, which closes it at the end.
@@ -69,28 +36,28 @@ class Cascade:
     Parameters
     ----------
     bundle
-        An audited bundle; `load` reads one from a folder.
+        A checked bundle; `load` reads one from a folder.
     acquirers
         The registry of callables. None: items are mappings from feature name to value.
     on_failure
         What a failed acquisition does, for acquirers without a policy of their own: "raise" an `AcquisitionError`, "reject" the
         item, or go on with the feature's "default" from the bundle.
     pool
-        Threads in which the plain acquirers of a stage run side by side. None: they run one after the other in the calling
+        Threads in which the plain acquirers of a stage run at the same time. None: they run one after the other in the calling
         thread, but those with a time-out, and all of them under a deadline, in a pool of the cascade's own.
     concurrency
         Async acquirers of one stage that run at the same time.
     observers
         Called with each finished `Decision`; see `emsco_runtime.observers`.
     listener
-        Called after each decision with all that became known of the item; see `emsco_runtime.shadow`. It must not raise.
+        Called after each decision with everything that was learnt about the item; see `emsco_runtime.shadow`. It must not raise.
 
     Raises
     ------
     BindError
         If acquirers and bundle do not fit; lists every fault.
     BundleError
-        If the models do not load, or the golden items come out differently.
+        If the models do not load, or the golden items are decided differently.
 
     Examples
     --------
@@ -113,10 +80,11 @@ class Cascade:
         listener: Listener | None = None,
     ) -> None:
         if not isinstance(bundle, Bundle):
-            raise TypeError(f"a Bundle is due, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
-        entries = None if acquirers is None else _entries(acquirers)
-        self._state = _State(bundle, entries, on_failure, pool, concurrency, tuple(observers), listener)
-        self._open(None)
+            raise TypeError(f"expected a Bundle, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
+        registered = None if acquirers is None else check_acquirers(acquirers)
+        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        self._state = CascadeState(bundle, registered, options)
+        self._bind()
 
     @classmethod
     def load(
@@ -130,116 +98,68 @@ class Cascade:
         observers: Sequence[Observer] = (),
         listener: Listener | None = None,
     ) -> Cascade:
-        """Read, audit and bind a bundle folder, and replay its golden items.
-
-        Parameters
-        ----------
-        path
-            The bundle folder.
-        acquirers, on_failure, pool, concurrency, observers, listener
-            As in `Cascade`.
-        """
-        return cls(
-            read_bundle(path),
-            acquirers,
-            on_failure=on_failure,
-            pool=pool,
-            concurrency=concurrency,
-            observers=observers,
-            listener=listener,
-        )
+        """Read, check and bind a bundle folder, and replay its golden items; the other arguments are those of `Cascade`."""
+        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        return cls(read_bundle(path), acquirers, **options._asdict())
 
     def with_bundle(self, bundle: Bundle, acquirers: Acquirers | None = None) -> Cascade:
         """Return a cascade that decides with another bundle, and shares all else with this one: options, threads, observers.
 
-        It takes known values of the features of this bundle too, and does without them where its own has no such feature.
+        It allows known values of the features of this bundle too, and ignores those that its own does not have.
 
         Parameters
         ----------
         bundle
-            An audited bundle.
+            A checked bundle.
         acquirers
             The registry, if it has changed; None for the acquirers of this cascade.
         """
-        entries = self._state.entries if acquirers is None else _entries(acquirers)
-        made = type(self).__new__(type(self))
-        made._state = self._state._replace(bundle=bundle, entries=entries, earlier=self._known_names)  # noqa: SLF001 - one of our own
-        made._open(_Shared(self._observers, self._pool))  # noqa: SLF001
-        return made
+        registered = self._state.registered if acquirers is None else check_acquirers(acquirers)
+        cascade = type(self).__new__(type(self))
+        cascade._state = self._state._replace(bundle=bundle, registered=registered, earlier_names=self._inputs.names)  # noqa: SLF001 - one of our own
+        cascade._bind((self._observers, self._pool))  # noqa: SLF001
+        return cascade
 
-    def _open(self, shared: _Shared | None) -> None:
-        bundle, entries, on_failure = self._state.bundle, self._state.entries, self._state.on_failure
-        faults = _option_faults(self._state)
+    def _bind(self, shared: tuple[Observers, AcquirerPool] | None = None) -> None:
+        bundle, registered, options, earlier_names = self._state
+        faults = options.find_faults()
         if faults:
             raise BindError(faults)
-        if shared is None:
-            shared = _Shared(Observers(self._state.observers), self._state.pool or AcquirerPool())
-        self._observers, self._pool = shared
-        self._side_by_side = self._state.pool is not None
-        self._async_limits = AsyncLimits(math.inf, self._state.concurrency, self._pool, self._side_by_side)
-        self._plan = timed(bind(bundle.manifest, entries, on_failure), self._observers)
-        self._plan_many = timed(bind(bundle.manifest, entries, on_failure, many=True), self._observers)
-        # The same policies, with values read from a mapping: for rows of a table.
-        readers = [Acquirer(KeyReader(name), (name,), "feature", call.policy) for name, call in self._plan.calls.items()]
-        self._row_plan = bind(bundle.manifest, readers, on_failure)
-        self._features = {feature.name: feature for feature in bundle.manifest.features}
-        self._encoders = {name: encoder(feature) for name, feature in self._features.items()}
-        acquired = (name for entry in entries or () for name in entry.names)
-        # What `known` may name: nobody who calls can know which bundle is in service.
-        self._known_names = self._state.earlier.union(self._features, acquired)
-        scorer = Scorer.of(bundle)
-        # None once it is closed. A decision takes it when it begins, so one that has begun is not disturbed.
+        self._observers, self._pool = shared or (Observers(options.observers), options.pool or AcquirerPool())
+        self._runner = DecisionRunner(self._state, self._observers, self._pool)
+        # The caller cannot know which bundle is in service: known values of any feature of acquirers or earlier bundles will do.
+        acquired = (name for entry in registered or () for name in entry.names)
+        self._inputs = InputChecker(bundle.manifest.features, {*earlier_names, *acquired})
+        scorer = Scorer.from_bundle(bundle)
+        # None once it is closed. A decision takes it when it begins, so that one under way is not affected.
         self._scorer: Scorer | None = scorer
-        self._tells_starts = self._observers.want_starts
-        # Calling the functions is all there is to do: the quickest driver will do.
-        self._simple = self._plan.simple and not self._side_by_side and self._state.listener is None
-        replay(bundle, scorer)
-        self._observers.tell_bind(bundle.manifest)
+        replay_golden_items(bundle, scorer)
+        self._observers.notify_bind(bundle.manifest)
 
-    def __getstate__(self) -> _State:
-        """Return what another process needs; sessions and buffers are made anew there."""
+    def __getstate__(self) -> CascadeState:
+        """Return what another process needs; it makes sessions and buffers of its own."""
         return self._state
 
-    def __setstate__(self, state: _State) -> None:
+    def __setstate__(self, state: CascadeState) -> None:
         """Bind again, with all the checks of the first time."""
         self._state = state
-        self._open(None)
+        self._bind()
 
     def __repr__(self) -> str:
-        """Return name, version, number of stages and the beginning of the id."""
+        """Return name, version, number of stages and the first digits of the id."""
         manifest = self.manifest
-        stages = counted(len(manifest.stages), "stage")
+        stages = pluralize(len(manifest.stages), "stage")
         return f"<Cascade {manifest.name!r} version {manifest.version!r}, {stages}, id {manifest.id[:12]}>"
-
-    def __enter__(self) -> Self:
-        """Return the cascade itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the cascade itself."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
-        await self.aclose()
 
     def close(self) -> None:
         """Release what the cascade owns: the sessions of its models, and idle threads of a pool of its own.
 
-        Decisions under way finish, and are not waited for; later ones raise `ClosedError`. What was handed in (pool, observers,
+        Decisions under way finish, and are not waited for; later ones raise `ClosedError`. What the caller made (pool, observers,
         listener, the clients inside acquirers) stays open. Closing it again does nothing.
         """
         self._scorer = None
-        if self._state.pool is None:
+        if self._state.options.pool is None:
             self._pool.close()
-
-    async def aclose(self) -> None:
-        """Close it, as `close` does."""
-        self.close()
 
     @property
     def bundle(self) -> Bundle:
@@ -253,7 +173,7 @@ class Cascade:
 
     @property
     def observer_failures(self) -> int:
-        """Return how often an observer raised, in this process and with all bundles; each minute's first is logged too."""
+        """Return how often an observer raised, in this process and with all bundles; at most one a minute is logged."""
         return self._observers.failures
 
     def decide(
@@ -270,7 +190,7 @@ class Cascade:
         Parameters
         ----------
         item
-            Handed to the acquirers as it is.
+            Passed to the acquirers as it is.
         key
             Your own name of the item, such as the id of an order: it is in the decision (`Decision.key`), and so in logs, audit
             lines and spans, where the item itself is not.
@@ -278,7 +198,7 @@ class Cascade:
             Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not begun.
         deadline_s
             Seconds from now after which the item is rejected, reason "deadline". A stage is not begun after it, and calls under
-            way are given up; one that is past already costs nothing. Scoring, some microseconds, is not interrupted.
+            way are abandoned; at 0 or below nothing is acquired. Scoring, some microseconds, is not interrupted.
         known
             Feature -> value that you have already: free, and not acquired again. A feature that only an acquirer, or a bundle
             that this one replaced, has is allowed and not used.
@@ -293,37 +213,15 @@ class Cascade:
             If the cascade was closed.
         """
         if key is not None:
-            _check_key(key)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        given = self._checked_known(known) if known is not None else _NOTHING
-        scorer = self._scorer
-        if scorer is None:
-            raise self._closed()
-        if not self._tells_starts:
-            return self._decide(scorer, item, key, given, limit, deadline_s)
-        with self._observers.deciding(self._plan.bundle, 1):
-            return self._decide(scorer, item, key, given, limit, deadline_s)
-
-    def _decide(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
-    ) -> Decision:
-        hearing: Hearing | None = None
-        try:
-            if self._simple and deadline_s is None:
-                decision = drive_one(self._plan, scorer, item, given, limit, key)
-            else:
-                _refuse_async("decide", self._plan)
-                limits = self._limits(deadline_s)
-                steps, hearing = self._walk(self._plan, item, given, limit, limits.deadline, key)
-                decision = drive_pooled(steps, scorer, item, limits)
-        except AcquisitionError as error:
-            self._observers.tell_error(error, self._plan.bundle)
-            raise
-        if self._observers:
-            self._observers.tell(decision)
-        if hearing is not None:
-            hearing.tell(decision)
-        return decision
+            check_key(key)
+        max_cost = math.inf if budget is None else check_budget(budget)
+        known_values = NO_VALUES if known is None else self._inputs.check_known(known)
+        scorer = self._scorer or self._raise_closed()
+        runner = self._runner
+        if not runner.notifies_starts:
+            return runner.decide(scorer, item, key, known_values, max_cost, deadline_s)
+        with runner.decision_context(1):
+            return runner.decide(scorer, item, key, known_values, max_cost, deadline_s)
 
     async def decide_async(
         self,
@@ -334,46 +232,16 @@ class Cascade:
         deadline_s: float | None = None,
         known: Mapping[str, object] | None = None,
     ) -> Decision:
-        """Decide one item in an event loop: as `decide`, with the async acquirers of a stage side by side.
+        """Decide one item in an event loop: as `decide`, with the async acquirers of a stage at the same time.
 
         Cancelling it cancels the calls under way.
-
-        Parameters
-        ----------
-        item, key, budget, deadline_s, known
-            As in `decide`.
         """
         if key is not None:
-            _check_key(key)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        given = self._checked_known(known) if known is not None else _NOTHING
-        return await self._decide_async(self._live(), item, key, given, limit, deadline_s)
-
-    async def _decide_async(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
-    ) -> Decision:
-        if not self._tells_starts:
-            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
-        with self._observers.deciding(self._plan.bundle, 1):
-            return await self._drive_async(scorer, item, key, given, limit, deadline_s)
-
-    async def _drive_async(
-        self, scorer: Scorer, item: Any, key: str | None, given: Mapping[str, object], limit: float, deadline_s: float | None
-    ) -> Decision:
-        bounds = self._async_limits
-        if deadline_s is not None:
-            bounds = replace(bounds, deadline=_deadline(deadline_s))
-        steps, hearing = self._walk(self._plan, item, given, limit, bounds.deadline, key)
-        try:
-            decision = await drive_async(steps, scorer, item, bounds)
-        except AcquisitionError as error:
-            self._observers.tell_error(error, self._plan.bundle)
-            raise
-        if self._observers:
-            self._observers.tell(decision)
-        if hearing is not None:
-            hearing.tell(decision)
-        return decision
+            check_key(key)
+        max_cost = check_budget(budget)
+        known_values = NO_VALUES if known is None else self._inputs.check_known(known)
+        scorer = self._scorer or self._raise_closed()
+        return await self._runner.decide_async(scorer, item, key, known_values, max_cost, deadline_s)
 
     async def decide_many_async(
         self,
@@ -385,41 +253,30 @@ class Cascade:
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
-        """Decide many items side by side, each as `decide_async` does; the decisions come in the order of the items.
+        """Decide many items at the same time, each as `decide_async` does, and return the decisions in the order of the items.
 
         Parameters
         ----------
         items
             Any iterable.
-        keys
-            One key (or None) per item, as in `decide`.
+        keys, known
+            One (or None) per item, as in `decide`.
         concurrency
             Items under way at the same time.
         budget, deadline_s
-            As in `decide`, for each item; a deadline counts from the moment that the item is begun.
-        known
-            One mapping (or None) per item.
+            As in `decide`, for each item; a deadline counts from the moment the item is begun.
 
         Raises
         ------
         AcquisitionError
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
-        listed = list(items)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        _deadline(deadline_s)
-        names = _checked_keys(keys, len(listed))
-        each = self._known_each(known, len(listed))
+        max_cost = check_budget(budget)
+        deadline_from(deadline_s)
+        inputs = self._inputs.check_many(items, keys, known)
         check_count("concurrency", concurrency)
-        scorer = self._live()
-
-        async def decide_at(index: int) -> Decision:
-            try:
-                return await self._decide_async(scorer, listed[index], names[index], each[index], limit, deadline_s)
-            except AcquisitionError as error:
-                raise error.at(index) from error.__cause__
-
-        return await in_order(decide_at, len(listed), concurrency)
+        scorer = self._scorer or self._raise_closed()
+        return await self._runner.decide_many_async(scorer, inputs, max_cost, deadline_s, concurrency)
 
     def decide_many(
         self,
@@ -430,84 +287,39 @@ class Cascade:
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
-        """Decide many items in step: batch acquirers get all the items that need them in one call per stage.
+        """Decide many items in lockstep: batch acquirers get all the items that need them in one call per stage.
 
-        Each decision is what `decide` would give for the item: status, reason, label, stages and cost exactly, probabilities
+        Each decision is what `decide` would return for the item: status, reason, label, stages and cost exactly, probabilities
         within 1e-12.
 
         Parameters
         ----------
         items
-            Any iterable; the decisions come in its order. All are under way at once: hand in batches of a bounded size.
-        keys
-            One key (or None) per item, as in `decide`.
+            Any iterable; the decisions are in its order. All are under way at once: pass batches of a bounded size.
+        keys, known
+            One (or None) per item, as in `decide`.
         budget
             As in `decide`, for each item.
         deadline_s
             Seconds from now after which the items still under way are rejected.
-        known
-            One mapping (or None) per item.
 
         Raises
         ------
         AcquisitionError
-            As in `decide`, with the position of the item as `index`. Observers are told of the decisions that were made before.
+            As in `decide`, with the position of the item as `index`. Observers are called with the decisions made before it.
         """
-        listed = list(items)
-        limit = math.inf if budget is None else _checked_budget(budget)
-        _refuse_async("decide_many", self._plan_many)
-        names = _checked_keys(keys, len(listed))
-        given = self._known_each(known, len(listed))
-        limits = self._limits(deadline_s)
-        scorer = self._live()
-        if not self._tells_starts:
-            return self._decide_many(scorer, listed, names, given, limit, limits)
-        with self._observers.deciding(self._plan.bundle, len(listed)):
-            return self._decide_many(scorer, listed, names, given, limit, limits)
-
-    def _decide_many(
-        self,
-        scorer: Scorer,
-        listed: Sequence[Any],
-        names: Sequence[str | None],
-        given: Sequence[Mapping[str, object]],
-        limit: float,
-        limits: Limits,
-    ) -> list[Decision]:
-        walks, hearings = [], []
-        for item, key, values in zip(listed, names, given, strict=True):
-            steps, hearing = self._walk(self._plan_many, item, values, limit, limits.deadline, key)
-            walks.append(steps)
-            hearings.append(hearing)
-        decisions: dict[int, Decision] = {}
-        try:
-            drive_many(self._plan_many, scorer, listed, walks, limits, decisions)
-        except BaseException as error:
-            # An audit or a count must not lack what was decided, whatever ended the rest.
-            self._tell_many(decisions, hearings)
-            if isinstance(error, AcquisitionError):
-                self._observers.tell_error(error, self._plan.bundle)
-            raise
-        return self._tell_many(decisions, hearings)
-
-    def _tell_many(self, decisions: Mapping[int, Decision], hearings: Sequence[Hearing | None]) -> list[Decision]:
-        """Tell of the decisions that were made, in the order of the items, and return them."""
-        ordered = sorted(decisions.items())
-        if self._observers:
-            for _, decision in ordered:
-                self._observers.tell(decision)
-        for index, decision in ordered:
-            hearing = hearings[index]
-            if hearing is not None:
-                hearing.tell(decision)
-        return [decision for _, decision in ordered]
+        max_cost = check_budget(budget)
+        self._runner.check_many()
+        inputs = self._inputs.check_many(items, keys, known)
+        limits = self._runner.limits_until(deadline_s)
+        return self._runner.decide_many(self._scorer or self._raise_closed(), inputs, max_cost, limits)
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
-        """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer is called, no observer is told.
+        """Decide a table given as columns (a mapping of arrays, a DataFrame); no acquirer and no observer is called.
 
         Failures follow the policies of the features' acquirers, and every row ends as `decide` would end it. It is meant for rows
-        that are at hand already, such as those of an evaluation, which must not count as traffic in metrics or drift; where they
-        are traffic, `decide_many` tells observers.
+        that are available already, such as those of an evaluation, and that must not count as traffic in metrics or drift; if
+        they are traffic, `decide_many` notifies observers.
 
         Parameters
         ----------
@@ -516,130 +328,12 @@ class Cascade:
         budget
             As in `decide`, for each row.
         """
-        limit = math.inf if budget is None else _checked_budget(budget)
-        scorer = self._live()
+        return decide_columns(self._runner.row_plan, self._scorer or self._raise_closed(), check_budget(budget), columns)
 
-        def decide_row(row: Mapping[str, Any]) -> Decision:
-            return drive_one(self._row_plan, scorer, row, _NOTHING, limit)
+    def _raise_closed(self) -> NoReturn:
+        raise ClosedError(f"{self!r} is closed and decides no more. Load another one, or close it when no more items come")
 
-        return decide_columns(ColumnContext(self._row_plan, self._features, scorer, limit, decide_row), columns)
-
-    def _live(self) -> Scorer:
-        scorer = self._scorer
-        if scorer is None:
-            raise self._closed()
-        return scorer
-
-    def _closed(self) -> ClosedError:
-        return ClosedError(f"{self!r} is closed and decides no more. Load another one, or close it when no more items come")
-
-    def _limits(self, deadline_s: float | None) -> Limits:
-        return Limits(_deadline(deadline_s), self._pool, self._side_by_side)
-
-    def _walk(
-        self, plan: Plan, item: Any, given: Mapping[str, object], limit: float, deadline: float, key: str | None
-    ) -> tuple[Walk, Hearing | None]:
-        """Return the walk of an item, and what listens to it."""
-        steps = walk(plan, given, limit, deadline, key)
-        if self._state.listener is None:
-            return steps, None
-        hearing = Hearing(self._state.listener, item, given, limit)
-        return hearing.listen(steps), hearing
-
-    def _known_each(self, known: Any, count: int) -> list[Mapping[str, object]]:
-        if known is None:
-            return [_NOTHING] * count
-        if not isinstance(known, Sequence) or len(known) != count:
-            got = len(known) if isinstance(known, Sequence) else type(known).__name__
-            raise InputError(f"known: a sequence with one mapping (or None) per item is due, got {got} for {count} items")
-        return [self._checked_known(values) if values is not None else _NOTHING for values in known]
-
-    def _checked_known(self, known: Any) -> Mapping[str, object]:
-        if not isinstance(known, Mapping):
-            raise InputError(f"known: a mapping from feature to value is due, got {type(known).__name__}")
-        # A copy: the walk must not see what others do to the caller's mapping meanwhile.
-        checked = dict(known)
-        for name, value in checked.items():
-            encode = self._encoders.get(name)
-            if encode is None:
-                self._check_known_name(name)
-                continue
-            try:
-                encode(value)
-            except ValueFault as fault:
-                raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
-        return checked
-
-    def _accept_known(self, names: frozenset[str]) -> None:
-        """Take known values of these features too, without a use for them."""
-        self._state = self._state._replace(earlier=self._state.earlier | names)
-        self._known_names |= names
-
-    def _check_known_name(self, name: object) -> None:
-        if name not in self._known_names:
-            close = difflib.get_close_matches(name, self._known_names, n=1) if isinstance(name, str) else []
-            hint = f"; did you mean {close[0]!r}?" if close else ". Leave it out"
-            raise InputError(f"known: the bundle has no feature {printed(name)}{hint}")
-
-
-def _entries(acquirers: Acquirers) -> tuple[Acquirer, ...]:
-    if not isinstance(acquirers, Acquirers):
-        raise BindError([f"acquirers: an emsco_runtime.Acquirers is due, got {type(acquirers).__name__}"])
-    return acquirers.entries
-
-
-def _check_key(key: object) -> None:
-    if not isinstance(key, str):
-        raise InputError(f"key: expected a string, got {key!r} ({type(key).__name__}). Convert it, as with str(key)")
-
-
-def _checked_keys(keys: object, count: int) -> Sequence[str | None]:
-    if keys is None:
-        return (None,) * count
-    if isinstance(keys, str | bytes) or not isinstance(keys, Sequence):
-        raise InputError(f"keys: expected a sequence with one string (or None) per item, got {type(keys).__name__}")
-    if len(keys) != count:
-        raise InputError(f"keys: expected one per item, got {len(keys)} keys for {count} items")
-    for index, key in enumerate(keys):
-        if not isinstance(key, str | None):
-            raise InputError(f"keys[{index}]: expected a string or None, got {key!r} ({type(key).__name__}). Convert it first")
-    return keys
-
-
-def _refuse_async(method: str, plan: Plan) -> None:
-    if plan.asynchronous:
-        told = f"the acquirer of {plan.asynchronous[0]!r} is async"
-        raise BindError([f"{method}: {told}. Use {method}_async, or register a plain function for it"])
-
-
-def _deadline(deadline_s: float | None) -> float:
-    if deadline_s is None:
-        return math.inf
-    if isinstance(deadline_s, bool) or not isinstance(deadline_s, numbers.Real) or deadline_s != deadline_s:  # noqa: PLR0124 - NaN
-        raise InputError(f"deadline_s: a number of seconds is due, got {printed(deadline_s)}. Leave it out for no limit")
-    try:
-        return time.perf_counter() + float(deadline_s)
-    except OverflowError:
-        # A whole number too large for a float.
-        return math.inf if deadline_s > 0 else -math.inf
-
-
-def _option_faults(state: _State) -> list[str]:
-    concurrency: object = state.concurrency
-    faults = []
-    if not isinstance(state.pool, AcquirerPool | None):
-        faults.append(f"pool: an AcquirerPool is due, got {type(state.pool).__name__}")
-    if not is_count(concurrency):
-        faults.append(f"concurrency: a whole number, 1 or more, is due, got {concurrency!r}")
-    faults += [f"observers: {fault}" for observer in state.observers for fault in hook_faults(observer)]
-    listener: object = state.listener
-    if listener is not None and not callable(listener):
-        faults.append(f"listener: {listener!r} cannot be called")
-    return faults
-
-
-def _checked_budget(budget: float) -> float:
-    if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
-        raise InputError(f"budget: a number of at least 0 is due, got {printed(budget)}. Leave it out for no limit")
-    # Compared as it is: a whole number may be too large for a float.
-    return budget
+    def _allow_known_names(self, names: frozenset[str]) -> None:
+        """Allow known values of these features too, without using them."""
+        self._state = self._state._replace(earlier_names=self._state.earlier_names | names)
+        self._inputs.names |= names

@@ -1,6 +1,6 @@
 """`Decider`: what `Cascade` and `ReloadingCascade` have in common, for services that take either.
 
-A `Shadow` is none: it listens to a cascade, and answers nobody.
+A `Shadow` is not a `Decider`: it decides the items of a cascade again, and returns no decisions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
-from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision
-from emsco_runtime.manifest import Manifest
+from emsco_runtime.driving.columns import ColumnDecisions
 
 __all__ = ["Decider"]
 
@@ -65,7 +65,7 @@ class Decider(Protocol):
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
-        """Decide many items in step."""
+        """Decide many items in lockstep."""
 
     async def decide_many_async(
         self,
@@ -77,25 +77,30 @@ class Decider(Protocol):
         deadline_s: float | None = None,
         known: Sequence[Mapping[str, object] | None] | None = None,
     ) -> list[Decision]:
-        """Decide many items side by side in an event loop."""
+        """Decide many items at the same time in an event loop."""
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
         """Decide a table given as columns."""
 
     def close(self) -> None:
-        """Release what it owns; it decides no more."""
+        """Release what it owns; later decisions raise `ClosedError`."""
 
     async def aclose(self) -> None:
-        """Close it, in an event loop."""
+        """Close it, as `close` does."""
+        self.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close it."""
+        self.close()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close it."""
+        await self.aclose()

@@ -2,7 +2,7 @@
 
 The JSON form (`Decision.to_dict`, `Decision.to_json`) follows ``schemas/decision.v1.schema.json``.
 
-The records are named tuples: frozen like a frozen dataclass, but made six times as fast, and four of them are made per decision.
+The records are named tuples: as immutable as a frozen dataclass, but made six times as fast, and a decision takes about four.
 Their probabilities are read-only dictionaries, so that no observer can change what others and the caller see.
 For pydantic (and so for FastAPI) each of them is the JSON object of its schema, not the array that a tuple would be.
 
@@ -18,7 +18,7 @@ How to change the JSON form
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = ["Decision", "Failure", "FailureKind", "Label", "Reason", "StageRecord", "Status"]
@@ -28,11 +28,11 @@ Status: TypeAlias = Literal["accepted", "rejected"]
 Reason: TypeAlias = Literal["confident", "inconclusive", "budget", "deadline", "acquisition_failed"]
 FailureKind: TypeAlias = Literal[
     "exception",  # the acquirer raised
-    "timeout",  # it gave no answer in time
-    "breaker_open",  # its source failed too often in a row and is left alone for a while
+    "timeout",  # it did not answer in time
+    "breaker_open",  # its source failed too often in a row and is not called for a while
     "refused",  # the pool has too many abandoned calls and takes no more
-    "missing_key",  # its mapping lacks a promised feature, or its sequence has another length
-    "wrong_type",  # text where a number is due, a number that is no boolean, ...
+    "missing_key",  # its mapping has no key for a feature, or its sequence has another length
+    "wrong_type",  # text instead of a number, a number that is not a boolean, ...
     "infinite",  # plus or minus infinity
     "unknown_category",  # a category that training never saw, for a feature whose `unknown` is "fail"
     "missing",  # None or NaN for a feature whose `missing` is "forbid"
@@ -47,11 +47,6 @@ class Failure(NamedTuple):
     stage: int
     kind: FailureKind
     message: str
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        """Tell pydantic that this is an object in JSON."""
-        return _schema(cls, handler)
 
 
 class StageRecord(NamedTuple):
@@ -82,11 +77,6 @@ class StageRecord(NamedTuple):
     cost: float
     probabilities: Mapping[Label, float]
     cached: tuple[str, ...] = ()
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        """Tell pydantic that this is an object in JSON."""
-        return _schema(cls, handler)
 
 
 class Decision(NamedTuple):
@@ -150,13 +140,13 @@ class Decision(NamedTuple):
             "reason": self.reason,
             "label": self.label,
             "confidence": self.confidence,
-            "probabilities": _by_text(self.probabilities),
+            "probabilities": _with_text_keys(self.probabilities),
             "stages": self.stages,
             "cost": self.cost,
             "elapsed_s": self.elapsed_s,
             "trace": [_record_to_dict(record) for record in self.trace],
             "degraded": self.degraded,
-            "errors": [_failure_to_dict(failure) for failure in self.errors],
+            "errors": [failure._asdict() for failure in self.errors],
             "bundle": self.bundle,
             "key": self.key,
         }
@@ -164,31 +154,6 @@ class Decision(NamedTuple):
     def to_json(self) -> str:
         """Return `to_dict` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        """Tell pydantic that this is the object that `to_dict` returns.
-
-        Such an object is read back as a `Decision`. The labels in its `probabilities` are text then, since keys in JSON are.
-        """
-        return _schema(cls, handler, _check_outcome)
-
-
-def _schema(record: type, handler: Any, check: Callable[[Any], None] | None = None) -> Any:
-    from emsco_runtime._record_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
-
-    return record_schema(record, handler, check)
-
-
-def _check_outcome(decision: Decision) -> None:
-    if not decision.accepted == (decision.reason == "confident") == (decision.label is not None):
-        got = f"status {decision.status!r}, reason {decision.reason!r} and label {decision.label!r}"
-        raise ValueError(f"expected the reason 'confident' and a label if accepted, neither of them if rejected; got {got}")
-
-
-def _by_text(probabilities: Mapping[Label, float]) -> dict[str, float]:
-    # JSON keys are text; labels are unique as text (the manifest sees to it).
-    return {str(label): probability for label, probability in probabilities.items()}
 
 
 def _record_to_dict(record: StageRecord) -> dict[str, Any]:
@@ -198,10 +163,29 @@ def _record_to_dict(record: StageRecord) -> dict[str, Any]:
         "known": list(record.known),
         "defaulted": list(record.defaulted),
         "cost": record.cost,
-        "probabilities": _by_text(record.probabilities),
+        "probabilities": _with_text_keys(record.probabilities),
         "cached": list(record.cached),
     }
 
 
-def _failure_to_dict(failure: Failure) -> dict[str, Any]:
-    return {"feature": failure.feature, "stage": failure.stage, "kind": failure.kind, "message": failure.message}
+def _with_text_keys(probabilities: Mapping[Label, float]) -> dict[str, float]:
+    # JSON keys are text; labels are unique as text (the manifest is checked for it).
+    return {str(label): probability for label, probability in probabilities.items()}
+
+
+def _pydantic_schema(record: type, _: Any, handler: Any) -> Any:
+    """Return the schema of the object that `to_dict` returns; read back from one, the labels in `probabilities` are text."""
+    from emsco_runtime.decision_schema import record_schema  # noqa: PLC0415 - pydantic, for those who use it
+
+    return record_schema(record, handler, _check_outcome if record is Decision else None)
+
+
+for _record in (Failure, StageRecord, Decision):
+    # Assigned here, since named tuples cannot share it through a base class.
+    _record.__get_pydantic_core_schema__ = classmethod(_pydantic_schema)  # type: ignore[union-attr]
+
+
+def _check_outcome(decision: Decision) -> None:
+    if not decision.accepted == (decision.reason == "confident") == (decision.label is not None):
+        got = f"status {decision.status!r}, reason {decision.reason!r} and label {decision.label!r}"
+        raise ValueError(f"expected the reason 'confident' and a label if accepted, neither of them if rejected; got {got}")

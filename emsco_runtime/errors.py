@@ -1,17 +1,16 @@
-"""Errors of the runtime: one root, one class per kind of trouble.
+"""Errors of the runtime: one base class, one class per kind of problem.
 
 ::
 
     EmscoError                      catch this to catch everything of ours
-    ├── BundleError                 a bundle is damaged, foreign, too new or unsafe
+    ├── BundleError                 a bundle is damaged, not ours, too new or unsafe
     │   └── BundleVersionError      its schema_version is newer than this library
     ├── BindError                   acquirers and bundle do not fit; lists every fault
     ├── AcquisitionError            a feature could not be obtained (on_failure="raise")
     ├── ClosedError (RuntimeError)  a cascade was used after it was closed
     └── InputError (ValueError)     an argument of a call is wrong
 
-Every message says what is wrong, where, the value that was got and what to do next; the same facts are attributes of the
-instance.
+Every message says what is wrong, where, the value got and what to do next; the same facts are attributes of the instance.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError",
 
 
 class EmscoError(Exception):
-    """Root of every error that emsco raises on purpose."""
+    """Base class of every error that emsco raises on purpose."""
 
 
 class BundleError(EmscoError):
@@ -125,19 +124,21 @@ class AcquisitionError(EmscoError):
 
     def __str__(self) -> str:
         """Return the message, with the item's position and key where it has them."""
-        named = [str(self.index)] if self.index is not None else []
-        named += [repr(self.key)] if self.key is not None else []
-        return f"item {', '.join(named)}: {self.message}" if named else self.message
+        parts = [str(self.index)] if self.index is not None else []
+        parts += [repr(self.key)] if self.key is not None else []
+        return f"item {', '.join(parts)}: {self.message}" if parts else self.message
 
-    def at(self, index: int) -> AcquisitionError:
+    def with_index(self, index: int) -> AcquisitionError:
         """Return the same error with the position of its item; the cause is kept."""
         error = AcquisitionError(self.message, self.feature, self.stage, self.kind, self.cost, self.trace, index, self.key)
         error.__cause__ = self.__cause__
         return error
 
+    at = with_index  # the public name
+
 
 class ClosedError(EmscoError, RuntimeError):
-    """A cascade was asked to decide after `close`, or after the end of its ``with`` block."""
+    """A cascade was used after `close`, or after the end of its ``with`` block."""
 
 
 class InputError(EmscoError, ValueError):

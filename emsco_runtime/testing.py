@@ -1,4 +1,4 @@
-"""Fakes for tests: bundles without training, and acquirers that write down every call.
+"""Fakes for tests: bundles without training, and acquirers that record every call.
 
 Everything here is public and works with nothing installed but the runtime. The bundles are real ones: audited, hashed, with ONNX
 models that onnxruntime runs.
@@ -17,45 +17,34 @@ Examples
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from emsco_runtime._drivers import drive_one
-from emsco_runtime._plan import bind
-from emsco_runtime._rule import NEAR, accept
-from emsco_runtime._scorer import Scorer, ScorerModel
-from emsco_runtime.acquirers import Acquirers, OnFailure
-from emsco_runtime.bundle import Bundle
-from emsco_runtime.manifest import (
-    CostSummary,
-    Expected,
-    Feature,
-    Golden,
-    GoldenDecision,
-    Group,
-    Label,
-    Manifest,
-    Model,
-    Provenance,
-    RawValue,
-    Stage,
-    StageExits,
-)
-from emsco_runtime.publish import seal
+from emsco_runtime.acquirers import Acquirers, OnFailure, Shape
+from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label, Manifest, Model, RawValue
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.reading import Bundle
+from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
+from emsco_runtime.driving.one import drive_one
+from emsco_runtime.engine.binding import bind
+from emsco_runtime.engine.scorer import Scorer
 
 __all__ = ["RecordingAcquirers", "logistic_model", "make_bundle", "sample_bundle"]
 
 _INPUT, _OUTPUT = "features", "probabilities"
-_DRAWS = 1000
+_MAX_DRAWS = 1000
+# Of a golden item until one is drawn.
+_NO_DECISION = {"status": "rejected", "reason": "inconclusive", "label": None, "stages": 1, "cost": 0.0}
 
 
 class RecordingAcquirers(Acquirers):
-    """Acquirers that read their values from the item, a mapping, and write down every call.
+    """Acquirers that read their values from the item, a mapping, and record every call.
 
-    A value that is an exception is raised instead: faults are injected per item.
+    A value that is an exception is raised, so that an item can make its acquirers fail.
 
     Parameters
     ----------
@@ -72,11 +61,11 @@ class RecordingAcquirers(Acquirers):
         self.calls: list[tuple[tuple[str, ...], Any]] = []
         for names in features:
             if isinstance(names, str):
-                self.feature(names, on_failure=on_failure)(_Recorder(self.calls, (names,), single=True))
+                self.feature(names, on_failure=on_failure)(_Recorder(self.calls, (names,), "feature"))
             else:
-                self.features(*names, on_failure=on_failure)(_Recorder(self.calls, names, single=False))
+                self.features(*names, on_failure=on_failure)(_Recorder(self.calls, names, "features"))
         for name in batch:
-            self.batch(name, on_failure=on_failure)(_BatchRecorder(self.calls, name))
+            self.batch(name, on_failure=on_failure)(_Recorder(self.calls, (name,), "batch"))
 
     @property
     def asked(self) -> list[tuple[str, ...]]:
@@ -85,25 +74,20 @@ class RecordingAcquirers(Acquirers):
 
 
 class _Recorder:
-    def __init__(self, calls: list[tuple[tuple[str, ...], Any]], names: tuple[str, ...], *, single: bool) -> None:
+    """The callable of an acquirer; a class, so that it can be pickled."""
+
+    def __init__(self, calls: list[tuple[tuple[str, ...], Any]], names: tuple[str, ...], shape: Shape) -> None:
         self._calls = calls
         self._names = names
-        self._single = single
+        self._shape = shape
 
-    def __call__(self, item: Mapping[str, Any]) -> Any:
+    def __call__(self, item: Any) -> Any:
+        if self._shape == "batch":
+            self._calls.append((self._names, tuple(item)))
+            return [_value(one, self._names[0]) for one in item]
         self._calls.append((self._names, item))
         values = {name: _value(item, name) for name in self._names if name in item}
-        return values[self._names[0]] if self._single else values
-
-
-class _BatchRecorder:
-    def __init__(self, calls: list[tuple[tuple[str, ...], Any]], name: str) -> None:
-        self._calls = calls
-        self._name = name
-
-    def __call__(self, items: Sequence[Mapping[str, Any]]) -> list[Any]:
-        self._calls.append(((self._name,), tuple(items)))
-        return [_value(item, self._name) for item in items]
+        return values[self._names[0]] if self._shape == "feature" else values
 
 
 def _value(item: Mapping[str, Any], name: str) -> Any:
@@ -115,7 +99,7 @@ def _value(item: Mapping[str, Any], name: str) -> Any:
 def sample_bundle() -> Bundle:
     """Return a small spam bundle: `size` (1), then `links` (2), then `reputation` (20) with a shared look-up (5).
 
-    Large values speak for spam, values below zero for ham, and near zero nobody knows.
+    Large values mean spam, values below zero mean ham, and values near zero are rejected.
     """
     return make_bundle(
         [["size"], ["links"], ["reputation"]],
@@ -162,87 +146,74 @@ def make_bundle(
         The bundle's name.
     """
     rng = np.random.default_rng(seed)
-    listed = [feature for stage in stages for feature in stage]
-    described = tuple(features) if features else _plain_features(listed, costs or {}, groups or {})
+    inputs = [[name for names in stages[: index + 1] for name in names] for index in range(len(stages))]
+    described = features or _plain_features(inputs[-1], costs or {}, groups or {})
     models = []
-    for index in range(len(stages)):
-        width = sum(map(len, stages[: index + 1]))
-        matrix = rng.normal(size=(len(labels), width)) if weights is None else np.asarray(weights[index], dtype=np.float64)
-        gaps = [0.0] * width if any(feature.missing == "impute" for feature in described) else None
-        models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=gaps))
-    thresholds = threshold if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
-    draft = Manifest(
-        id="0" * 64,
-        name=name,
-        version="1",
-        created="2026-01-01T00:00:00Z",
-        labels=tuple(labels),
-        cost_unit="unit",
-        features=described,
-        groups=tuple(Group(name=group, cost=cost) for group, (cost, _) in (groups or {}).items()),
-        stages=tuple(
-            Stage(
-                acquire=tuple(stage),
-                inputs=tuple(listed[: sum(map(len, stages[: index + 1]))]),
-                model=Model.of(index + 1, models[index], input=_INPUT, output=_OUTPUT),
-                thresholds=dict(thresholds),
-            )
+    for index, names in enumerate(inputs):
+        matrix = rng.normal(size=(len(labels), len(names))) if weights is None else weights[index]
+        imputed = [0.0] * len(names) if any(feature.missing == "impute" for feature in described) else None
+        models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=imputed))
+    thresholds = dict(threshold) if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
+    document = {
+        "id": "0" * 64,
+        "name": name,
+        "version": "1",
+        "created": "2026-01-01T00:00:00Z",
+        "labels": list(labels),
+        "cost_unit": "unit",
+        "features": [feature.model_dump() for feature in described],
+        "groups": [{"name": group, "cost": cost} for group, (cost, _) in (groups or {}).items()],
+        "stages": [
+            {
+                "acquire": list(stage),
+                "inputs": inputs[index],
+                "model": Model.of(index + 1, models[index], input=_INPUT, output=_OUTPUT).model_dump(),
+                "thresholds": thresholds,
+            }
             for index, stage in enumerate(stages)
-        ),
-        expected=_no_expectation(len(stages)),
-        golden=(_blank_golden(listed, len(stages), len(labels)),),
-        provenance=Provenance(settings={}, seed=seed, versions={}, data=None),
-    )
-    return seal(draft.model_copy(update={"golden": (_golden(draft, models, rng),)}), models)
+        ],
+        # Never measured: one row, rejected.
+        "expected": {
+            "split": "none",
+            "rows": 1,
+            "accepted": 0,
+            "right": 0,
+            "stages": [{"accepted": 0, "right": 0}] * len(stages),
+            "cost": dict.fromkeys(("mean", "p50", "p95", "max"), 0.0),
+        },
+        "golden": [{"values": {}, "probabilities": [], "decision": _NO_DECISION}],
+        "provenance": {"settings": {}, "seed": seed, "versions": {}, "data": None},
+    }
+    draft = Manifest.model_validate_json(json.dumps(document))
+    return build_bundle(draft.model_copy(update={"golden": (_draw_golden(draft, models, rng),)}), models)
 
 
 def _plain_features(
     names: Sequence[str], costs: Mapping[str, float], groups: Mapping[str, tuple[float, Sequence[str]]]
-) -> tuple[Feature, ...]:
+) -> list[Feature]:
     group_of = {member: group for group, (_, members) in groups.items() for member in members}
-    return tuple(
+    return [
         Feature(name=name, kind="numeric", cost=costs.get(name, 1.0), group=group_of.get(name), fallback=0.0) for name in names
-    )
+    ]
 
 
-def _no_expectation(stages: int) -> Expected:
-    """Return the figures of a bundle that was never measured: one row, rejected."""
-    cost = CostSummary(mean=0.0, p50=0.0, p95=0.0, max=0.0)
-    return Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),) * stages, cost=cost)
-
-
-def _blank_golden(names: Sequence[str], stages: int, labels: int) -> Golden:
-    decision = GoldenDecision(status="rejected", reason="inconclusive", label=None, stages=stages, cost=0.0)
-    return Golden(values=dict.fromkeys(names), probabilities=((0.0,) * labels,) * stages, decision=decision)
-
-
-def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
+def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
     """Draw an item until no stage's score is near a threshold or a tie."""
-    labels = len(draft.labels)
-    scorer = Scorer(
-        [
-            ScorerModel(content, _INPUT, _OUTPUT, len(stage.inputs), labels, stage.model.path)
-            for stage, content in zip(draft.stages, models, strict=True)
-        ]
-    )
+    scorer = Scorer.from_bundle(Bundle(draft, tuple(models), "(in memory)"))
     plan = bind(draft, None, "raise")
-    kinds = {feature.name: feature for feature in draft.features}
-    for _ in range(_DRAWS):
-        values = {name: _drawn(kinds[name], rng) for stage in draft.stages for name in stage.acquire}
-        rows, clear = [], True
+    features = {feature.name: feature for feature in draft.features}
+    for _ in range(_MAX_DRAWS):
+        values = {name: _draw_value(features[name], rng) for stage in draft.stages for name in stage.acquire}
+        rows: list[tuple[float, ...]] = []
         encoded: list[float] = []
         for stage in plan.stages:
             encoded += [feature.encode(values[feature.name]) for feature in stage.features]
-            row = scorer.score(stage.number - 1, encoded)
-            position, _ = accept(row, stage.thresholds)
-            top, second = sorted(row, reverse=True)[:2]
-            clear = clear and min(abs(top - stage.thresholds[position]), top - second) > 2 * NEAR
-            rows.append(tuple(row))
-        if clear:
+            rows.append(tuple(scorer.score(stage.number - 1, encoded)))
+        if all(margin(row, stage.thresholds) > 2 * RESCORE_MARGIN for row, stage in zip(rows, plan.stages, strict=True)):
             break
     else:
-        told = f"none of {_DRAWS} items drawn is clear of thresholds and ties at every stage"
-        raise ValueError(f"no golden item can be made: {told}. Choose other weights or thresholds")
+        message = f"none of {_MAX_DRAWS} items drawn is clear of thresholds and ties at every stage"
+        raise ValueError(f"no golden item can be made: {message}. Choose other weights or thresholds")
     made = drive_one(plan, scorer, values, {}, float("inf"))
     decision = GoldenDecision(
         status=made.status,
@@ -254,7 +225,7 @@ def _golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) 
     return Golden(values=values, probabilities=tuple(rows), decision=decision)
 
 
-def _drawn(feature: Feature, rng: np.random.Generator) -> RawValue:
+def _draw_value(feature: Feature, rng: np.random.Generator) -> RawValue:
     if feature.kind == "categorical":
         return str(rng.choice(feature.categories))
     if feature.kind == "boolean":
@@ -272,61 +243,70 @@ def logistic_model(weights: Any, bias: Any, *, imputed: Sequence[float] | None =
     bias
         One number per label.
     imputed
-        What a gap (NaN) in each input counts as; None when there are no gaps.
+        What a missing value (NaN) in each input counts as; None when no value is missing.
     """
     matrix = np.ascontiguousarray(np.asarray(weights, dtype=np.float64).T)
     inputs, labels = matrix.shape
-    filled, filling = _INPUT, b""
+    filled_name, imputation = _INPUT, b""
     if imputed is not None:
-        filled = "filled"
-        filling = (
-            _part(1, _node("IsNaN", [_INPUT], "gap"))
-            + _part(1, _node("Where", ["gap", "imputed", _INPUT], filled))
-            + _part(5, _tensor("imputed", np.asarray(imputed, dtype=np.float64).reshape(1, inputs)))
+        filled_name = "filled_name"
+        imputation = (
+            _bytes_field(1, _node_proto("IsNaN", [_INPUT], "gap"))
+            + _bytes_field(1, _node_proto("Where", ["gap", "imputed", _INPUT], filled_name))
+            + _bytes_field(5, _tensor_proto("imputed", np.asarray(imputed, dtype=np.float64).reshape(1, inputs)))
         )
     graph = b"".join(
         [
-            filling,
-            _part(1, _node("Gemm", [filled, "weights", "bias"], "logits")),
-            _part(1, _node("Softmax", ["logits"], _OUTPUT)),
-            _part(2, b"logistic"),
-            _part(5, _tensor("weights", matrix)),
-            _part(5, _tensor("bias", np.asarray(bias, dtype=np.float64))),
-            _part(11, _port(_INPUT, inputs)),
-            _part(12, _port(_OUTPUT, labels)),
+            imputation,
+            _bytes_field(1, _node_proto("Gemm", [filled_name, "weights", "bias"], "logits")),
+            _bytes_field(1, _node_proto("Softmax", ["logits"], _OUTPUT)),
+            _bytes_field(2, b"logistic"),
+            _bytes_field(5, _tensor_proto("weights", matrix)),
+            _bytes_field(5, _tensor_proto("bias", np.asarray(bias, dtype=np.float64))),
+            _bytes_field(11, _value_info(_INPUT, inputs)),
+            _bytes_field(12, _value_info(_OUTPUT, labels)),
         ]
     )
-    opset = _part(1, b"") + _number(2, 17)
-    return _number(1, 8) + _part(7, graph) + _part(8, opset)
+    opset = _bytes_field(1, b"") + _int_field(2, 17)
+    return _int_field(1, 8) + _bytes_field(7, graph) + _bytes_field(8, opset)
 
 
-# A protobuf message is a row of fields; a field is its number and kind, then a number or a length and bytes.
+# A protobuf message is a sequence of fields; a field is its number and kind, then a number or a length and bytes.
 
 
-def _varint(value: int) -> bytes:
+def _write_varint(value: int) -> bytes:
     groups = [value & 0x7F]
     while value := value >> 7:
         groups.append(value & 0x7F)
     return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
 
 
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+def _int_field(field: int, value: int) -> bytes:
+    return _write_varint(field << 3) + _write_varint(value)
 
 
-def _part(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
+def _bytes_field(field: int, content: bytes) -> bytes:
+    return _write_varint(field << 3 | 2) + _write_varint(len(content)) + content
 
 
-def _node(operator: str, inputs: Sequence[str], output: str) -> bytes:
-    return b"".join(_part(1, name.encode()) for name in inputs) + _part(2, output.encode()) + _part(4, operator.encode())
+def _node_proto(operator: str, inputs: Sequence[str], output: str) -> bytes:
+    return (
+        b"".join(_bytes_field(1, name.encode()) for name in inputs)
+        + _bytes_field(2, output.encode())
+        + _bytes_field(4, operator.encode())
+    )
 
 
-def _tensor(name: str, array: Any) -> bytes:
-    sizes = b"".join(_number(1, size) for size in array.shape)
-    return sizes + _number(2, 11) + _part(8, name.encode()) + _part(9, struct.pack(f"<{array.size}d", *array.ravel()))
+def _tensor_proto(name: str, array: Any) -> bytes:
+    sizes = b"".join(_int_field(1, size) for size in array.shape)
+    return (
+        sizes
+        + _int_field(2, 11)
+        + _bytes_field(8, name.encode())
+        + _bytes_field(9, struct.pack(f"<{array.size}d", *array.ravel()))
+    )
 
 
-def _port(name: str, width: int) -> bytes:
-    shape = _part(1, _part(2, b"rows")) + _part(1, _number(1, width))
-    return _part(1, name.encode()) + _part(2, _part(1, _number(1, 11) + _part(2, shape)))
+def _value_info(name: str, width: int) -> bytes:
+    shape = _bytes_field(1, _bytes_field(2, b"rows")) + _bytes_field(1, _int_field(1, width))
+    return _bytes_field(1, name.encode()) + _bytes_field(2, _bytes_field(1, _int_field(1, 11) + _bytes_field(2, shape)))

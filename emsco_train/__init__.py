@@ -1,176 +1,107 @@
-"""emsco's training: search designs, fit their stages, prove that the runtime agrees, and write the bundle.
+"""emsco's training: search designs, fit their stages, verify that the runtime agrees, and write the bundle.
 
-The way of the data, one room each::
+The rooms, in the order of the data::
 
-    data        a table, its features, labels and splits: a `Problem`;  costs: what features cost
-    logistic    fits of many feature sets, to convergence;  stage_model: the one place that fits a stage
-    scoring     feature sets -> packed bits -> the objectives of designs
-    genetic     the genetic algorithm;  exact: every design;  searches: both of them, on a problem;  sweep: at many settings
+    costs       what features cost, and how to measure it
+    data        a table, its features, labels and splits: a `Problem`
+    models      what is fitted: the model of a stage, its ONNX graph, and what a cascade of them does with rows
     designs     chromosomes, `Design`, and the `Front` to choose from
-    stages      the stages of one design as ONNX, and what they do with rows
-    guarantee   bounds on errors, certificates, calibration
-    bundling    golden items, verification through the runtime, and the export of a design
-    estimator   the scikit-learn face of all of it
-    runs        the command-line face: table files -> a run folder -> a bundle;  report: its page
+    search      feature sets -> packed bits -> objectives; the genetic algorithm, and every design
+    guarantee   bounds on errors, certificates, the choice under a largest error
+    export      golden items, verification through the runtime, and the bundle
+    estimator   all of it as a scikit-learn estimator
+    runs        all of it on files: tables -> a run folder -> a bundle;  report: its page
 
-Needs the extra: ``pip install 'emsco[train]'``. Importing this package is quick; a name is loaded when it is first used.
+Needs the extra: ``pip install 'emsco[train]'``. Importing this package is fast: a name is loaded when it is first used.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emsco_runtime.support.lazy_names import lazy_names
+
 if TYPE_CHECKING:
-    from emsco_train.bundling.export import export_design
-    from emsco_train.bundling.publication import Export
-    from emsco_train.bundling.verification import Verification, verify
-    from emsco_train.costs.model import CostGroup, CostModel
-    from emsco_train.data.features import FeatureOptions
-    from emsco_train.data.problem import Problem
-    from emsco_train.data.splits import Shares, Splits
-    from emsco_train.data.table import Table
-    from emsco_train.designs.design import Design
-    from emsco_train.designs.front import Front
+    from emsco_train.costs.cost_model import CostGroup as CostGroup, CostModel as CostModel
+    from emsco_train.data.features import FeatureOptions as FeatureOptions
+    from emsco_train.data.problem import Problem as Problem
+    from emsco_train.data.splits import Shares as Shares, Splits as Splits
+    from emsco_train.data.table import Table as Table
+    from emsco_train.designs.design import Design as Design
+    from emsco_train.designs.front import Front as Front
+    from emsco_train.designs.selection import Constraints as Constraints
     from emsco_train.errors import (
-        CertificationError,
-        ConfidenceWarning,
-        ConversionError,
-        DataError,
-        DesignError,
-        ExportError,
-        FitError,
-        OutlierWarning,
-        SelectionError,
-        ThresholdWarning,
-        TrainError,
-        VerificationError,
-        VersionWarning,
+        CertificationError as CertificationError,
+        ConfidenceWarning as ConfidenceWarning,
+        ConversionError as ConversionError,
+        DataError as DataError,
+        DesignError as DesignError,
+        ExportError as ExportError,
+        FitError as FitError,
+        OutlierWarning as OutlierWarning,
+        SelectionError as SelectionError,
+        ThresholdWarning as ThresholdWarning,
+        TrainError as TrainError,
+        VerificationError as VerificationError,
+        VersionWarning as VersionWarning,
     )
-    from emsco_train.estimator.classifier import EmscoClassifier
-    from emsco_train.genetic.checkpoint import CheckpointError, Checkpoints
-    from emsco_train.progress import Progress
-    from emsco_train.report.writing import write_report
-    from emsco_train.runs.exporting import RunExport, export_run
-    from emsco_train.searches import Outcome, evolve, exhaustive, run_evolve, run_search
-    from emsco_train.settings import Constraints, Settings
-    from emsco_train.stages.cascade_model import CascadeModel
-    from emsco_train.sweep import sweep_settings, sweep_thresholds
-    from emsco_train.workbench import Workbench
-
-__all__ = [
-    "CascadeModel",
-    "CertificationError",
-    "CheckpointError",
-    "Checkpoints",
-    "ConfidenceWarning",
-    "Constraints",
-    "ConversionError",
-    "CostGroup",
-    "CostModel",
-    "DataError",
-    "Design",
-    "DesignError",
-    "EmscoClassifier",
-    "Export",
-    "ExportError",
-    "FeatureOptions",
-    "FitError",
-    "Front",
-    "Outcome",
-    "OutlierWarning",
-    "Problem",
-    "Progress",
-    "RunExport",
-    "SelectionError",
-    "Settings",
-    "Shares",
-    "Splits",
-    "Table",
-    "ThresholdWarning",
-    "TrainError",
-    "Verification",
-    "VerificationError",
-    "VersionWarning",
-    "Workbench",
-    "evolve",
-    "exhaustive",
-    "export_design",
-    "export_run",
-    "run_evolve",
-    "run_search",
-    "sweep_settings",
-    "sweep_thresholds",
-    "verify",
-    "write_report",
-]
-
-_ERRORS = "emsco_train.errors"
-_HOMES = {
-    "CascadeModel": "emsco_train.stages.cascade_model",
-    "CertificationError": _ERRORS,
-    "CheckpointError": "emsco_train.genetic.checkpoint",
-    "Checkpoints": "emsco_train.genetic.checkpoint",
-    "ConfidenceWarning": _ERRORS,
-    "Constraints": "emsco_train.settings",
-    "ConversionError": _ERRORS,
-    "CostGroup": "emsco_train.costs.model",
-    "CostModel": "emsco_train.costs.model",
-    "DataError": _ERRORS,
-    "Design": "emsco_train.designs.design",
-    "DesignError": _ERRORS,
-    "EmscoClassifier": "emsco_train.estimator.classifier",
-    "Export": "emsco_train.bundling.publication",
-    "ExportError": _ERRORS,
-    "FeatureOptions": "emsco_train.data.features",
-    "FitError": _ERRORS,
-    "Front": "emsco_train.designs.front",
-    "Outcome": "emsco_train.searches",
-    "OutlierWarning": _ERRORS,
-    "Problem": "emsco_train.data.problem",
-    "Progress": "emsco_train.progress",
-    "RunExport": "emsco_train.runs.exporting",
-    "SelectionError": _ERRORS,
-    "Settings": "emsco_train.settings",
-    "Shares": "emsco_train.data.splits",
-    "Splits": "emsco_train.data.splits",
-    "Table": "emsco_train.data.table",
-    "ThresholdWarning": _ERRORS,
-    "TrainError": _ERRORS,
-    "Verification": "emsco_train.bundling.verification",
-    "VerificationError": _ERRORS,
-    "VersionWarning": _ERRORS,
-    "Workbench": "emsco_train.workbench",
-    "evolve": "emsco_train.searches",
-    "exhaustive": "emsco_train.searches",
-    "export_design": "emsco_train.bundling.export",
-    "export_run": "emsco_train.runs.exporting",
-    "run_evolve": "emsco_train.searches",
-    "run_search": "emsco_train.searches",
-    "sweep_settings": "emsco_train.sweep",
-    "sweep_thresholds": "emsco_train.sweep",
-    "verify": "emsco_train.bundling.verification",
-    "write_report": "emsco_train.report.writing",
-}
+    from emsco_train.estimator.classifier import EmscoClassifier as EmscoClassifier
+    from emsco_train.export.given_design import export_design as export_design
+    from emsco_train.export.publication import Export as Export
+    from emsco_train.export.verification import Verification as Verification, verify as verify
+    from emsco_train.models.cascade_model import CascadeModel as CascadeModel
+    from emsco_train.report.report_file import write_report as write_report
+    from emsco_train.runs.exporting import RunExport as RunExport, export_run as export_run
+    from emsco_train.search.genetic.checkpoint import CheckpointError as CheckpointError, Checkpoints as Checkpoints
+    from emsco_train.search.progress import Progress as Progress
+    from emsco_train.search.searches import (
+        Outcome as Outcome,
+        evolve as evolve,
+        exhaustive as exhaustive,
+        run_evolve as run_evolve,
+        run_search as run_search,
+    )
+    from emsco_train.search.settings import Settings as Settings
+    from emsco_train.search.sweep import sweep_settings as sweep_settings, sweep_thresholds as sweep_thresholds
+    from emsco_train.search.workbench import Workbench as Workbench
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]
 if _missing:
-    _told = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
+    _message = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
     if Path(sys.argv[0]).name.startswith("emsco-"):
-        # One of our commands is importing itself: its user wants the line, not a traceback.
-        sys.stderr.write(f"{Path(sys.argv[0]).name}: {_told}\n")
+        # One of our commands is starting: its user needs the line, not a traceback.
+        sys.stderr.write(f"{Path(sys.argv[0]).name}: {_message}\n")
         sys.exit(2)
-    raise ImportError(_told)
+    raise ImportError(_message)
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'emsco_train' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "emsco_train.costs.cost_model": "CostGroup CostModel",
+        "emsco_train.data.features": "FeatureOptions",
+        "emsco_train.data.problem": "Problem",
+        "emsco_train.data.splits": "Shares Splits",
+        "emsco_train.data.table": "Table",
+        "emsco_train.designs.design": "Design",
+        "emsco_train.designs.front": "Front",
+        "emsco_train.designs.selection": "Constraints",
+        "emsco_train.errors": "CertificationError ConfidenceWarning ConversionError DataError DesignError ExportError FitError"
+        " OutlierWarning SelectionError ThresholdWarning TrainError VerificationError VersionWarning",
+        "emsco_train.estimator.classifier": "EmscoClassifier",
+        "emsco_train.export.given_design": "export_design",
+        "emsco_train.export.publication": "Export",
+        "emsco_train.export.verification": "Verification verify",
+        "emsco_train.models.cascade_model": "CascadeModel",
+        "emsco_train.report.report_file": "write_report",
+        "emsco_train.runs.exporting": "RunExport export_run",
+        "emsco_train.search.genetic.checkpoint": "CheckpointError Checkpoints",
+        "emsco_train.search.progress": "Progress",
+        "emsco_train.search.searches": "Outcome evolve exhaustive run_evolve run_search",
+        "emsco_train.search.settings": "Settings",
+        "emsco_train.search.sweep": "sweep_settings sweep_thresholds",
+        "emsco_train.search.workbench": "Workbench",
+    },
+)

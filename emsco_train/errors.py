@@ -7,17 +7,17 @@
         ├── DataError (ValueError)      rows, columns, labels or weights are unusable
         ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
         ├── FitError                    a stage model did not converge, or its classifier failed
-        ├── SelectionError              no design of a front satisfies the wish
-        ├── CertificationError          no design can be promised to have an error as small as wished
+        ├── SelectionError              no design of a front meets the constraints
+        ├── CertificationError          no design can be certified for the error asked for
         └── ExportError                 a bundle cannot be made
             ├── ConversionError         a classifier has no faithful ONNX graph
             └── VerificationError       runtime and training disagree about a row
 
     UserWarning
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
-    ├── OutlierWarning                  a few values so far out that the others of their column cannot be told apart
+    ├── OutlierWarning                  a few values so far out that the other values of their column look equal
     ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
-    └── VersionWarning                  a run is resumed with other versions of the libraries that it was begun with
+    └── VersionWarning                  a run is resumed with other versions of libraries than it was started with
 """
 
 from __future__ import annotations
@@ -57,53 +57,52 @@ class FitError(TrainError):
     """A stage model did not converge, or its classifier failed to fit."""
 
 
-class SelectionError(TrainError):
-    """No design of a front satisfies the wish.
+class _ErrorWithDetails(TrainError):
+    # All details go to `args`, so that the error survives pickling between processes; its text is the message alone.
+    def __init__(self, message: str, *details: object) -> None:
+        super().__init__(message, *details)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class SelectionError(_ErrorWithDetails):
+    """No design of a front meets the constraints.
 
     Parameters
     ----------
     message
-        The wish, the nearest design, and how far it is.
+        The constraints, the nearest design, and how far it is from them.
     nearest
         Id of the nearest design; None when the front is empty.
     """
 
     def __init__(self, message: str, nearest: str | None = None) -> None:
-        # Both go to `args`, so that the error survives pickling between processes.
         super().__init__(message, nearest)
-        self.message = message
         self.nearest = nearest
 
-    def __str__(self) -> str:
-        """Return the message alone."""
-        return self.message
 
-
-class CertificationError(TrainError):
-    """No design can be promised to have an error as small as wished.
+class CertificationError(_ErrorWithDetails):
+    """No design can be certified for the error asked for.
 
     Parameters
     ----------
     message
-        The wish, the nearest design, its bound, and about how many rows it would take.
+        The error asked for, the nearest design, its bound, and about how many rows it would take.
     nearest
         Id of the nearest design; None when there is none.
     bound
         Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
     rows_needed
-        About how many accepted rows it would take, if the true error is half of the wished one.
+        About how many accepted rows it would take, if the true error is half of the one asked for.
     """
 
     def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:
         super().__init__(message, nearest, bound, rows_needed)
-        self.message = message
         self.nearest = nearest
         self.bound = bound
         self.rows_needed = rows_needed
-
-    def __str__(self) -> str:
-        """Return the message alone."""
-        return self.message
 
 
 class ExportError(TrainError):
@@ -119,11 +118,11 @@ class VerificationError(ExportError):
 
 
 class ConfidenceWarning(UserWarning):
-    """Class weights shift the probabilities: a confidence is no longer the chance of being right."""
+    """Class weights shift the probabilities: a confidence is no longer the probability of being right."""
 
 
 class OutlierWarning(UserWarning):
-    """A few values of a column are so far out that, standardised, the others are all but equal: no model can use them."""
+    """A few values of a column are so far out that, standardised, the others are nearly equal: no model can use them."""
 
 
 class ThresholdWarning(UserWarning):
@@ -131,4 +130,4 @@ class ThresholdWarning(UserWarning):
 
 
 class VersionWarning(UserWarning):
-    """A run is resumed with other versions of libraries than it was begun with: results may differ in their last bits."""
+    """A run is resumed with other versions of libraries than it was started with: results may differ in their last bits."""

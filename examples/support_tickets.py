@@ -18,7 +18,7 @@ Ticket = dict[str, object]
 
 
 def make_tickets(count: int, seed: int) -> tuple[list[Ticket], list[str]]:
-    """Make up tickets and where a person would have sent them."""
+    """Make up tickets and the queues where a person would have sent them."""
     rng = random.Random(seed)
     tickets, queues = [], []
     for _ in range(count):
@@ -36,14 +36,14 @@ acquirers = Acquirers()
 
 @acquirers.features("words", "urgent_words")
 def read(ticket: Ticket) -> dict[str, int]:
-    """Cheap: the text is there already."""
+    """Cheap: the text is at hand."""
     words = str(ticket["text"]).split()
     return {"words": len(words), "urgent_words": sum(word in URGENT_WORDS for word in words)}
 
 
 @acquirers.features("plan", "open_tickets", on_failure="reject")
 def look_up(ticket: Ticket) -> dict[str, object]:
-    """Dear: in a real service this asks the customer database. Here the ticket knows."""
+    """Expensive: in a real service this queries the customer database. Here the ticket has it."""
     return {"plan": ticket["plan"], "open_tickets": ticket["open_tickets"]}
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     decisions = cascade.decide_many(held_out[0])
     decided = [(decision, queue) for decision, queue in zip(decisions, held_out[1], strict=True) if decision.label]
     right = sum(decision.label == queue for decision, queue in decided)
-    print(f"routed {len(decided)} of {len(decisions)} tickets, {right / len(decided):.1%} of them rightly")
+    print(f"routed {len(decided)} of {len(decisions)} tickets, {right / len(decided):.1%} of them correctly")
     print(f"looked up {sum(decision.stages > 1 for decision in decisions)} customers instead of {len(decisions)}")
     everything = COSTS.meter().cost(COSTS.features)
     print(f"mean cost {sum(decision.cost for decision in decisions) / len(decisions):.2f} ms instead of {everything} ms")

@@ -18,7 +18,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     table = rng.normal(size=(120, 4))
     labels = (table[:, 0] + table[:, 1] > 0).astype(int)
-    # What a search warns of is of no concern here.
+    # Warnings of the search do not matter here.
     warnings.simplefilter("ignore")
     for search in ("evolve", "exhaustive"):
         EmscoClassifier(search=search, generations=2, population=10, max_stages=2, random_state=0).fit(table, labels)

@@ -18,9 +18,9 @@ from pythons import ROOT, find_pythons, supported_versions
 
 FOLDER = ROOT / "requirements"
 # What builds the package comes before it: an isolated build would take the newest.
-WANTED = ("pip", "hatchling", "editables", f"{ROOT}[dev]")
-# Extras whose lower bounds are promises to users; `dev` is ours alone.
-PROMISED = ("train", "parquet", "metrics", "otel", "example")
+REQUIREMENTS = ("pip", "hatchling", "editables", f"{ROOT}[dev]")
+# Extras whose lower bounds are guaranteed to users; `dev` is for development only.
+PUBLIC_EXTRAS = ("train", "parquet", "metrics", "otel", "example")
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def lowest_versions() -> tuple[str, ...]:
     """Return the lower bound of each direct requirement as its version, such as "numpy==1.26"."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    direct = [*project["dependencies"], *(line for extra in PROMISED for line in extras[extra])]
+    direct = [*project["dependencies"], *(line for extra in PUBLIC_EXTRAS for line in extras[extra])]
     bounds = [re.fullmatch(r"([\w.-]+)>=([\w.]+)", line) for line in direct if not line.startswith("emsco[")]
     if None in bounds:
         raise SystemExit(f"expected every requirement as name>=version, got {direct}")
@@ -52,7 +52,7 @@ def resolve(python: str, constraints: tuple[str, ...]) -> list[str]:
         limits, report = Path(folder) / "constraints.txt", Path(folder) / "report.json"
         limits.write_text("\n".join(constraints))
         options = ["--dry-run", "--ignore-installed", "--quiet", "--constraint", limits, "--report", report]
-        subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", *options, *WANTED], check=True)
+        subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", *options, *REQUIREMENTS], check=True)
         found = [entry["metadata"] for entry in json.loads(report.read_text())["install"]]
     return [f"{each['name'].lower()}=={each['version']}" for each in found if each["name"] != "emsco"]
 

@@ -27,19 +27,19 @@ STYLE = """
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One stage of the picture: what it acquires, what that adds to the bill, and how many of a hundred items leave there."""
+class PictureStage:
+    """One stage of the picture: what it acquires, what that adds to the cost, and how many of a hundred items leave there."""
 
     name: str
     acquires: str
     adds: str
-    leaves: str
+    accepted: str
 
 
 STAGES = (
-    Drawn("Stage 1", "what is there already", "adds 1 cent", "70 of 100 items"),
-    Drawn("Stage 2", "a DNS query", "adds 5 cents", "20 of 100 items"),
-    Drawn("Stage 3", "a reputation look-up", "adds 40 cents", "7 of 100 items"),
+    PictureStage("Stage 1", "what is there already", "adds 1 cent", "70 of 100 items"),
+    PictureStage("Stage 2", "a DNS query", "adds 5 cents", "20 of 100 items"),
+    PictureStage("Stage 3", "a reputation look-up", "adds 40 cents", "7 of 100 items"),
 )
 
 
@@ -56,7 +56,7 @@ def _left(place: int) -> int:
     return LEFT + place * (BOX + GAP)
 
 
-def _stage(place: int, stage: Drawn) -> Iterator[str]:
+def _stage(place: int, stage: PictureStage) -> Iterator[str]:
     left = _left(place)
     middle = left + BOX // 2
     yield f'<rect class="box" x="{left}" y="{TOP}" width="{BOX}" height="{BOX_HEIGHT}" rx="8"/>'
@@ -68,7 +68,7 @@ def _stage(place: int, stage: Drawn) -> Iterator[str]:
     yield f'<text class="soft" x="{middle + 30}" y="{foot + 25}">sure</text>'
     yield f'<rect class="out" x="{left}" y="{foot + 46}" width="{BOX}" height="58" rx="8"/>'
     yield f'<text class="head" x="{middle}" y="{foot + 70}">accepted: a label</text>'
-    yield f'<text class="soft" x="{middle}" y="{foot + 91}">{stage.leaves}</text>'
+    yield f'<text class="soft" x="{middle}" y="{foot + 91}">{stage.accepted}</text>'
     right, level = left + BOX, TOP + BOX_HEIGHT // 2
     yield f'<path d="M{right} {level}H{right + GAP - 8}"/><path class="tip" d="M{right + GAP - 9} {level - 5}v10l9 -5z"/>'
     yield f'<text class="soft" x="{right + GAP // 2 - 2}" y="{level - 9}">unsure</text>'

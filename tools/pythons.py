@@ -46,10 +46,10 @@ def _version_of(python: str) -> str | None:
     """Return the version of an interpreter; None if it does not run, as pyenv's stand-ins for other versions do not."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        ended = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        completed = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return ended.stdout.strip() if ended.returncode == 0 else None
+    return completed.stdout.strip() if completed.returncode == 0 else None
 
 
 if __name__ == "__main__":

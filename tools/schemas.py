@@ -30,13 +30,13 @@ def manifest_schema() -> dict[str, Any]:
     schema = Manifest.model_json_schema()
     # They have a default for those who make a manifest in Python, but a file without them is not read.
     schema["required"] = ["format", "schema_version", *schema["required"]]
-    return _headed(schema, "emsco:manifest.v1", "emsco bundle manifest, version 1")
+    return _with_header(schema, "emsco:manifest.v1", "emsco bundle manifest, version 1")
 
 
 def decision_schema() -> dict[str, Any]:
     """Return the JSON Schema of `Decision.to_dict()`."""
     schema = TypeAdapter(Decision).json_schema(mode="serialization")
-    return _headed(schema | _ACCEPTED_OR_NOT, "emsco:decision.v1", "emsco decision, version 1")
+    return _with_header(schema | _ACCEPTED_OR_NOT, "emsco:decision.v1", "emsco decision, version 1")
 
 
 def files() -> dict[str, str]:
@@ -45,7 +45,7 @@ def files() -> dict[str, str]:
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
 
 
-def _headed(schema: dict[str, Any], identifier: str, title: str) -> dict[str, Any]:
+def _with_header(schema: dict[str, Any], identifier: str, title: str) -> dict[str, Any]:
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": identifier, **schema, "title": title}
 
 

@@ -1,8 +1,8 @@
 """Build the wheel, install it without extras into a clean environment, and test what production would get.
 
 The tests run from a copy, in a folder without the packages' sources, so that nothing but the wheel can be imported. A part of
-them proves the install: every module can be imported, bundles of every age are read, decide and keep their golden promises, the
-commands work, and what needs an extra says so. The others tell nothing more about the wheel than about the sources, with which
+them proves the install: every module can be imported, bundles of every age are read, reproduce their golden decisions, the
+commands work, and what needs an extra says so. The others show nothing more about the wheel than about the sources, with which
 `make unit` runs them; `make proofs` runs them all here (--all).
 """
 
@@ -26,9 +26,13 @@ markers =
     proof: the long form of a test
     uncounted: not for coverage
 """
-TESTS = ("test_bundle", "test_golden", "test_metrics", "test_public_api", "test_testing", "test_tracing")
+TESTS = ("test_bundle_reading", "test_golden", "test_prometheus", "test_public_api", "test_testing", "test_tracing")
 # Modules that surely need an extra, and which.
-NEEDS = {"emsco_runtime.metrics": "emsco[metrics]", "emsco_runtime.tracing": "emsco[otel]"}
+EXTRA_OF_MODULE = {
+    "emsco_runtime.drift_metrics": "emsco[metrics]",
+    "emsco_runtime.metrics": "emsco[metrics]",
+    "emsco_runtime.tracing": "emsco[otel]",
+}
 IMPORT_ALL = """
 import importlib, pkgutil
 import emsco_runtime
@@ -77,7 +81,7 @@ def build_wheel() -> Path:
 
 
 def install(python: str, wheel: Path, constraint: Sequence[str]) -> None:
-    """Install the wheel with its own requirements, and the test tools; nothing is done if this very wheel is there already."""
+    """Install the wheel with its own requirements, and the test tools; does nothing if this wheel is installed already."""
     # The build is reproducible: the same sources make the same bytes.
     note = Path(python).parent.parent / ".wheel-sha256"
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -100,20 +104,20 @@ def check_packages(python: str) -> None:
     found = {line.split("==")[0].lower().replace("_", "-") for line in listing.stdout.split()}
     unknown = found - ALLOWED
     if unknown:
-        raise SystemExit(f"the base install brings packages that nobody allowed: {', '.join(sorted(unknown))}")
+        raise SystemExit(f"the base install brings packages that are not allowed: {', '.join(sorted(unknown))}")
 
 
 def check_imports(python: str) -> None:
     """Import every module of the runtime; those that need an extra say which, all others succeed."""
-    ended = subprocess.run([python, "-c", IMPORT_ALL], capture_output=True, text=True, check=False, cwd=BUILD)
-    said = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
+    completed = subprocess.run([python, "-c", IMPORT_ALL], capture_output=True, text=True, check=False, cwd=BUILD)
+    results = dict(line.split(" ", 1) for line in completed.stdout.splitlines())
     sources = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "emsco_runtime").rglob("*.py")}
     modules = {name.removesuffix(".__init__") for name in sources} - {"emsco_runtime"}
-    faults = [f"{name}: {text}" for name, text in said.items() if text != "imported" and "pip install 'emsco[" not in text]
-    faults += [f"{name} does not say {extra}" for name, extra in NEEDS.items() if extra not in said.get(name, "")]
-    faults += [f"{name} is not in the wheel" for name in sorted(modules - set(said))]
-    if ended.returncode or faults:
-        raise SystemExit("; ".join(faults) or ended.stderr)
+    errors = [f"{name}: {text}" for name, text in results.items() if text != "imported" and "pip install 'emsco[" not in text]
+    errors += [f"{name} does not say {extra}" for name, extra in EXTRA_OF_MODULE.items() if extra not in results.get(name, "")]
+    errors += [f"{name} is not in the wheel" for name in sorted(modules - set(results))]
+    if completed.returncode or errors:
+        raise SystemExit("; ".join(errors) or completed.stderr)
 
 
 def check_missing_extra(python: str) -> None:
@@ -142,7 +146,8 @@ def run_tests(python: str, names: Sequence[str]) -> int:
     folder = BUILD / "wheel-check"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "tests" / "runtime", folder / "tests" / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests" / "conftest.py")
+    for name in ("conftest.py", "processes.py"):
+        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
     shutil.copytree(ROOT / "schemas", folder / "schemas")
     (folder / "pytest.ini").write_text(CONFIG)
     chosen = [f"tests/runtime/{name}.py" for name in names] or ["tests/runtime"]

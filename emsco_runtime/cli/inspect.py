@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_runtime.cli._console import number, run_command, table
+from emsco_runtime.cli.console import format_costs, format_number, format_table, run_command
+from emsco_runtime.support.formatting import percent, percent_at_most, pluralize
 
 if TYPE_CHECKING:
-    from emsco_runtime.manifest import Certificate, Feature, Manifest, Stage, WrongShare
+    from emsco_runtime.bundle.manifest import Certificate, Feature, Manifest, Stage, WrongShare
 
-__all__ = ["certificate_lines", "main"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,144 +25,106 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "Hashes and structure are checked; nothing of the bundle is executed.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
-    parser.add_argument("--json", action="store_true", help="print the manifest as JSON, with the costs worked out")
+    parser.add_argument("--json", action="store_true", help="print the manifest as JSON, with the costs of the stages")
     options = parser.parse_args(arguments)
     return run_command("emsco-inspect", lambda: _inspect(options.bundle, as_json=options.json))
 
 
 def _inspect(path: str, *, as_json: bool) -> None:
-    from emsco_runtime.bundle import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     manifest = read_bundle(path).manifest
-    print(_json(manifest) if as_json else _text(manifest))
+    print(_to_json(manifest) if as_json else _format_manifest(manifest))
 
 
-def _costs(manifest: Manifest) -> tuple[list[float], list[float], float]:
-    """Return the cost that each stage adds, the cost up to each stage, and the cost of all features."""
-    meter = manifest.meter()
-    listed = [stage.acquire for stage in manifest.stages]
-    before = [[name for names in listed[:index] for name in names] for index in range(len(listed) + 1)]
-    added = [meter.increment(before[index], names) for index, names in enumerate(listed)]
-    return added, [meter.cost(names) for names in before[1:]], meter.cost(meter.features)
+def _to_json(manifest: Manifest) -> str:
+    added, total = zip(*manifest.stage_costs(), strict=True)
+    costs = {"stage": added, "cumulative": total, "all_features": manifest.meter().total}
+    return json.dumps(manifest.model_dump(mode="json") | {"costs": costs}, indent=2, ensure_ascii=False)
 
 
-def _json(manifest: Manifest) -> str:
-    added, total, everything = _costs(manifest)
-    document = manifest.model_dump(mode="json")
-    document["costs"] = {"stage": added, "cumulative": total, "all_features": everything}
-    return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def _text(manifest: Manifest) -> str:
-    added, total, everything = _costs(manifest)
-    unit, expected = manifest.cost_unit, manifest.expected
-    head = [
+def _format_manifest(manifest: Manifest) -> str:
+    costs, all_features = manifest.stage_costs(), format_number(manifest.meter().total)
+    least, most = format_number(costs[0].total), format_number(costs[-1].total)
+    header_lines = [
         f"{manifest.name}  version {manifest.version}  created {manifest.created}",
         f"id           {manifest.id}",
         f"labels       {', '.join(map(str, manifest.labels))}",
-        f"cost         {number(total[0])} to {number(total[-1])} {unit} an item; all features {number(everything)}",
+        f"cost         {least} to {most} {manifest.cost_unit} an item; all features {all_features}",
     ]
     stages = [
         [
-            str(index + 1),
+            str(number),
             str(len(stage.acquire)),
-            number(added[index]),
-            number(total[index]),
-            _thresholds(stage),
-            str(expected.stages[index].accepted),
-            _share(expected.stages[index].right, expected.stages[index].accepted),
-            _listed(stage.acquire),
+            format_number(cost.added),
+            format_number(cost.total),
+            _format_thresholds(stage),
+            str(exits.accepted),
+            percent(exits.right, exits.accepted),
+            _join_names(stage.acquire),
         ]
-        for index, stage in enumerate(manifest.stages)
+        for number, (stage, cost, exits) in enumerate(zip(manifest.stages, costs, manifest.expected.stages, strict=True), start=1)
     ]
     return "\n\n".join(
         [
-            "\n".join(head),
-            table(["stage", "features", "adds", "total", "threshold", "exits", "right", "acquires"], stages),
-            table(
+            "\n".join(header_lines),
+            format_table(["stage", "features", "adds", "total", "threshold", "exits", "right", "acquires"], stages),
+            format_table(
                 ["feature", "kind", "cost", "group", "stage", "if missing", "if unknown", "fallback"],
                 [_feature_row(manifest, feature) for feature in manifest.features],
             ),
-            "\n".join(_foot(manifest)),
-            *([] if manifest.certificate is None else [_certified_labels(manifest.certificate)]),
+            "\n".join(_format_footer(manifest)),
+            *([] if manifest.certificate is None else [_format_label_bounds(manifest.certificate)]),
         ]
     )
 
 
-def _foot(manifest: Manifest) -> list[str]:
-    from emsco_runtime.summary import counted  # noqa: PLC0415 - loads numpy; --help must answer at once
+def _format_footer(manifest: Manifest) -> list[str]:
+    from emsco_runtime.bundle.summary import describe_certificate  # noqa: PLC0415 - loads numpy; --help must answer at once
 
-    expected, unit = manifest.expected, manifest.cost_unit
-    cost = expected.cost
-    figures = f"coverage {_share(expected.accepted, expected.rows)}, accuracy {_share(expected.right, expected.accepted)}"
-    tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
-    groups = [f"{group.name} ({number(group.cost)})" for group in manifest.groups]
+    expected = manifest.expected
+    figures = f"coverage {percent(expected.accepted, expected.rows)}, accuracy {percent(expected.right, expected.accepted)}"
+    groups = [f"{group.name} ({format_number(group.cost)})" for group in manifest.groups]
     versions = [f"{name} {version}" for name, version in sorted(manifest.provenance.versions.items())]
     return [
         *([f"groups       {', '.join(groups)}"] if groups else []),
-        f"expected     {figures} on {counted(expected.rows, f'{expected.split} row')}",
-        f"             cost mean {number(cost.mean)} {unit}, {tail}",
-        *certificate_lines(manifest.certificate),
-        f"golden       {counted(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
+        f"expected     {figures} on {pluralize(expected.rows, f'{expected.split} row')}",
+        f"             cost mean {format_number(expected.cost.mean)} {manifest.cost_unit}, {format_costs(expected.cost)}",
+        *describe_certificate(manifest.certificate),
+        f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]
 
 
-def certificate_lines(certificate: Certificate | None) -> list[str]:
-    """Return what a certificate says, as commands print it."""
-    if certificate is None:
-        return ["certificate  none"]
-    from emsco_runtime.summary import counted, percent_at_least, percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
-
-    given, choice, coverage = certificate, certificate.choice, certificate.coverage
-    tests = "" if choice is None else f", {counted(choice.tested, 'design')} tested of {choice.candidates}"
-    promise = f"error among accepted <= {percent_at_most(given.max_error)} at {percent_at_least(given.confidence)} confidence"
-    bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
-    return [
-        f"certificate  {promise} ({given.method}, {counted(given.accepted, 'accepted row')} of {given.rows:,}{tests})",
-        f"             {bounds}; these and those per label hold each by itself"
-        + (", for every candidate" if given.joint else ""),
-        f"             scope: {given.scope}; {given.split} rows, which nothing before had seen",
-    ]
+def _format_label_bounds(certificate: Certificate) -> str:
+    return format_table(
+        ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"],
+        [[str(label.label), *_format_bound(label.accepted_as), *_format_bound(label.true)] for label in certificate.labels],
+    )
 
 
-def _certified_labels(certificate: Certificate) -> str:
-    header = ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"]
-    return table(header, [[str(label.label), *_bound(label.accepted_as), *_bound(label.true)] for label in certificate.labels])
-
-
-def _bound(share: WrongShare) -> list[str]:
-    from emsco_runtime.summary import percent_at_most  # noqa: PLC0415 - loads numpy; --help must answer at once
-
+def _format_bound(share: WrongShare) -> list[str]:
     return [str(share.rows), str(share.wrong), percent_at_most(share.upper)]
 
 
-def _share(part: int, whole: int) -> str:
-    from emsco_runtime.summary import percent  # noqa: PLC0415 - loads numpy; --help must answer at once
-
-    return percent(part, whole)
-
-
-def _thresholds(stage: Stage) -> str:
+def _format_thresholds(stage: Stage) -> str:
     if len(set(stage.thresholds.values())) == 1:
-        return number(next(iter(stage.thresholds.values())))
-    return ", ".join(f"{label} {number(threshold)}" for label, threshold in stage.thresholds.items())
+        return format_number(next(iter(stage.thresholds.values())))
+    return ", ".join(f"{label} {format_number(threshold)}" for label, threshold in stage.thresholds.items())
 
 
-def _listed(names: Sequence[str], most: int = 4) -> str:
-    more = f", ... ({len(names) - most} more)" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _join_names(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f", ... ({len(names) - most} more)" if len(names) > most else "")
 
 
 def _feature_row(manifest: Manifest, feature: Feature) -> list[str]:
-    stage = next((index + 1 for index, stage in enumerate(manifest.stages) if feature.name in stage.acquire), None)
-    kind = f"{feature.kind} ({len(feature.categories)})" if feature.categories else feature.kind
+    stages = [str(number) for number, stage in enumerate(manifest.stages, start=1) if feature.name in stage.acquire]
     return [
         feature.name,
-        kind,
-        number(feature.cost),
+        f"{feature.kind} ({len(feature.categories)})" if feature.categories else feature.kind,
+        format_number(feature.cost),
         feature.group or "-",
-        "-" if stage is None else str(stage),
+        stages[0] if stages else "-",
         feature.missing,
         feature.unknown if feature.kind == "categorical" else "-",
         "-" if feature.fallback is None else str(feature.fallback),

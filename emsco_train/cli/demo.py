@@ -1,4 +1,4 @@
-"""`emsco-demo`: a cascade from a table to decisions, with everything it does on show."""
+"""`emsco-demo`: a cascade from a table to decisions, step by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.cli._console import run_command
+from emsco_runtime.cli.console import run_command
 
 __all__ = ["main"]
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="emsco-demo",
         description="Train a cascade for breast-cancer screening, export, verify and certify it, then decide patients one by one "
-        "through a database, showing what is asked and what it costs. Needs no network; takes less than a minute.",
+        "through a database, showing what is queried and what it costs. Needs no network; takes less than a minute.",
     )
     parser.add_argument("--out", default="emsco-demo", metavar="DIR", help="where everything goes (default: ./emsco-demo)")
     options = parser.parse_args(arguments)
@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(folder: Path) -> None:
-    from emsco_train.demo.tour import take_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.demo.tour import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    take_tour(folder)
+    run_tour(folder)
 
 
 if __name__ == "__main__":

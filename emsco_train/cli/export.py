@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from emsco_train.cli._collector import rare_collections
-from emsco_train.cli._options import Options
-from emsco_train.cli._parser import OneLineParser
-
-if TYPE_CHECKING:
-    from emsco_train.bundling.choice import DesignWish
-    from emsco_train.runs.exporting import RunExport
+from emsco_train.cli.command import OneLineParser, run_training_command
 
 __all__ = ["main"]
 
@@ -25,35 +17,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
-
-    def work() -> None:
-        with Options(options).errors():
-            _export(parser, options)
-
-    with rare_collections(wanted=arguments is None):
-        return run_command("emsco-export", work)
+    return run_training_command("emsco-export", options, lambda: _export(parser, options), own_process=arguments is None)
 
 
 def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="emsco-export",
         description="Choose a design of a run, fit its stages, replay every row through the runtime, certify it, and write the "
-        "bundle. Without a wish, the fittest design is taken.",
+        "bundle. Without requirements, the fittest design is taken.",
         epilog="example: emsco-export runs/mail --out bundles/mail --min-accuracy 0.97 --min-coverage 0.9",
     )
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
-    wish = parser.add_argument_group("wish", "figures on the validation rows; the cheapest design that satisfies them is taken")
-    wish.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
-    wish.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
-    wish.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
-    wish.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
-    promise = parser.add_argument_group("certificate", "from the certify rows, which nothing has seen before")
-    promise.add_argument(
-        "--max-error", type=float, metavar="E", help="promise that at most this share of accepted items is wrong"
+    requirements = parser.add_argument_group(
+        "requirements", "figures on the validation rows; the cheapest design that satisfies them is taken"
     )
-    promise.add_argument("--confidence", type=float, default=0.95, metavar="L", help="confidence of the certificate (0.95)")
+    requirements.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
+    requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
+    requirements.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
+    requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
+    certificate = parser.add_argument_group("certificate", "from the certify rows, which nothing has used before")
+    certificate.add_argument(
+        "--max-error", type=float, metavar="E", help="guarantee that at most this share of accepted items is wrong"
+    )
+    certificate.add_argument("--confidence", type=float, default=0.95, metavar="L", help="confidence of the certificate (0.95)")
     parser.add_argument("--name", help="name of the bundle (default: that of the run's folder)")
     parser.add_argument("--bundle-version", default="1", metavar="V", help="version of the bundle (1)")
     parser.add_argument("--data", metavar="TABLE", help="where the table is now, if it was moved since training")
@@ -65,82 +52,23 @@ def _parser() -> OneLineParser:
 
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
-    from emsco_train.runs.exporting import export_opened  # noqa: PLC0415
+    from emsco_train.cli.export_output import format_export  # noqa: PLC0415
+    from emsco_train.designs.selection import Requirements  # noqa: PLC0415
+    from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
+    from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
 
-    wanted = _wanted(parser, options)
-    moved: dict[str | None, str | None] = {None: options.data}
-    moved.update({split: getattr(options, split) for split in _SPLITS})
-    with warnings_as_lines("emsco-export", Options(options)):
-        opened = open_run(options.run, {split: path for split, path in moved.items() if path is not None})
-        made = export_opened(opened, options.out, wanted, name=options.name, version=options.bundle_version, force=options.force)
-    print("\n".join(_lines(made, options.out)))
-
-
-def _wanted(parser: OneLineParser, options: argparse.Namespace) -> DesignWish:
-    from emsco_train.bundling.choice import DesignWish  # noqa: PLC0415
-    from emsco_train.designs.wish import Wish  # noqa: PLC0415 - after the arguments
-    from emsco_train.errors import DesignError  # noqa: PLC0415
-
-    try:
-        wish = Wish(options.min_accuracy, options.min_coverage, options.max_cost)
-        return DesignWish(wish, options.design, options.max_error, options.confidence)
-    except DesignError as error:
-        # No run could satisfy these: wrong use.
-        parser.error(Options(options).text(str(error)))
-
-
-def _lines(made: RunExport, out: str) -> list[str]:
-    from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415
-    from emsco_runtime.summary import counted, percent  # noqa: PLC0415
-    from emsco_train.cli._tables import calibration_warnings, figure_texts  # noqa: PLC0415
-    from emsco_train.designs.design import write_stages  # noqa: PLC0415
-    from emsco_train.runs.figures import Figures  # noqa: PLC0415
-
-    problem, design, expected = made.opened.problem, made.choice.design, made.export.expected
-    unit, full = problem.costs.unit, problem.full_cost
-    own = Figures.of_design(design, len(problem.validation))
-    exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
-    rejected = percent(expected.rows - expected.accepted, expected.rows)
-    cost, splits = expected.cost, ", ".join(split.name for split in made.export.verified)
-    tail = f"p50 {number(cost.p50)}, p95 {number(cost.p95)}, max {number(cost.max)}"
-    lines = [
-        f"design       {design.id}: {made.choice.why}",
-        f"stages       {write_stages(design.stages)}",
-        f"threshold    {design.threshold_text}",
-    ]
-    for name, figures in (("validation", own), (expected.split, Figures.of_expected(expected))):
-        coverage, accuracy, mean = figure_texts(figures)
-        lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
-    lines += [
-        f"bill         {tail}; everything for everyone: {number(full)} {unit}, of which {100 * cost.mean / full:.1f} % is spent",
-        f"exits        {', '.join(exits)}, rejected: {rejected}",
-        *certificate_lines(made.choice.certificate),
-        f"verified     {counted(made.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
-        f"             probabilities within {made.export.largest:.0e}",
-    ]
-    lines += [f"warning      {text}" for text in calibration_warnings(made.measured)]
-    lines += _suggestion(made)
-    quoted = shlex.quote(out)
-    return [
-        *lines,
-        f"written      {quoted} ({made.export.bundle.manifest.id[:12]})",
-        f"next         emsco-run {quoted} ROWS.csv --out DECISIONS.csv",
-    ]
-
-
-def _suggestion(made: RunExport) -> list[str]:
-    """Return a word about floors where none was given: the fittest is often cheap and inaccurate."""
-    from emsco_train.cli._tables import floors, least_coverage  # noqa: PLC0415 - after the arguments
-
-    if not made.choice.is_default:
-        return []
-    front = made.opened.front
-    told = ", ".join(f"{floor:g}" for floor in floors(front))
-    reach = f"--min-accuracy {told}, with --min-coverage {least_coverage(front):g}"
-    return [f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}"]
+    with parser.usage_errors(options):
+        requirements = Requirements(
+            min_accuracy=options.min_accuracy, min_coverage=options.min_coverage, max_cost=options.max_cost
+        )
+        criteria = SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
+    tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
+    opened = open_run(options.run, {split: path for split, path in tables.items() if path is not None})
+    exported = export_open_run(
+        opened, options.out, criteria, name=options.name, version=options.bundle_version, force=options.force
+    )
+    print("\n".join(format_export(exported, options.out)))
 
 
 if __name__ == "__main__":

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import csv
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from emsco_train.cli._options import Options
-from emsco_train.cli._parser import OneLineParser
-
-if TYPE_CHECKING:
-    from emsco_runtime.acquirers import Acquirers
-    from emsco_train.profiling import Profile, TimeUnit
-    from emsco_train.profiling.figures import Spread
+from emsco_train.cli.command import OneLineParser, run_training_command
+from emsco_train.errors import DesignError
 
 __all__ = ["main"]
 
@@ -25,23 +19,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    groups = _groups(parser, options.group)
+    groups = _parse_groups(parser, options.group)
     if ":" not in options.acquirers:
-        parser.error(f"{options.acquirers!r}: MODULE:NAME of the acquirers is due, such as mail.features:acquirers")
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
-
-    def work() -> None:
-        with Options(options).errors():
-            _profile(options, groups)
-
-    return run_command("emsco-profile", work)
+        parser.error(f"{options.acquirers!r}: expected MODULE:NAME of the acquirers, such as mail.features:acquirers")
+    return run_training_command("emsco-profile", options, lambda: _profile(options, groups))
 
 
 def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="emsco-profile",
         description="Call every acquirer on sample items, measure what each takes, and write a costs file for emsco-train. "
-        "A price is the median over the items of the least of the repeats (for wall time: of the middle one).",
+        "A price is the median over the items of the fastest repeat (for wall time: of the median repeat).",
         epilog="example: emsco-profile mail.features:acquirers --items mail.samples:messages --make mail.parse:parse "
         "--group html=links,forms,images --out costs.toml",
     )
@@ -53,7 +41,7 @@ def _parser() -> OneLineParser:
         help="MODULE:NAME of a list, or of a function that returns one; or a .jsonl file",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="the costs file, TOML")
-    parser.add_argument("--force", action="store_true", help="replace a costs file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing costs file")
     parser.add_argument(
         "--make", metavar="MODULE:NAME", help="makes a fresh item from one of ITEMS before each call (default: copy it)"
     )
@@ -64,9 +52,11 @@ def _parser() -> OneLineParser:
         metavar="NAME=F1,F2",
         help="features of separate acquirers that share work on the item; repeat it for more groups",
     )
-    parser.add_argument("--repeats", type=_count, default=5, metavar="N", help="calls per acquirer and item (5)")
-    parser.add_argument("--limit", type=_count, default=200, metavar="N", help="items at most, drawn by the seed (200)")
-    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu", help="CPU time (default), or wall time for what waits")
+    parser.add_argument("--repeats", type=_parse_count, default=5, metavar="N", help="calls per acquirer and item (5)")
+    parser.add_argument("--limit", type=_parse_count, default=200, metavar="N", help="items at most, drawn by the seed (200)")
+    parser.add_argument(
+        "--clock", choices=("cpu", "wall"), default="cpu", help="CPU time (default), or wall time for acquirers that wait"
+    )
     parser.add_argument(
         "--statistic", choices=("median", "mean"), default="median", help="figure over the items (median); mean, for heavy tails"
     )
@@ -75,50 +65,45 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number, 1 or more, is due")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
 
-def _groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:
+def _parse_groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for text in given:
         name, equals, members = text.partition("=")
-        # As in a CSV file: a name that holds a comma stands in quotes.
+        # As in a CSV file: a name with a comma is in quotes.
         features = [member.strip() for member in next(csv.reader([members], skipinitialspace=True), [])]
         if not (name and equals) or len(features) < 2 or not all(features):
-            parser.error(f"--group {text!r}: NAME=F1,F2 is due, with two features or more")
+            parser.error(f"--group {text!r}: expected NAME=F1,F2, with at least two features")
         if name in groups:
-            parser.error(f"--group {name!r} stands twice: give all its features at once")
+            parser.error(f"--group {name!r} is given twice: give all its features at once")
         groups[name] = features
     return groups
 
 
 def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
     # After the arguments: --help must answer at once.
-    import copy  # noqa: PLC0415
-
     import numpy as np  # noqa: PLC0415
 
-    from emsco_train.cli._count_bar import CountBar  # noqa: PLC0415
-    from emsco_train.cli._items import load_items  # noqa: PLC0415
-    from emsco_train.cli._targets import load_target  # noqa: PLC0415
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
-    from emsco_train.errors import DesignError  # noqa: PLC0415
-    from emsco_train.profiling import profile  # noqa: PLC0415
+    from emsco_train.cli.profile_output import format_profile  # noqa: PLC0415
+    from emsco_train.cli.progress_bar import ProgressBar  # noqa: PLC0415
+    from emsco_train.cli.user_objects import load_acquirers, load_items, load_object  # noqa: PLC0415
+    from emsco_train.costs.profiling import profile  # noqa: PLC0415
 
     out = Path(options.out)
     if out.exists() and not options.force:
-        raise DesignError(f"{out} is there already: choose another name, or say --force to replace it")
+        raise DesignError(f"{out} already exists: choose another name, or use --force to replace it")
     if not out.absolute().parent.is_dir():
-        raise DesignError(f"{out}: there is no folder {out.parent}: make it first")
-    with warnings_as_lines("emsco-profile", Options(options)), CountBar("items") as bar:
-        acquirers = _registry(options.acquirers)
-        make = load_target(options.make) if options.make else copy.deepcopy
-        items = load_items(options.items)
+        raise DesignError(f"{out}: the folder {out.parent} does not exist: create it first")
+    with ProgressBar("items") as bar:
+        acquirers = load_acquirers(options.acquirers)
+        make = load_object(options.make) if options.make else copy.deepcopy
+        items = chosen = load_items(options.items)
         rng = np.random.default_rng(options.seed)
-        chosen = items
         if len(items) > options.limit:
             chosen = [items[place] for place in sorted(rng.choice(len(items), options.limit, replace=False).tolist())]
         measured = profile(
@@ -133,61 +118,7 @@ def _profile(options: argparse.Namespace, groups: dict[str, list[str]]) -> None:
             on_progress=bar.show,
         )
     measured.write(out, options.unit)
-    print("\n".join(_lines(measured, len(items), out, options.unit)))
-
-
-def _registry(target: str) -> Acquirers:
-    from emsco_runtime.acquirers import Acquirers  # noqa: PLC0415 - after the arguments
-    from emsco_train.cli._targets import load_target  # noqa: PLC0415
-    from emsco_train.errors import DesignError  # noqa: PLC0415
-
-    found = load_target(target)
-    made = found if isinstance(found, Acquirers) or not callable(found) else found()
-    if not isinstance(made, Acquirers):
-        raise DesignError(f"{target} is {type(made).__name__}: an Acquirers object is due, or a function that returns one")
-    return made
-
-
-def _lines(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
-    from emsco_runtime.cli._console import number, table  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.summary import counted  # noqa: PLC0415
-    from emsco_train.profiling.result import in_unit  # noqa: PLC0415
-
-    costs = measured.cost_model(unit)
-    cells = [
-        [
-            name,
-            call.group or "-",
-            *_figures(call.own, unit),
-            number(in_unit(call.first.value, unit)),
-            str(call.calls),
-            str(call.failures),
-        ]
-        for name, call in measured.prices()
-    ]
-    calls = f"{measured.items:,} of {counted(items, 'item')}, {counted(measured.repeats, 'repeat')}"
-    lines = [
-        f"measured  {calls}; prices in {costs.unit}",
-        "",
-        table(["feature", "group", "price", "quartile 1", "quartile 3", "on a fresh item", "calls", "failed"], cells),
-        "",
-    ]
-    if measured.groups:
-        shared = [[group.name, *_figures(group.shared, unit), ", ".join(group.features)] for group in measured.groups]
-        lines += [table(["group", "price", "quartile 1", "quartile 3", "features"], shared), ""]
-    everything = number(costs.meter().cost(costs.features))
-    together = "" if measured.together is None else f"; measured together: {number(in_unit(measured.together.value, unit))}"
-    lines.append(f"total     all features: {everything} {costs.unit}{together}")
-    lines += [f"caution   {text}" for text in measured.cautions]
-    path = shlex.quote(str(out))
-    return [*lines, f"written   {path}", f"next      emsco-train --data TABLE --label COL --costs {path} --threshold P --out RUN"]
-
-
-def _figures(spread: Spread, unit: TimeUnit) -> list[str]:
-    from emsco_runtime.cli._console import number  # noqa: PLC0415 - after the arguments
-    from emsco_train.profiling.result import in_unit  # noqa: PLC0415
-
-    return [number(in_unit(seconds, unit)) for seconds in (spread.value, spread.low, spread.high)]
+    print("\n".join(format_profile(measured, len(items), out, options.unit)))
 
 
 if __name__ == "__main__":

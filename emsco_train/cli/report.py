@@ -7,19 +7,13 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from emsco_runtime.cli._console import run_command
-from emsco_train.cli._options import Options
+from emsco_train.cli.command import run_training_command
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    options = _parser().parse_args(arguments)
-    return run_command("emsco-report", lambda: _report(options))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="emsco-report",
         description="Write one HTML page about a run, to choose a design by eye: all designs in one picture, floors and a cap to "
@@ -27,15 +21,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: emsco-report runs/mail",
     )
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote; the data are not needed")
-    parser.add_argument("--out", metavar="FILE", help="the page (default: RUN/report.html); one that is there is replaced")
-    return parser
+    parser.add_argument("--out", metavar="FILE", help="the page (default: RUN/report.html); an existing one is replaced")
+    options = parser.parse_args(arguments)
+    return run_training_command("emsco-report", options, lambda: _report(options))
 
 
 def _report(options: argparse.Namespace) -> None:
-    from emsco_train.report.writing import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.report.report_file import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    with Options(options).errors():
-        path = write_report(options.run, options.out)
+    path = write_report(options.run, options.out)
     print(f"written  {shlex.quote(str(path))}")
     print("next     open it in a browser; it shows the emsco-export command for the design that you choose")
 

@@ -5,40 +5,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from emsco_train.cli._collector import rare_collections
-from emsco_train.cli._options import Options
-from emsco_train.cli._parser import OneLineParser
+from emsco_train.cli.command import OneLineParser, run_training_command
 
 if TYPE_CHECKING:
-    from emsco_train.progress import Progress
-    from emsco_train.runs.request import TrainRequest
-    from emsco_train.runs.training import Trained
+    from emsco_train.runs.training import TrainedRun
 
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_SPLITS = ("train", "validation", "test", "certify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    faults = _usage_faults(options)
-    if faults:
-        parser.error(faults[0])
-    from emsco_runtime.cli._console import run_command  # noqa: PLC0415 - after the arguments: --help must answer at once
-
-    ended: list[Trained] = []
-
-    def work() -> None:
-        with Options(options).errors():
-            ended.append(_train(parser, options))
-
-    with rare_collections(wanted=arguments is None):
-        status = run_command("emsco-train", work)
-    return _INTERRUPTED if status == 0 and ended and ended[0].interrupted else status
+    _check_usage(parser, options)
+    finished: list[TrainedRun] = []
+    status = run_training_command(
+        "emsco-train", options, lambda: finished.append(_train(parser, options)), own_process=arguments is None
+    )
+    return _INTERRUPTED if status == 0 and finished[0].interrupted else status
 
 
 def _parser() -> OneLineParser:
@@ -57,7 +46,7 @@ def _parser() -> OneLineParser:
 
 def _add_data(group: Any) -> None:
     group.add_argument("--data", metavar="TABLE", help="one table, to be divided into train, validation, test and certify rows")
-    for split in ("train", "validation", "test", "certify"):
+    for split in _SPLITS:
         group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, in place of --data")
     group.add_argument("--label", default="label", metavar="COL", help="column of the true label (default: label)")
     group.add_argument("--costs", metavar="FILE", help="what features cost: TOML, JSON, or one line of numbers (default: 1 each)")
@@ -69,13 +58,13 @@ def _add_data(group: Any) -> None:
         "--unknown",
         action="append",
         default=[],
-        metavar="[COL=]WISH",
+        metavar="[COL=]WORD",
         help="what a category that training never saw means: fail (the default) or ignore; for all columns, or for one",
     )
     group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
-    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split; no feature")
+    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split; not a feature")
     group.add_argument(
-        "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; no feature"
+        "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; not a feature"
     )
 
 
@@ -110,10 +99,10 @@ def _add_search(group: Any) -> None:
 def _add_genetic(group: Any) -> None:
     group.add_argument("--population", type=int, default=300, metavar="N", help="designs in a generation (300)")
     group.add_argument("--generations", type=int, default=150, metavar="N", help="generations at most (150)")
-    group.add_argument("--patience", type=int, metavar="N", help="stop when the fittest has not changed for so long (never)")
-    group.add_argument("--mutation", type=float, metavar="M", help="chance of each gene to be redrawn (1 / features)")
-    group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance of a child to mix two parents (0.8)")
-    group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that pass unchanged (0.2)")
+    group.add_argument("--patience", type=int, metavar="N", help="stop after so many generations with the same fittest (never)")
+    group.add_argument("--mutation", type=float, metavar="M", help="chance that a gene is redrawn (1 / features)")
+    group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance that a child mixes two parents (0.8)")
+    group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that are kept unchanged (0.2)")
     group.add_argument("--beta", type=float, default=2.0, metavar="B", help="bias against later stages, above 1 (2)")
     group.add_argument("--growth", type=int, default=0, metavar="N", help="designs added when the elite fills a generation (0)")
 
@@ -127,89 +116,41 @@ def _add_run(group: Any) -> None:
     group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
 
 
-def _usage_faults(options: argparse.Namespace) -> list[str]:
-    """Return what no data could make right."""
-    ready = [name for name in ("train", "validation", "test", "certify") if getattr(options, name) is not None]
-    faults = []
+def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
+    """Exit with status 2 where no data could make the options right."""
+    ready = [name for name in _SPLITS if getattr(options, name) is not None]
     if options.data is None and not {"train", "validation"} <= set(ready):
-        faults.append("give --data TABLE, or at least --train and --validation")
+        parser.error("give --data TABLE, or at least --train and --validation")
     if options.data is not None and ready:
-        faults.append(f"--data and --{ready[0]} were both given: one table, or ready splits")
+        parser.error(f"--data and --{ready[0]} were both given: give one table, or ready splits")
     if not options.threshold:
-        faults.append("give --threshold, such as 0.9")
-    return faults
+        parser.error("give --threshold, such as 0.9")
 
 
-def _train(parser: OneLineParser, options: argparse.Namespace) -> Trained:
-    from emsco_train.errors import DesignError  # noqa: PLC0415 - after the arguments: --help must answer at once
-
-    try:
-        request = _request(options)
-    except DesignError as error:
-        # No data could make these options right: wrong use.
-        parser.error(Options(options).text(str(error)))
-    from emsco_train.cli._warnings import warnings_as_lines  # noqa: PLC0415
+def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
+    # After the arguments: --help must answer at once.
+    from emsco_train.cli.train_request import make_request  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 
-    with warnings_as_lines("emsco-train", Options(options)):
-        prepared = prepare(request)
-        # The searches load compiled code: after the data, whose faults are told at once, too.
-        from emsco_train.cli._tables import columns_table, data_lines, front_lines  # noqa: PLC0415
-        from emsco_train.progress import Progress  # noqa: PLC0415
-        from emsco_train.runs.training import train  # noqa: PLC0415
+    with parser.usage_errors(options):
+        request = make_request(options)
+    prepared = prepare(request)
+    # The searches load compiled code: after the data, whose errors are reported at once, too.
+    from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
+    from emsco_train.runs.training import train  # noqa: PLC0415
+    from emsco_train.search.progress import Progress  # noqa: PLC0415
 
-        def watch(what: str) -> Progress:
-            return Progress(sys.stderr, what=what, time_limit=options.time_limit)
-
-        print("\n".join(data_lines(prepared)), flush=True)
-        print(f"\n{columns_table(prepared)}\n", flush=True)
-        trained = train(prepared, options.out, resume=options.resume, force=options.force, watch=watch)
-    print("\n".join(["", *front_lines(trained)]))
+    print("\n".join(format_data(prepared)), flush=True)
+    print(f"\n{format_columns(prepared)}\n", flush=True)
+    trained = train(
+        prepared,
+        options.out,
+        resume=options.resume,
+        force=options.force,
+        watch=lambda what: Progress(sys.stderr, what=what, time_limit=options.time_limit),
+    )
+    print("\n".join(["", *format_front(trained)]))
     return trained
-
-
-def _request(options: argparse.Namespace) -> TrainRequest:
-    from emsco_train.cli._words import read_class_weight, read_pairs, read_shares, read_unknown  # noqa: PLC0415
-    from emsco_train.data.features import Kind  # noqa: PLC0415 - after the arguments: --help must answer at once
-    from emsco_train.runs.request import TrainRequest, read_threshold  # noqa: PLC0415
-    from emsco_train.runs.source import Columns  # noqa: PLC0415
-    from emsco_train.settings import Constraints, Settings  # noqa: PLC0415
-
-    splits: dict[str | None, str] = {None: options.data} if options.data is not None else {}
-    splits |= {name: getattr(options, name) for name in ("train", "validation", "test", "certify") if getattr(options, name)}
-    kinds = read_pairs(options.kind, "--kind", get_args(Kind))
-    columns = Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds)
-    settings = Settings(
-        max_stages=options.max_stages,
-        population=options.population,
-        generations=options.generations,
-        patience=options.patience,
-        mutation=options.mutation,
-        crossover=options.crossover,
-        elite=options.elite,
-        beta=options.beta,
-        growth=options.growth,
-        allow_exclusion=options.allow_exclusion,
-        constraints=Constraints(max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy),
-        polish=options.polish,
-    )
-    return TrainRequest(
-        paths=splits,
-        columns=columns,
-        thresholds=tuple(read_threshold(text) for text in options.threshold),
-        costs=options.costs,
-        shares=read_shares(options.shares),
-        method=options.search,
-        settings=settings,
-        pinned=tuple(options.pin),
-        seed=options.seed,
-        jobs=options.jobs,
-        time_limit=options.time_limit,
-        max_search_rows=options.max_search_rows,
-        C=options.C,
-        class_weight=read_class_weight(options.class_weight),
-        unknown=read_unknown(options.unknown),
-    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What features cost: the user's model, its files, and whole units in which ties are exact."""
+"""What features cost: the user's model, its files, profiling, and whole units in which ties are exact."""

@@ -1,8 +1,8 @@
 """Costs as whole numbers of a small unit, so that equal costs are equal and comparing them is exact.
 
-Sums of decimal prices depend on the order of adding in their last bits; a search that compares millions of such sums would tell
-designs apart that cost the same. Prices as people write them (a few decimals) become whole numbers without loss; others are
-rounded to a unit of about a trillionth of the whole. What is shown to people is priced by the `Meter`, as always.
+Sums of decimal prices depend on the order of adding in their last bits, so comparing millions of such sums would distinguish
+designs that cost the same. Prices as people write them (a few decimals) become whole numbers without loss; others are rounded to
+a unit of about a trillionth of the total. Costs that are shown to people are still computed by the `Meter`.
 """
 
 from __future__ import annotations
@@ -14,30 +14,21 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime._arrays import Mask
-from emsco_runtime.meter import Meter
+from emsco_runtime.bundle.meter import Meter
+from emsco_runtime.support.arrays import Mask
 
 __all__ = ["CostUnits"]
 
 # Most units of one item, and of all validation rows together: sums must stay well inside 64 bits.
-_LARGEST = 2**40
-_LARGEST_SUM = 2**62
+_MAX_ITEM_UNITS = 2**40
+_MAX_TOTAL_UNITS = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostUnits:
-    """Prices of n features and their groups in whole units.
+    """Prices of features and of their groups in whole units, of which `scale` make 1 of the user's cost.
 
-    Parameters
-    ----------
-    features
-        Own cost of each feature.
-    groups
-        Cost of each group.
-    members
-        Which feature belongs to which group [features, groups].
-    scale
-        Units that make 1 of the user's cost.
+    `members` says which feature belongs to which group [features, groups].
 
     Examples
     --------
@@ -53,26 +44,19 @@ class CostUnits:
 
     @classmethod
     def of(cls, meter: Meter, names: Sequence[str], rows: int = 1) -> CostUnits:
-        """Turn a meter's prices into units.
+        """Turn a meter's prices of these features into units.
 
-        Parameters
-        ----------
-        meter
-            The prices.
-        names
-            The features, in this order.
-        rows
-            Over how many rows costs are to be summed; above four million, prices with many digits are rounded a little more.
+        Costs are to be summed over `rows` rows; above four million, prices with many digits are rounded a little more.
         """
         groups = sorted({meter.group_of[name] for name in names if name in meter.group_of})
         own = [meter.features[name] for name in names]
         shared = [meter.groups[group] for group in groups]
-        scale = _scale([*own, *shared], min(_LARGEST, _LARGEST_SUM // rows))
+        scale = _scale([*own, *shared], min(_MAX_ITEM_UNITS, _MAX_TOTAL_UNITS // rows))
         members = np.array([[meter.group_of.get(name) == group for group in groups] for name in names], dtype=np.bool_)
-        return cls(_whole(own, scale), _whole(shared, scale), members.reshape(len(names), len(groups)), float(scale))
+        return cls(_to_units(own, scale), _to_units(shared, scale), members.reshape(len(names), len(groups)), float(scale))
 
     def cost(self, sets: Mask) -> NDArray[np.int64]:
-        """Return the units that acquiring each set [sets, features] costs, each feature and each touched group once."""
+        """Return the units that acquiring each set [sets, features] costs, each feature and each of their groups once."""
         touched = (sets.astype(np.int64) @ self.members.astype(np.int64)) > 0
         return np.asarray(sets.astype(np.int64) @ self.features + touched.astype(np.int64) @ self.groups)
 
@@ -86,5 +70,5 @@ def _scale(prices: Sequence[float], largest: int) -> Decimal:
     return Decimal(largest) / total
 
 
-def _whole(prices: Sequence[float], scale: Decimal) -> NDArray[np.int64]:
+def _to_units(prices: Sequence[float], scale: Decimal) -> NDArray[np.int64]:
     return np.array([int((Decimal(repr(float(price))) * scale).to_integral_value()) for price in prices], dtype=np.int64)

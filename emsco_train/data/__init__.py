@@ -1,1 +1,1 @@
-"""From a table to a problem: columns, features learnt from the train rows, splits, labels, thresholds."""
+"""From a table to a problem: columns, features learned from the train rows, splits, labels, thresholds."""

@@ -1,8 +1,8 @@
-"""`BlockEncoder`: from the numbers that enter a stage to the columns that its model sees.
+"""`BlockEncoder`: from the numbers that enter a stage to the columns of its model.
 
 Each feature is a block of columns. Numbers and booleans: gaps filled, then standardised to mean 0 and (population) deviation 1.
-Categories: gaps filled with the commonest, then one 0/1 column per category; an unknown one gives zeros.
-The statistics of a block come from its own training column alone, so one encoder serves every set of features.
+Categories: gaps filled with the most common, then one 0/1 column per category; an unknown one gives zeros.
+The statistics of a block depend on its own training column alone, so one encoder serves every set of features.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
-from emsco_runtime.manifest import Feature
-from emsco_runtime.summary import counted
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.features import most_common
 from emsco_train.errors import DataError
 
@@ -23,28 +23,14 @@ __all__ = ["Block", "BlockEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How one feature becomes columns.
-
-    Parameters
-    ----------
-    name
-        The feature.
-    categories
-        Number of categories; 0 for numbers and booleans.
-    impute
-        Whether gaps (NaN) are let through and filled.
-    fill
-        What fills a gap, as a code: median, or commonest value.
-    mean, scale
-        Of the filled training column; 0 and 1 for categories.
-    """
+    """How one feature becomes columns."""
 
     name: str
-    categories: int
-    impute: bool
-    fill: float
-    mean: float
-    scale: float
+    categories: int  # their number; 0 for numbers and booleans
+    impute: bool  # whether gaps (NaN) are allowed and filled
+    fill: float  # code that fills a gap: the median, or the most common value
+    mean: float  # of the filled training column; 0 for categories
+    scale: float  # likewise; 1 for categories
 
     @property
     def width(self) -> int:
@@ -56,11 +42,6 @@ class Block:
 class BlockEncoder:
     """The blocks of some features, in order.
 
-    Parameters
-    ----------
-    blocks
-        One per feature.
-
     Examples
     --------
     >>> size = Feature(name="size", kind="numeric", cost=1.0, missing="impute")
@@ -69,7 +50,7 @@ class BlockEncoder:
     >>> encoder.transform(np.array([[3.0, 1.0], [np.nan, -1.0]]))
     array([[1., 0., 1.],
            [0., 0., 0.]])
-    >>> encoder.columns(["kind"]), encoder.choices
+    >>> encoder.columns(["kind"]), encoder.one_hot_groups
     (array([1, 2]), (slice(1, 3, None),))
     """
 
@@ -78,7 +59,7 @@ class BlockEncoder:
     @classmethod
     def fit(cls, features: Sequence[Feature], codes: Floats) -> BlockEncoder:
         """Learn the statistics from training codes [rows, features], as `encode_table` gives them."""
-        return cls(tuple(_learn(feature, codes[:, index]) for index, feature in enumerate(features)))
+        return cls(tuple(_fit_block(feature, codes[:, index]) for index, feature in enumerate(features)))
 
     @property
     def width(self) -> int:
@@ -86,7 +67,7 @@ class BlockEncoder:
         return sum(block.width for block in self.blocks)
 
     @property
-    def choices(self) -> tuple[slice, ...]:
+    def one_hot_groups(self) -> tuple[slice, ...]:
         """The columns of each categorical feature: one of them is 1 in a row, or none, and the others are 0."""
         stops = np.cumsum([block.width for block in self.blocks]).tolist()
         return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.categories)
@@ -108,10 +89,10 @@ class BlockEncoder:
 
     def transform(self, codes: Floats) -> Floats:
         """Encode codes [rows, features] into columns [rows, width]."""
-        return np.hstack([_apply(block, codes[:, index]) for index, block in enumerate(self.blocks)])
+        return np.hstack([_encode_block(block, codes[:, index]) for index, block in enumerate(self.blocks)])
 
 
-def _learn(feature: Feature, codes: Floats) -> Block:
+def _fit_block(feature: Feature, codes: Floats) -> Block:
     present = codes[~np.isnan(codes)]
     fill = float(np.median(present)) if feature.kind == "numeric" else most_common(present)
     impute = feature.missing == "impute"
@@ -121,24 +102,25 @@ def _learn(feature: Feature, codes: Floats) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(filled.mean()), float(filled.std())
     if not np.isfinite(scale):
-        raise DataError(_too_large(feature.name, filled))
-    # Rounding leaves a constant column a deviation of about this much; dividing by it would blow up noise.
+        raise DataError(_overflow_message(feature.name, filled))
+    # Rounding leaves a constant column a deviation of about this much; dividing by it would amplify noise.
     if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0
     return Block(feature.name, 0, impute, fill, mean, scale)
 
 
-def _too_large(name: str, values: Floats) -> str:
+def _overflow_message(name: str, values: Floats) -> str:
     # Below this, no sum of squared deviations overflows.
     size = np.abs(values)
     large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
     row = int(np.argmax(size))
-    told = f"column {name!r} holds {counted(int(large.sum()), 'value')} too large to standardise it by"
-    advice = "correct them, make them gaps (None or NaN), or leave the column out"
-    return f"{told} (the largest, in row {row}, is {values[row]:g}): {advice}"
+    return (
+        f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it (the largest, in row {row}, "
+        f"is {values[row]:g}): correct them, make them gaps (None or NaN), or leave the column out"
+    )
 
 
-def _apply(block: Block, codes: Floats) -> Floats:
+def _encode_block(block: Block, codes: Floats) -> Floats:
     filled = np.where(np.isnan(codes), block.fill, codes) if block.impute else codes
     if block.categories:
         return np.asarray(filled[:, None] == np.arange(block.categories), dtype=np.float64)

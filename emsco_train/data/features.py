@@ -1,6 +1,6 @@
-"""Features: what the training columns say about each input, as the manifest's `Feature`.
+"""Features: kind, categories and defaults of each input, learned from the training columns, as the manifest's `Feature`.
 
-Encoding goes through the runtime's own functions, so that training and production cannot read a value differently.
+Encoding uses the runtime's own functions, so that training and production cannot read a value differently.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import ValidationError
 
-from emsco_runtime._arrays import Array, Floats, Mask
-from emsco_runtime._encoding import ValueFault, category_name, encode_column, encoder
-from emsco_runtime._gaps import is_gap
-from emsco_runtime.manifest import Feature, RawValue
-from emsco_train._faults import first_fault
-from emsco_train.costs.model import CostModel
+from emsco_runtime.bundle.encoding import ValueFault, category_name, encode_column, make_encoder
+from emsco_runtime.bundle.manifest import Feature, RawValue
+from emsco_runtime.support.arrays import Array, Floats, Mask
+from emsco_runtime.support.missing_values import is_missing
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "infer_features", "most_common"]
 
@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal["numeric", "boolean", "categorical"]
 
 
 class Auto(enum.Enum):
-    """The wish to have a value worked out from the training data."""
+    """The value is to be inferred from the training data."""
 
     AUTO = "auto"
 
@@ -38,20 +38,20 @@ AUTO = Auto.AUTO
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """What the user knows better than the training columns do.
+    """Overrides of what the training columns say about a feature.
 
     Parameters
     ----------
     kind
         "numeric", "boolean" or "categorical"; None: by the type of the column.
     missing
-        "impute" lets gaps through, to be filled inside the model; "forbid" makes them failures. None: "impute" where the
+        "impute" allows gaps, which are filled inside the model; "forbid" makes them failures. None: "impute" where the
         training column has gaps.
     unknown
-        What a category means that training never saw: "fail" (None means this) or "ignore".
+        What to do with a category that training never saw: "fail" (None means this) or "ignore".
     fallback
-        Stands in for a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. Unless given, the
-        training median (numeric) or the commonest value.
+        Replaces a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. By default, the training
+        median (numeric) or the most common value.
     """
 
     kind: Kind | None = None
@@ -63,18 +63,7 @@ class FeatureOptions:
 def infer_features(
     table: Table, names: Sequence[str], costs: CostModel, options: Mapping[str, FeatureOptions] | None = None
 ) -> tuple[Feature, ...]:
-    """Describe the named columns of a training table as manifest features.
-
-    Parameters
-    ----------
-    table
-        Training rows.
-    names
-        The columns wanted, in order.
-    costs
-        Prices and groups.
-    options
-        Overrides by feature name.
+    """Describe the named columns of a training table as manifest features, in this order.
 
     Examples
     --------
@@ -83,118 +72,100 @@ def infer_features(
     >>> size.kind, size.fallback, kind.categories, kind.fallback
     ('numeric', 2.0, ('a', 'b'), 'b')
     """
-    chosen = {} if options is None else options
-    strangers = [name for name in chosen if name not in table.columns]
-    if strangers:
-        raise DesignError(f"options for {strangers}, which are no columns; the table has: {', '.join(table.names)}")
-    chosen_table = table.select(names)
+    overrides = {} if options is None else options
+    unknown_names = [name for name in overrides if name not in table.columns]
+    if unknown_names:
+        raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(table.names)}")
+    selected = table.select(names)
     return tuple(
-        _infer(name, chosen_table.columns[name], name in table.categorical, chosen.get(name, FeatureOptions()), costs)
+        _infer_feature(name, selected.columns[name], name in table.categorical, overrides.get(name, FeatureOptions()), costs)
         for name in names
     )
 
 
 def encode_table(features: Sequence[Feature], table: Table, where: str) -> Floats:
-    """Encode the columns of these features: a matrix [rows, features] of what enters the stage models.
-
-    Parameters
-    ----------
-    features
-        Which columns, in order, and how to read them.
-    table
-        Raw values.
-    where
-        What an error message calls the rows, such as "held-out".
-    """
+    """Encode the columns of these features: codes [rows, features]; errors call the rows `where`, such as "held-out"."""
     columns = table.select([feature.name for feature in features]).columns
     codes = np.empty((table.rows, len(features)))
     for position, feature in enumerate(features):
-        codes[:, position] = _encoded(feature, columns[feature.name], where)
+        codes[:, position] = _encode_column(feature, columns[feature.name], where)
     return codes
 
 
 def most_common(codes: Floats) -> float:
-    """Return the commonest number; the smallest of several."""
+    """Return the most common number; the smallest of several."""
     values, counts = np.unique(codes, return_counts=True)
     return float(values[np.argmax(counts)])
 
 
-def _infer(name: str, values: Array, declared: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
-    gaps = _gaps(values)
-    if gaps.all():
+def _infer_feature(name: str, values: Array, is_declared_categorical: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
+    missing_mask = _missing_mask(values)
+    if missing_mask.all():
         raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
-    kind = options.kind or ("categorical" if declared else _kind(name, values, gaps))
-    if options.missing == "forbid" and gaps.any():
-        row = int(np.argmax(gaps))
+    kind = options.kind or ("categorical" if is_declared_categorical else _infer_kind(name, values, missing_mask))
+    if options.missing == "forbid" and missing_mask.any():
+        row = int(np.argmax(missing_mask))
         raise DataError(f'column {name!r}, row {row}: a gap, and its option is missing="forbid"; fill it, or choose "impute"')
     if options.unknown == "ignore" and kind != "categorical":
         raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
-    categories = _categories(name, values, gaps) if kind == "categorical" else ()
-    feature = _feature(
-        name=name,
-        kind=kind,
-        categories=categories,
-        cost=float(costs.features[name]),
-        group=costs.group_of(name),
-        missing=options.missing or ("impute" if gaps.any() else "forbid"),
-        unknown=options.unknown or "fail",
+    categories = _find_categories(name, values, missing_mask) if kind == "categorical" else ()
+    try:
+        feature = Feature(
+            name=name,
+            kind=kind,
+            categories=categories,
+            cost=float(costs.features[name]),
+            group=costs.group_of(name),
+            missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
+            unknown=options.unknown or "fail",
+        )
+    except ValidationError as error:
+        # Names and categories are the user's words, and the bundle format cannot hold all of them.
+        fault = first_error(error)
+        detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+        raise DataError(f"column {name!r}: {detail}") from None
+    codes = _encode_column(feature, values, "training")
+    fallback = (
+        _default_fallback(feature, codes[~missing_mask])
+        if isinstance(options.fallback, Auto)
+        else _check_fallback(feature, options.fallback)
     )
-    codes = _encoded(feature, values, "training")
-    fallback = _usual(feature, codes[~gaps]) if isinstance(options.fallback, Auto) else _given(feature, options.fallback)
     return feature.model_copy(update={"fallback": fallback})
 
 
-def _feature(
-    *,
-    name: str,
-    kind: Kind,
-    categories: tuple[str, ...],
-    cost: float,
-    group: str | None,
-    missing: Literal["forbid", "impute"],
-    unknown: Literal["fail", "ignore"],
-) -> Feature:
-    try:
-        return Feature(name=name, kind=kind, categories=categories, cost=cost, group=group, missing=missing, unknown=unknown)
-    except ValidationError as error:
-        # Names and categories are the user's words; what the format cannot hold is told in one line.
-        fault = first_fault(error)
-        raise DataError(f"column {name!r}: {fault.place} is {fault.got!r}, which a bundle cannot hold: {fault.said}") from None
-
-
-def _gaps(values: Array) -> Mask:
+def _missing_mask(values: Array) -> Mask:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.fromiter((is_gap(value) for value in values), dtype=np.bool_, count=len(values))
+        return np.fromiter((is_missing(value) for value in values), dtype=np.bool_, count=len(values))
     return np.zeros(len(values), dtype=np.bool_)
 
 
-def _kind(name: str, values: Array, gaps: Mask) -> Kind:
+def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
     by_type: dict[str, Kind] = {"b": "boolean", "i": "numeric", "u": "numeric", "f": "numeric", "U": "categorical"}
     if values.dtype.kind in by_type:
         return by_type[values.dtype.kind]
-    kinds = [None if gap else _kind_of(value) for value, gap in zip(values, gaps, strict=True)]
+    kinds = [None if gap else _value_kind(value) for value, gap in zip(values, missing_mask, strict=True)]
     first = next(kind for kind in kinds if kind is not None)
     for row, kind in enumerate(kinds):
         if kind not in (None, first):
             raise DataError(
                 f"column {name!r} mixes kinds: row {row} is {values[row]!r} ({kind}), earlier ones are {first}; "
-                f"make them alike, or use `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
+                f"use one kind, or `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
             )
     return first
 
 
-def _kind_of(value: object) -> Kind:
+def _value_kind(value: object) -> Kind:
     if isinstance(value, bool | np.bool_):
         return "boolean"
     return "categorical" if isinstance(value, str) else "numeric"
 
 
-def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
+def _find_categories(name: str, values: Array, missing_mask: Mask) -> tuple[str, ...]:
     found: set[str] = set()
     for row, value in enumerate(values.tolist()):
-        if not gaps[row]:
+        if not missing_mask[row]:
             try:
                 found.add(category_name(value))
             except ValueFault as fault:
@@ -202,33 +173,33 @@ def _categories(name: str, values: Array, gaps: Mask) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _encoded(feature: Feature, values: Array, where: str) -> Floats:
+def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
     codes, faulty = encode_column(feature, values)
     if faulty is not None:
         row = int(np.argmax(faulty))
         try:
-            # The mask says that a value is refused; only the one-value encoder says why.
-            encoder(feature)(values[row : row + 1].tolist()[0])
+            # The mask shows that a value is refused; only the encoder of one value says why.
+            make_encoder(feature)(values[row : row + 1].tolist()[0])
         except ValueFault as fault:
             raise DataError(f"column {feature.name!r}, {where} row {row}: {fault.message}") from None
     return codes
 
 
-def _usual(feature: Feature, codes: Floats) -> RawValue:
+def _default_fallback(feature: Feature, codes: Floats) -> RawValue:
     if feature.kind == "numeric":
         return float(np.median(codes))
     mode = int(most_common(codes))
     return bool(mode) if feature.kind == "boolean" else feature.categories[mode]
 
 
-def _given(feature: Feature, fallback: RawValue) -> RawValue:
+def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:
     if fallback is None:
         return None
     try:
-        code = encoder(feature)(fallback)
+        code = make_encoder(feature)(fallback)
     except ValueFault as fault:
         raise DesignError(f"the fallback of {feature.name!r}: {fault.message}") from None
     if feature.kind == "categorical":
-        # An unknown one that is ignored stays the text it is.
+        # An unknown category that is ignored stays the text that it is.
         return feature.categories[int(code)] if code >= 0 else str(fallback)
     return bool(code) if feature.kind == "boolean" else code

@@ -1,7 +1,4 @@
-"""Labelled rows: what the user gives for a split, and what becomes of it.
-
-`LabelledRows` are raw values with their labels, before anything was learnt; a `Split` has them as numbers.
-"""
+"""Labelled rows: `LabelledRows` are raw values with their labels; a `Split` also has them as numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Feature
-from emsco_train.costs.model import CostModel
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
@@ -23,73 +20,47 @@ from emsco_train.data.splits import stratified_counts
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
 
-__all__ = ["LabelledRows", "Split", "check_alike", "encode_split", "learn_features", "sample_rows"]
+__all__ = ["LabelledRows", "Split", "check_splits", "encode_split", "learn_features", "stratified_sample"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """Raw rows with their labels.
-
-    Parameters
-    ----------
-    table
-        Raw values.
-    truth
-        The label of each row.
-    rows
-        Positions in the table that was given.
-    """
+    """Raw rows with their labels."""
 
     table: Table
-    truth: tuple[Label, ...]
-    rows: Ints
+    true_labels: tuple[Label, ...]
+    rows: Ints  # positions in the user's table
 
     @classmethod
-    def of(cls, data: Any, truth: Any, where: str) -> LabelledRows:
-        """Read a table and its labels; `where` is what an error message calls the labels."""
+    def of(cls, data: Any, true_labels: Any, where: str) -> LabelledRows:
+        """Read a table and its labels, which errors call `where`."""
         table = Table.of(data)
-        plain = plain_labels(truth, rows=table.rows, where=where)
-        return cls(table, tuple(plain), np.arange(table.rows))
+        row_labels = plain_labels(true_labels, rows=table.rows, where=where)
+        return cls(table, tuple(row_labels), np.arange(table.rows))
 
     @classmethod
-    def of_pair(cls, pair: object, name: str) -> LabelledRows:
+    def from_pair(cls, pair: object, name: str) -> LabelledRows:
         """Read a pair (rows, labels) given for the split of this name."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise DesignError(f"{name} is {type(pair).__name__}: a pair (rows, labels) is due")
+            raise DesignError(f"{name} is {type(pair).__name__}: expected a pair (rows, labels)")
         return cls.of(pair[0], pair[1], f"{name} y")
 
     def take(self, rows: Ints) -> LabelledRows:
         """Return these rows."""
-        return LabelledRows(self.table.take(rows), tuple(self.truth[row] for row in rows.tolist()), rows)
+        return LabelledRows(self.table.take(rows), tuple(self.true_labels[row] for row in rows.tolist()), rows)
 
 
-# No slots: the encoded matrix is kept in the instance once it was asked for.
+# No slots: `cached_property` keeps the encoded matrix in the instance.
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The rows of one split.
-
-    Parameters
-    ----------
-    name
-        "train", "validation", "test" or "certify".
-    rows
-        Positions in the table that was given.
-    table
-        Raw values.
-    codes
-        The same as numbers [rows, features].
-    target
-        Position of each row's label.
-    encoder
-        Turns codes into the columns that stage models see.
-    """
+    """The rows of one split: "train", "validation", "test" or "certify"."""
 
     name: str
-    rows: Ints
-    table: Table
-    codes: Floats
-    target: Ints
-    encoder: BlockEncoder
+    rows: Ints  # positions in the user's table
+    table: Table  # raw values
+    codes: Floats  # the same as numbers [rows, features]
+    target: Ints  # position of each row's label
+    encoder: BlockEncoder  # turns codes into the columns of stage models
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -97,7 +68,7 @@ class Split:
 
     @cached_property
     def encoded(self) -> Floats:
-        """Columns that stage models see [rows, encoder.width]; computed when first asked for."""
+        """Columns of stage models [rows, encoder.width]; computed at the first use."""
         return self.encoder.transform(self.codes)
 
     def take(self, positions: Ints) -> Split:
@@ -106,25 +77,25 @@ class Split:
         return replace(part, codes=self.codes[positions], target=self.target[positions])
 
 
-def check_alike(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
+def check_splits(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
     """Return the labels in order; raise unless every split has the train rows' columns (two or more) and labels."""
-    names, labels = parts["train"].table.names, unique_labels(parts["train"].truth, "train y")
+    names, labels = parts["train"].table.names, unique_labels(parts["train"].true_labels, "train y")
     if len(names) < 2:
-        raise DataError(f"the rows have one column, {names[0]!r}: a search needs two features or more to make stages of")
+        raise DataError(f"the rows have one column, {names[0]!r}: a search needs two features or more")
     for name, part in parts.items():
         absent = [column for column in names if column not in part.table.columns]
         extra = [column for column in part.table.names if column not in names]
         if absent or extra:
-            said = f"has no {absent}" if absent else f"has {extra}, which the train rows have not"
-            raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {said}")
-        _check_labels(set(part.truth), labels, name)
+            detail = f"has no {absent}" if absent else f"has {extra}, which the train rows do not have"
+            raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {detail}")
+        _check_labels(set(part.true_labels), labels, name)
     return labels
 
 
 def _check_labels(found: set[Label], labels: Sequence[Label], name: str) -> None:
-    strange = [label for label in found if label not in labels]
-    if strange:
-        raise DataError(f"label {strange[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
+    unknown_labels = [label for label in found if label not in labels]
+    if unknown_labels:
+        raise DataError(f"label {unknown_labels[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
     absent = [label for label in labels if label not in found]
     if absent:
         raise DataError(f"label {absent[0]!r} has no row in the {name} split: give it some, or drop the label")
@@ -133,17 +104,7 @@ def _check_labels(found: set[Label], labels: Sequence[Label], name: str) -> None
 def learn_features(
     part: LabelledRows, costs: CostModel, options: Mapping[str, FeatureOptions] | None
 ) -> tuple[tuple[Feature, ...], BlockEncoder]:
-    """Learn features and their encoder from the train rows.
-
-    Parameters
-    ----------
-    part
-        The train rows.
-    costs
-        Prices and groups.
-    options
-        What the user knows better, by feature name.
-    """
+    """Learn features and their encoder from the train rows; options are by feature name."""
     try:
         features = infer_features(part.table, part.table.names, costs, options)
         codes = encode_table(features, part.table, "train")
@@ -155,45 +116,26 @@ def learn_features(
 def encode_split(
     name: str, part: LabelledRows, features: Sequence[Feature], labels: Sequence[Label], encoder: BlockEncoder
 ) -> Split:
-    """Read the rows of a split by what the train rows taught.
-
-    Parameters
-    ----------
-    name
-        The split.
-    part
-        Its rows.
-    features, labels, encoder
-        Of the train rows.
-    """
+    """Encode the rows of a split by the features, labels and encoder of the train rows."""
     table = part.table.select([feature.name for feature in features])
     try:
         codes = encode_table(features, table, name)
     except DataError as error:
-        advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), lets unknown categories in; missing="impute" gaps'
-        told = "features are learnt from the train rows alone, and rows are counted within the split"
-        raise DataError(f"{error} ({told}; {advice})") from None
-    return Split(name, part.rows, table, codes, label_positions(part.truth, labels), encoder)
+        detail = "features are learned from the train rows alone, and rows are counted within the split"
+        advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), allows unknown categories; missing="impute" gaps'
+        raise DataError(f"{error} ({detail}; {advice})") from None
+    return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder)
 
 
-def sample_rows(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
+def stratified_sample(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
     """Return at most `rows` positions of a pool, ascending, each label in its share and with at least one row.
 
-    Parameters
-    ----------
-    target
-        Position of each row's label.
-    pool
-        The positions to choose from; every label occurs among them.
-    rows
-        Most to return; at least two for each label.
-    rng
-        Source of randomness.
+    The pool has every label, and `rows` is at least two for each label.
     """
     if len(pool) <= rows:
         return pool
     shares = np.bincount(target[pool]) / len(pool)
-    # Dividing the sample among labels is the same sum as dividing a label among splits.
+    # Dividing the sample among labels is the same problem as dividing a label among splits.
     counts = stratified_counts([rows], shares)[0]
     chosen = [rng.permutation(pool[target[pool] == label])[:count] for label, count in enumerate(counts)]
     return np.asarray(np.sort(np.concatenate(chosen)))

@@ -1,49 +1,43 @@
-"""Labels: what the user calls the classes, and their positions.
+"""Labels: the user's names of the classes, and their positions.
 
 Inside training a class is its position in the sorted labels; the manifest and every decision carry the label itself.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, Ints
-from emsco_runtime._gaps import is_gap
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import counted
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.missing_values import is_missing
 from emsco_train.errors import DataError
 
 __all__ = ["label_positions", "plain_labels", "unique_labels"]
 
-_UNSEEN = -1
-_LARGEST = 2**53  # beyond this, JSON readers that use floats would change an integer label
+_UNKNOWN_LABEL = -1
+_MAX_INTEGER_LABEL = 2**53  # beyond this, JSON readers that use floats would change an integer label
 
 
 def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
-    """Return labels as plain strings and integers; booleans become 0 and 1, whole floats integers.
+    """Return labels, one per row, as plain strings and integers; booleans become 0 and 1, whole floats integers.
 
-    Parameters
-    ----------
-    values
-        One label per row: a list, an array, or a column of a frame or of an Arrow table.
-    rows
-        How many are due.
-    where
-        What the error message calls them, such as "y".
+    They may be a list, an array, or a column of a frame or of an Arrow table; errors call them `where`, such as "y".
 
     Examples
     --------
     >>> plain_labels(np.array([1.0, 0.0]), rows=2, where="y")
     [1, 0]
     """
-    array = _one_dimensional(values, where)
+    array = _as_column(values, where)
     if len(array) != rows:
-        raise DataError(f"{where} has {counted(len(array), 'label')} for {counted(rows, 'row')}: give one per row")
-    return [_plain(value, row, where) for row, value in enumerate(array.tolist())]
+        raise DataError(f"{where} has {pluralize(len(array), 'label')} for {pluralize(rows, 'row')}: give one per row")
+    return [_convert_label(value, row, where) for row, value in enumerate(array.tolist())]
 
 
 def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
@@ -55,9 +49,8 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
     ('ham', 'spam')
     """
     found = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
-    texts = [str(label) for label in found]
-    if len(set(texts)) < len(texts):
-        clash = sorted({text for text in texts if texts.count(text) > 1})
+    clash = sorted(text for text, count in Counter(map(str, found)).items() if count > 1)
+    if clash:
         raise DataError(f"{where}: labels must be unique as text, but {clash} occur both as numbers and as text: use one form")
     if len(found) < 2:
         raise DataError(f"{where} has only the label {found[0]!r}: at least two different ones are needed to train")
@@ -67,10 +60,10 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
 def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
     """Return the position of each label; -1 for one that training never saw, which no decision can get right."""
     position = {label: index for index, label in enumerate(labels)}
-    return np.array([position.get(value, _UNSEEN) for value in values], dtype=np.intp)
+    return np.array([position.get(value, _UNKNOWN_LABEL) for value in values], dtype=np.intp)
 
 
-def _one_dimensional(values: Any, where: str) -> Array:
+def _as_column(values: Any, where: str) -> Array:
     if hasattr(values, "to_pylist"):
         # A column of an Arrow table, whose elements would be scalars of its own.
         values = values.to_pylist()
@@ -79,23 +72,18 @@ def _one_dimensional(values: Any, where: str) -> Array:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"{where} has shape {array.shape}: one label per row is due")
+        raise DataError(f"{where} has shape {array.shape}: expected one label per row")
     return array
 
 
-def _plain(value: object, row: int, where: str) -> Label:
-    if is_gap(value):
+def _convert_label(value: object, row: int, where: str) -> Label:
+    if is_missing(value):
         raise DataError(f"{where}, row {row}: the label is missing ({value!r}); drop the row or give it a label")
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, Integral | np.bool_):
-        return _bounded(int(value), row, where)
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return _bounded(int(value), row, where)
-    raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is no label; labels are text or whole numbers")
-
-
-def _bounded(number: int, row: int, where: str) -> int:
-    if abs(number) > _LARGEST:
-        raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
-    return number
+    if isinstance(value, Integral | np.bool_) or (isinstance(value, float | np.floating) and float(value).is_integer()):
+        number = int(value)
+        if abs(number) > _MAX_INTEGER_LABEL:
+            raise DataError(f"{where}, row {row}: the label {number} is beyond 2**53; use text instead")
+        return number
+    raise DataError(f"{where}, row {row}: {value!r} ({type(value).__name__}) is not a label: expected text or a whole number")

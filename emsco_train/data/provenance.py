@@ -1,4 +1,4 @@
-"""Provenance: where a bundle comes from, so that it can be made again."""
+"""Provenance: what a bundle was made from, so that it can be made again."""
 
 from __future__ import annotations
 
@@ -11,72 +11,52 @@ from importlib import metadata
 from pydantic import JsonValue
 
 import emsco_runtime
-from emsco_runtime._arrays import Floats
+from emsco_runtime.bundle.manifest import Data, Feature, Provenance
 from emsco_runtime.decision import Label
-from emsco_runtime.manifest import Data, Feature, Provenance
+from emsco_runtime.support.arrays import Floats
 from emsco_train.errors import DesignError
 
 __all__ = ["fingerprint", "provenance", "timestamp", "versions"]
 
-# What decides a result: fits, ranks, bounds, graphs and scores.
+# The libraries that fits, ranks, bounds, graphs and scores depend on.
 _PACKAGES = ("moocore", "numba", "numpy", "onnx", "onnxruntime", "scikit-learn", "scipy", "skl2onnx")
 
 
 def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Label]) -> Data:
-    """Return the number of training rows and a hash of their names, encoded values and labels.
-
-    Parameters
-    ----------
-    features
-        What the columns are.
-    codes
-        Encoded rows [rows, features].
-    labels
-        The label of each row.
-    """
+    """Return the number of rows and a hash of their features, codes [rows, features] and labels."""
     content = hashlib.sha256()
     for index, feature in enumerate(features):
         column = codes[:, index].astype("<f8")
-        # Every NaN has the same meaning, not always the same bits.
+        # Every NaN has the same meaning, but not always the same bits.
         column[column != column] = float("nan")  # noqa: PLR0124 - the test for NaN
-        _add(content, feature.name.encode())
-        _add(content, "\0".join(feature.categories).encode())
-        _add(content, column.tobytes())
+        _update_hash(content, feature.name.encode())
+        _update_hash(content, "\0".join(feature.categories).encode())
+        _update_hash(content, column.tobytes())
     for label in labels:
-        _add(content, f"{type(label).__name__} {label}".encode())
+        _update_hash(content, f"{type(label).__name__} {label}".encode())
     return Data(rows=len(codes), sha256=content.hexdigest())
 
 
 def timestamp(created: datetime | None = None) -> str:
     """Return a time as the manifest holds it; now, unless given."""
-    moment = datetime.now(UTC) if created is None else created
-    if moment.tzinfo is None:
-        raise DesignError(f"created is {moment.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = datetime.now(UTC) if created is None else created
+    if time.tzinfo is None:
+        raise DesignError(f"created is {time.isoformat()} without a time zone: give it one, such as datetime.now(UTC)")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Provenance:
-    """Return the record for the manifest, with the versions that are installed now.
-
-    Parameters
-    ----------
-    settings
-        The choices that shaped the models.
-    seed
-        Seed of everything random.
-    data
-        Fingerprint of the training rows.
-    """
+    """Return the record for the manifest, with the fingerprint of the training rows and the installed versions."""
     return Provenance(settings=dict(settings), seed=seed, versions=versions(), data=data)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that are installed now of what shapes a model, by name."""
+    """Return the installed versions of what results depend on, by name."""
     own = {"emsco": emsco_runtime.__version__, "python": platform.python_version()}
     return own | {package: metadata.version(package) for package in _PACKAGES}
 
 
-def _add(content: hashlib._Hash, part: bytes) -> None:
-    # The length goes first, so that no two different lists of parts run together into the same bytes.
+def _update_hash(content: hashlib._Hash, part: bytes) -> None:
+    # The length goes first, so that two different lists of parts never give the same bytes.
     content.update(len(part).to_bytes(8, "little"))
     content.update(part)

@@ -1,7 +1,7 @@
-"""Splits: which rows train the stage models, judge designs, report, and certify.
+"""Splits: which rows train the stage models, measure designs, report, and certify.
 
-`make_splits` has three ways. Plain: stratified by label. With `groups`: rows of a group stay together, stratified as well as
-whole groups allow. With `time`: the earliest rows train, the latest certify, as in production; labels fall as they may.
+`make_splits` divides rows in three ways. Plain: stratified by label. With `groups`: rows of a group stay together, stratified as
+well as whole groups allow. With `time`: the earliest rows train, the latest certify, as in production; labels are not balanced.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, Floats, Ints
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.summary import counted
-from emsco_train._numbers import is_number
-from emsco_train.data.row_keys import group_codes, moment_codes
+from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.numbers import is_number
+from emsco_train.support.validation_errors import raise_faults
 
 __all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
 
@@ -27,7 +28,7 @@ SPLITS = ("train", "validation", "test", "certify")
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which share of the rows goes where; together 1.
+    """Share of the rows of each split; they add up to 1.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Shares:
     test
         Reports; may be 0.
     certify
-        Untouched until a certificate is made; may be 0.
+        Not used until a certificate is made; may be 0.
     """
 
     train: float = 0.4
@@ -47,10 +48,10 @@ class Shares:
     certify: float = 0.2
 
     def __post_init__(self) -> None:
-        """Refuse what is no division of the whole."""
+        """Check that the shares are numbers from 0 to 1 that add up to 1."""
         shares = dict(zip(SPLITS, self.values(), strict=True))
         faults = [
-            f"{name} is {share!r}: a number from 0 to 1 is due"
+            f"{name} is {share!r}: expected a number from 0 to 1"
             for name, share in shares.items()
             if not is_number(share) or not 0 <= share <= 1
         ]
@@ -59,8 +60,7 @@ class Shares:
             total = math.fsum(self.values())
             if not math.isclose(total, 1, abs_tol=1e-9):
                 faults.append(f"{' + '.join(str(share) for share in self.values())} is {total:g}: together they must be 1")
-        if faults:
-            raise DesignError("shares: " + "; ".join(faults))
+        raise_faults("shares", faults)
 
     def values(self) -> tuple[float, ...]:
         """Return the shares in the order of `SPLITS`."""
@@ -94,14 +94,14 @@ class Splits:
     def __post_init__(self) -> None:
         """Sort the positions, make them read-only, and check that they divide the rows."""
         for name in SPLITS:
-            object.__setattr__(self, name, _positions(getattr(self, name), name))
-        every = np.sort(np.concatenate([rows for _, rows in self.items()]))
-        wrong = np.flatnonzero(every != np.arange(len(every)))
+            object.__setattr__(self, name, _check_positions(getattr(self, name), name))
+        all_rows = np.sort(np.concatenate([rows for _, rows in self.items()]))
+        wrong = np.flatnonzero(all_rows != np.arange(len(all_rows)))
         if len(wrong):
             at = int(wrong[0])
             # Sorted positions first differ from 0, 1, 2, ... at one that occurs twice or at one that was skipped.
-            said = f"row {every[at]} is in two splits" if every[at] < at else f"row {at} is in no split"
-            raise DesignError(f"splits: {said}; each of {counted(len(every), 'row')} must be in exactly one")
+            detail = f"row {all_rows[at]} is in two splits" if all_rows[at] < at else f"row {at} is in no split"
+            raise DesignError(f"splits: {detail}; each of {pluralize(len(all_rows), 'row')} must be in exactly one")
         empty = [name for name in SPLITS[:2] if not len(getattr(self, name))]
         if empty:
             raise DesignError(f"splits: {empty[0]} has no rows: the search needs some")
@@ -110,10 +110,10 @@ class Splits:
     def from_names(cls, names: Sequence[str] | Array) -> Splits:
         """Make splits from the name of each row's split, as `names` gives them."""
         given = np.asarray(names, dtype=object)
-        strangers = [row for row, name in enumerate(given) if name not in SPLITS]
-        if strangers:
-            raise DesignError(f"splits, row {strangers[0]}: {given[strangers[0]]!r} is none of {', '.join(SPLITS)}")
-        return _assembled(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
+        unknown_rows = [row for row, name in enumerate(given) if name not in SPLITS]
+        if unknown_rows:
+            raise DesignError(f"splits, row {unknown_rows[0]}: {given[unknown_rows[0]]!r} is not one of {', '.join(SPLITS)}")
+        return _splits_from_codes(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
 
     @property
     def rows(self) -> int:
@@ -141,20 +141,20 @@ def make_splits(
     rng: np.random.Generator,
     labels: Sequence[Label] | None = None,
 ) -> Splits:
-    """Divide rows among the splits; every label must come out in every split whose share is above 0.
+    """Divide rows among the splits; every label must be in every split whose share is above 0.
 
     Parameters
     ----------
     target
         Position of each row's label.
     shares
-        How much goes where. Plain: each label is divided to within one row, and every split gets at least one row of it.
+        Share of each split. Plain: each label is divided to within one row, and every split gets at least one row of it.
     groups
-        One value per row: rows with equal values stay together. Groups are dealt out largest first (equal sizes in random order),
-        each to the split that is furthest behind in the group's labels; one that is about to be left without a label comes first.
+        One value per row: rows with equal values stay together. Groups are assigned largest first (equal sizes in random order),
+        each to the split that lacks most of the group's labels; a split that would otherwise miss a label comes first.
     time
         One number, date or ISO 8601 text per row: the earliest rows train, the latest certify. Equal times stay together, so
-        shares are met as nearly as they allow. Nothing is random, and labels are not balanced.
+        shares are met as closely as they allow. Nothing is random, and labels are not balanced.
     rng
         Source of randomness. The same generator gives the same splits; with `groups` or `time`, each value goes to the same split
         whatever the order of the rows.
@@ -173,22 +173,22 @@ def make_splits(
     known = range(count) if labels is None else labels
     if groups is not None:
         codes = group_codes(groups, rows=len(target))
-        part = _deal_groups(codes, target, count, np.array(shares.values()), rng)[codes]
+        part = _split_groups(codes, target, count, np.array(shares.values()), rng)[codes]
     elif time is not None:
-        codes = moment_codes(time, rows=len(target))
-        part = _cut_time(np.bincount(codes), np.array(shares.values()))[codes]
+        codes = time_codes(time, rows=len(target))
+        part = _split_by_time(np.bincount(codes), np.array(shares.values()))[codes]
     else:
-        part = _deal_rows(target, known, np.array(shares.values()), rng)
-    _require_every_label(part, target, known, shares)
-    return _assembled(part)
+        part = _split_rows(target, known, np.array(shares.values()), rng)
+    _check_every_label(part, target, known, shares)
+    return _splits_from_codes(part)
 
 
 def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     """Return how many rows of each label go to each split [labels, splits].
 
-    Every number is its exact share rounded down or up; what is left of a label goes to the splits that are furthest behind so
-    far, so that whole splits come near their shares too. Only where a split would get none of a label, it takes one from the
-    split with most. Needs as many rows of a label as there are shares above 0.
+    Every number is its exact share rounded down or up; the rest of a label goes to the splits with the largest deficit so far, so
+    that whole splits are close to their shares too. A split that would get none of a label takes one from the split with most.
+    Needs as many rows of a label as there are shares above 0.
 
     Examples
     --------
@@ -196,16 +196,16 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     [[4, 2, 2, 2], [2, 1, 1, 1]]
     """
     counts = np.zeros((len(sizes), len(shares)), dtype=np.intp)
-    behind = np.zeros(len(shares))
+    deficit = np.zeros(len(shares))
     for row, size in enumerate(sizes):
         # Rounded, so that 0.1 * 30 is the whole number that is meant.
         exact = np.round(shares * size, 9)
         part = np.floor(exact).astype(np.intp)
-        behind += exact - part
+        deficit += exact - part
         open_splits = np.flatnonzero(exact > part)
-        first = open_splits[np.argsort(-behind[open_splits], kind="stable")][: size - int(part.sum())]
+        first = open_splits[np.argsort(-deficit[open_splits], kind="stable")][: size - int(part.sum())]
         part[first] += 1
-        behind[first] -= 1
+        deficit[first] -= 1
         for empty in np.flatnonzero((part == 0) & (shares > 0)):
             part[np.argmax(part)] -= 1
             part[empty] += 1
@@ -213,14 +213,14 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     return counts
 
 
-def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
+def _split_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
     sizes = np.bincount(target, minlength=len(labels)).tolist()
     used = int((shares > 0).sum())
     for label, size in zip(labels, sizes, strict=True):
         if size < used:
             advice = "give it more rows, drop it, or use fewer splits"
             raise DataError(
-                f"label {label!r} has {counted(size, 'row')} for {counted(used, 'split')}, and each needs one: {advice}"
+                f"label {label!r} has {pluralize(size, 'row')} for {pluralize(used, 'split')}, and each needs one: {advice}"
             )
     part = np.empty(len(target), dtype=np.intp)
     for position, counts in enumerate(stratified_counts(sizes, shares)):
@@ -229,36 +229,36 @@ def _deal_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.ra
     return part
 
 
-def _deal_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
+def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
     """Return the split of each group."""
     groups = int(codes.max()) + 1
-    held = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
-    # In shares of a label, so that a rare one counts as much as a common one.
-    wanted = held / np.maximum(held.sum(axis=0), 1)
-    behind = np.repeat(shares[:, None], labels, axis=1)
-    lacking = np.repeat(shares[:, None] > 0, labels, axis=1)
-    to_come = (held > 0).sum(axis=0)
+    group_counts = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
+    # In shares of a label, so that a rare label counts as much as a common one.
+    wanted = group_counts / np.maximum(group_counts.sum(axis=0), 1)
+    deficit = np.repeat(shares[:, None], labels, axis=1)
+    lacks_label = np.repeat(shares[:, None] > 0, labels, axis=1)
+    groups_left = (group_counts > 0).sum(axis=0)
     order = rng.permutation(groups)
-    order = order[np.argsort(-held.sum(axis=1)[order], kind="stable")]
+    order = order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
     split = np.empty(groups, dtype=np.intp)
     for group in order:
-        present = held[group] > 0
-        urgent = present & (lacking.sum(axis=0) >= to_come)
-        need = behind @ wanted[group] + 2.0 * (lacking & urgent).sum(axis=1)
-        need[shares == 0] = -np.inf
-        split[group] = chosen = int(np.argmax(need))
-        behind[chosen] -= wanted[group]
-        lacking[chosen] &= ~present
-        to_come -= present
+        present = group_counts[group] > 0
+        urgent = present & (lacks_label.sum(axis=0) >= groups_left)
+        priority = deficit @ wanted[group] + 2.0 * (lacks_label & urgent).sum(axis=1)
+        priority[shares == 0] = -np.inf
+        split[group] = chosen = int(np.argmax(priority))
+        deficit[chosen] -= wanted[group]
+        lacks_label[chosen] &= ~present
+        groups_left -= present
     return split
 
 
-def _cut_time(sizes: Ints, shares: Floats) -> Ints:
-    """Return the split of each moment: cut where the rows so far come nearest to the shares so far."""
+def _split_by_time(sizes: Ints, shares: Floats) -> Ints:
+    """Return the split of each moment: cut where the rows so far are closest to the shares so far."""
     used = np.flatnonzero(shares > 0)
     if len(sizes) < len(used):
-        told = f"time has {counted(len(sizes), 'different value')} for {counted(len(used), 'split')}"
-        raise DataError(f"{told}: give finer times, or use fewer splits")
+        counts = f"{pluralize(len(sizes), 'different value')} for {pluralize(len(used), 'split')}"
+        raise DataError(f"time has {counts}: give finer times, or use fewer splits")
     so_far = np.cumsum(sizes)
     wanted = np.cumsum(shares[used]) * so_far[-1]
     split = np.full(len(sizes), used[-1], dtype=np.intp)
@@ -272,19 +272,21 @@ def _cut_time(sizes: Ints, shares: Floats) -> Ints:
     return split
 
 
-def _require_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
+def _check_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
     for position, (name, share) in enumerate(zip(SPLITS, shares.values(), strict=True)):
-        there = np.bincount(target[part == position], minlength=len(labels))
-        if share > 0 and not there.all():
-            label = labels[int(np.argmin(there > 0))]
+        label_counts = np.bincount(target[part == position], minlength=len(labels))
+        if share > 0 and not label_counts.all():
+            label = labels[int(np.argmin(label_counts > 0))]
             advice = "give more rows of it, drop it, or choose other shares, groups or times"
             raise DataError(f"label {label!r} has no row in the {name} split: {advice}")
 
 
-def _positions(rows: Any, name: str) -> Ints:
+def _check_positions(rows: Any, name: str) -> Ints:
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-        raise DesignError(f"splits: {name} is {given.dtype} of shape {given.shape}: row positions, whole numbers, are due")
+        raise DesignError(
+            f"splits: {name} is {given.dtype} of shape {given.shape}: expected row positions, which are whole numbers"
+        )
     positions: Ints = np.sort(given.astype(np.intp))
     if len(positions) and positions[0] < 0:
         raise DesignError(f"splits: {name} holds row {positions[0]}: rows are counted from 0")
@@ -292,5 +294,5 @@ def _positions(rows: Any, name: str) -> Ints:
     return positions
 
 
-def _assembled(part: Ints) -> Splits:
+def _splits_from_codes(part: Ints) -> Splits:
     return Splits(*(np.flatnonzero(part == position) for position in range(len(SPLITS))))

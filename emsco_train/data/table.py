@@ -1,22 +1,23 @@
-"""`Table`: named columns of equal length, whatever they came in.
+"""`Table`: named columns of equal length, out of a data frame, an Arrow table, a mapping or an array.
 
-Data frames are recognised by what they can do (`columns` and ``frame[name]``), Arrow tables by `column_names`: no library of
-theirs is needed or imported.
+Data frames are recognised by their attributes (`columns` and ``frame[name]``), Arrow tables by `column_names`: neither library is
+imported.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array, as_column
-from emsco_runtime.summary import counted
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Array, as_column
 from emsco_train.errors import DataError
 
-__all__ = ["Table", "has_column_names"]
+__all__ = ["Table", "is_arrow_table"]
 
 _USABLE_KINDS = "biufOU"  # boolean, integer, unsigned, float, object, text
 
@@ -32,7 +33,7 @@ class Table:
     rows
         Length of every column.
     categorical
-        Columns that their source declared to be categories, whatever the type of their values.
+        Columns that the source declares as categories, whatever the type of their values.
 
     Examples
     --------
@@ -63,12 +64,12 @@ class Table:
         if isinstance(data, Table):
             return data
         if isinstance(data, Mapping):
-            return _assembled([(key, data[key]) for key in data], names)
-        if has_column_names(data) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
-            # Positions would be needed to tell duplicate names apart, so these are refused before any is looked up.
-            keys = list(data.column_names if has_column_names(data) else data.columns)
-            _refuse_duplicates([str(key) for key in keys])
-            return _assembled([(key, data[key]) for key in keys], names)
+            return _build_table([(key, data[key]) for key in data], names)
+        if is_arrow_table(data) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
+            # Looking up a duplicate name gives several columns, so duplicates are refused first.
+            keys = list(data.column_names if is_arrow_table(data) else data.columns)
+            _check_unique([str(key) for key in keys])
+            return _build_table([(key, data[key]) for key in keys], names)
         return _from_matrix(data, names)
 
     @property
@@ -90,49 +91,51 @@ class Table:
 
     def item(self, row: int) -> dict[str, object]:
         """Return one row as the runtime takes it: name -> plain Python value."""
-        # A slice and `tolist` give Python's own types for numbers and text alike.
+        # A slice and `tolist` give Python's own types.
         return {name: column[row : row + 1].tolist()[0] for name, column in self.columns.items()}
 
     def items(self) -> Iterator[dict[str, object]]:
-        """Iterate over all rows as `item` gives them, several times quicker."""
+        """Iterate over all rows as `item` gives them, several times faster."""
         names = self.names
         for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
             yield dict(zip(names, values, strict=True))
 
 
-def has_column_names(data: Any) -> bool:
-    """Return whether something is a table of Arrow's kind, whose `columns` are the columns themselves and not their names."""
-    # Asked of its type: a data frame may have a column of this name.
+def is_arrow_table(data: Any) -> bool:
+    """Return whether something is an Arrow table, whose `columns` are the columns themselves and not their names."""
+    # An attribute of the type: a data frame may have a column of this name.
     return hasattr(type(data), "column_names")
 
 
 def _from_matrix(data: Any, names: Sequence[str] | None) -> Table:
     matrix = np.asarray(data)
     if matrix.ndim != 2:
-        advice = "give rows x columns, a mapping name -> column, or a data frame"
-        raise DataError(f"a table has two dimensions, got {type(data).__name__} of shape {matrix.shape}: {advice}")
+        raise DataError(
+            f"a table has two dimensions, got {type(data).__name__} of shape {matrix.shape}: "
+            "give rows x columns, a mapping name -> column, or a data frame"
+        )
     width = matrix.shape[1]
     labels = [f"x{index}" for index in range(width)] if names is None else [str(name) for name in names]
     if len(labels) != width:
-        raise DataError(f"{counted(width, 'column')} but {counted(len(labels), 'name')}: give one name per column")
-    return _assembled([(label, matrix[:, index]) for index, label in enumerate(labels)], None)
+        raise DataError(f"{pluralize(width, 'column')} but {pluralize(len(labels), 'name')}: give one name per column")
+    return _build_table([(label, matrix[:, index]) for index, label in enumerate(labels)], None)
 
 
-def _assembled(pairs: Sequence[tuple[object, Any]], names: Sequence[str] | None) -> Table:
+def _build_table(pairs: Sequence[tuple[object, Any]], names: Sequence[str] | None) -> Table:
     if names is not None:
         raise DataError("names were given for data that has its own: rename its columns instead")
     if not pairs:
         raise DataError("a table needs at least one column, got none")
-    _refuse_duplicates([str(key) for key, _ in pairs])
-    columns = {str(key): _column(str(key), values) for key, values in pairs}
+    _check_unique([str(key) for key, _ in pairs])
+    columns = {str(key): _convert_column(str(key), values) for key, values in pairs}
     categorical = frozenset(str(key) for key, values in pairs if _declares_categories(values))
     return Table(columns, _common_length(columns), categorical)
 
 
-def _refuse_duplicates(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"column names must be unique; more than once: {', '.join(map(repr, twice))}. Rename or drop them")
+def _check_unique(names: Sequence[str]) -> None:
+    duplicates = sorted(name for name, count in Counter(names).items() if count > 1)
+    if duplicates:
+        raise DataError(f"column names must be unique; more than once: {', '.join(map(repr, duplicates))}. Rename or drop them")
 
 
 def _common_length(columns: Mapping[str, Array]) -> int:
@@ -146,31 +149,31 @@ def _common_length(columns: Mapping[str, Array]) -> int:
 
 
 def _declares_categories(values: Any) -> bool:
-    # The categorical type of data frames has this attribute; numpy's types have not.
-    return hasattr(getattr(values, "dtype", None), "categories") or _is_dictionary(values)
+    # The categorical type of data frames has this attribute; numpy's types do not.
+    return hasattr(getattr(values, "dtype", None), "categories") or _is_arrow_dictionary(values)
 
 
-def _is_dictionary(values: Any) -> bool:
+def _is_arrow_dictionary(values: Any) -> bool:
     """Return whether a column is Arrow's form of categories: a dictionary, and indices into it."""
     kind = getattr(values, "type", None)
     return hasattr(kind, "index_type") and hasattr(kind, "value_type")
 
 
-def _column(name: str, values: Any) -> Array:
-    if _is_dictionary(values):
-        # Arrow's own way to numpy takes a gap among indices for the last category.
+def _convert_column(name: str, values: Any) -> Array:
+    if _is_arrow_dictionary(values):
+        # Arrow's own conversion to numpy takes a gap among indices for the last category.
         values = values.cast(values.type.value_type)
-    column = _nullable_numbers(values)
+    column = _nullable_to_float(values)
     if column is None:
         column = as_column(values)
     if column.ndim != 1:
-        raise DataError(f"column {name!r} has shape {column.shape}: one value per row is due")
+        raise DataError(f"column {name!r} has shape {column.shape}: expected one value per row")
     if column.dtype.kind not in _USABLE_KINDS:
         raise DataError(f"column {name!r} holds {column.dtype}: convert it to numbers, booleans or text")
     return column
 
 
-def _nullable_numbers(values: Any) -> Array | None:
+def _nullable_to_float(values: Any) -> Array | None:
     """Return a frame's nullable numbers as floats with NaN for gaps, or None when the column is something else."""
     dtype = getattr(values, "dtype", None)
     if dtype is None or isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "iuf":

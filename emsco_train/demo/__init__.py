@@ -1,1 +1,1 @@
-"""The demonstration behind `make demo`: a clinic with cheap and dear tests, from its table to decisions."""
+"""The demonstration behind `make demo`: a clinic with cheap and expensive tests, from its table to decisions."""

@@ -1,111 +1,87 @@
-"""A clinic: patients with measurements of cell nuclei, in a table to train on and in a database to ask in production.
+"""A clinic: patients with measurements of cell nuclei, in a table to train on and in a database to query in production.
 
-The measurements ship with scikit-learn. The costs are made up: a first look at a slide is cheap, repeating the measurement is
-dearer, and searching the whole slide for the worst nuclei is dear.
+The measurements ship with scikit-learn. The costs are made up: a first look at a slide is cheap, repeating the measurement costs
+more, and searching the whole slide for the worst nuclei is expensive.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from emsco_runtime import Acquirers
-from emsco_runtime.summary import counted
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.errors import DesignError
 
-__all__ = ["Clinic", "open_clinic"]
+__all__ = ["Clinic", "create_clinic"]
 
 _UNIT = "EUR"
 _MARK = ".emsco-demo"
-# The three kinds of measurement: how the names of their features are told apart, and the database table that holds them.
-_KINDS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
+# The three kinds of measurement: the database table that holds them, and the part of a feature's name that marks it.
+_NAME_PARTS = {"first_look": "mean ", "repeated": " error", "whole_slide": "worst "}
 
 
 @dataclass(frozen=True, slots=True)
 class Clinic:
-    """Where everything lies.
+    """The clinic's files, and the true labels of its patients."""
 
-    Parameters
-    ----------
-    table
-        CSV file of all patients with their diagnosis.
-    costs
-        Costs file.
-    database
-        SQLite file with one table per kind of measurement.
-    features
-        Names of the measurements, by database table.
-    diagnoses
-        The true label of each patient, by row.
-    """
-
+    # CSV file of all patients with their diagnosis.
     table: Path
     costs: Path
+    # SQLite file with one table per kind of measurement.
     database: Path
+    # Names of the measurements, by database table.
     features: Mapping[str, tuple[str, ...]]
+    # By row of the table.
     diagnoses: tuple[str, ...]
 
-    def acquirers(self, tell: Callable[[str], None]) -> Acquirers:
-        """Return acquirers that ask the database: one query per kind of measurement, when a stage first needs one of that kind.
+    def acquirers(self, on_query: Callable[[str], None]) -> Acquirers:
+        """Return acquirers that query the database: once per kind of measurement, when a stage first needs one of that kind.
 
-        Parameters
-        ----------
-        tell
-            Called with a line whenever the database is asked.
+        `on_query` is called with a line about each query.
         """
         acquirers = Acquirers()
         for source, names in self.features.items():
-            acquirers.features(*names)(_Query(self.database, source, names, tell))
+            acquirers.features(*names)(functools.partial(self._query, source, on_query))
         return acquirers
 
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """Asks one table of the database for all measurements of a patient."""
-
-    database: Path
-    source: str
-    names: tuple[str, ...]
-    tell: Callable[[str], None]
-
-    def __call__(self, patient: int) -> Mapping[str, float]:
+    def _query(self, source: str, on_query: Callable[[str], None], patient: int) -> Mapping[str, float]:
+        names = self.features[source]
         with contextlib.closing(sqlite3.connect(self.database)) as connection:
-            asked = f"SELECT * FROM {self.source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
-            row = connection.execute(asked, (patient,)).fetchone()
-        self.tell(f"asking {self.source.replace('_', ' ')} for {counted(len(self.names), 'measurement')}")
-        return dict(zip(self.names, row[1:], strict=True))
+            query = f"SELECT * FROM {source} WHERE patient = ?"  # noqa: S608 - the name is one of ours
+            row = connection.execute(query, (patient,)).fetchone()
+        on_query(f"asking {source.replace('_', ' ')} for {pluralize(len(names), 'measurement')}")
+        return dict(zip(names, row[1:], strict=True))
 
 
-def open_clinic(folder: Path) -> Clinic:
-    """Write the clinic's table, costs and database into a folder.
-
-    Parameters
-    ----------
-    folder
-        Where to; made if need be. One that holds other files than an earlier demonstration's is refused.
-    """
+def create_clinic(folder: Path) -> Clinic:
+    """Write the clinic's table, costs and database into a folder; one with files that are not a demonstration's is refused."""
     from sklearn.datasets import load_breast_cancer  # noqa: PLC0415 - slow to import, and the data are needed here only
 
     data = load_breast_cancer()
     names = [str(name) for name in data.feature_names]
     rows: list[list[float]] = data.data.tolist()
     diagnoses = tuple(str(data.target_names[position]) for position in data.target)
-    features = {source: tuple(name for name in names if mark in name) for source, mark in _KINDS.items()}
-    _claim(folder)
+    features = {source: tuple(name for name in names if mark in name) for source, mark in _NAME_PARTS.items()}
+    _mark_folder(folder)
     clinic = Clinic(folder / "patients.csv", folder / "costs.toml", folder / "clinic.sqlite", features, diagnoses)
-    _write_table(clinic.table, names, rows, diagnoses)
+    with clinic.table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, "diagnosis"])
+        writer.writerows([*map(repr, row), diagnosis] for row, diagnosis in zip(rows, diagnoses, strict=True))
     clinic.costs.write_text(_costs(names, features).to_toml(), encoding="utf-8")
     _write_database(clinic.database, names, rows, features)
     return clinic
 
 
-def _claim(folder: Path) -> None:
-    """Make the folder and mark it as ours; refuse one with files that an earlier demonstration did not write."""
+def _mark_folder(folder: Path) -> None:
+    """Create the folder and mark it as ours; refuse one with files that an earlier demonstration did not write."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     if not mark.exists() and any(folder.iterdir()):
@@ -120,13 +96,6 @@ def _costs(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> Cos
     ]
     own = {name: 2.0 if name in features["whole_slide"] else 1.0 for name in names}
     return CostModel.from_mapping(own, groups=groups, unit=_UNIT)
-
-
-def _write_table(path: Path, names: Sequence[str], rows: Sequence[Sequence[float]], diagnoses: Sequence[str]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*names, "diagnosis"])
-        writer.writerows([*map(repr, row), diagnosis] for row, diagnosis in zip(rows, diagnoses, strict=True))
 
 
 def _write_database(

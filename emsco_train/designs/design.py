@@ -6,12 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from emsco_runtime.summary import counted
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.designs.counts import Counts
 from emsco_train.errors import DesignError
 
-__all__ = ["Design", "design_id", "write_names", "write_stages"]
+__all__ = ["Design", "design_id", "format_names", "format_stages"]
 
 _ID_DIGITS = 12
 
@@ -42,6 +43,8 @@ class Design:
         Stage of each feature in column order, counted from 0; -1: left out.
     thresholds
         Confidence that each label needs, in label order.
+    rows
+        How many rows the figures were counted on; 0 where that is unknown. Not part of equality, nor of a front's file.
 
     Examples
     --------
@@ -60,13 +63,16 @@ class Design:
     ties: int
     chromosome: tuple[int, ...]
     thresholds: tuple[float, ...]
+    rows: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse figures that no rows can have."""
+        """Raise for figures that no rows can have."""
         shares = (self.coverage, self.accuracy)
         if not all(0 <= share <= 1 for share in shares) or not 0 <= self.cost < math.inf or self.ties < 1:
-            told = f"coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}"
-            raise DesignError(f"design {self.id}: {told}; shares from 0 to 1, a finite cost from 0 and ties from 1 are due")
+            raise DesignError(
+                f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
+                "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
+            )
 
     @classmethod
     def of(
@@ -92,7 +98,7 @@ class Design:
             As in the class.
         """
         genes = tuple(int(gene) for gene in chromosome)
-        stages = _stages(genes, names)
+        stages = _stage_names(genes, names)
         limits = tuple(float(number) for number in thresholds)
         return cls(
             id=design_id(stages, limits),
@@ -107,6 +113,23 @@ class Design:
             thresholds=limits,
         )
 
+    @classmethod
+    def from_counts(
+        cls, chromosome: Sequence[int], names: Sequence[str], thresholds: Sequence[float], counts: Counts, *, ties: int = 1
+    ) -> Design:
+        """Make a design from a chromosome and what it did with some rows."""
+        shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
+        return cls.of(chromosome, names, thresholds, **shares, ties=ties).with_rows(counts.rows)
+
+    def with_rows(self, rows: int) -> Design:
+        """Return the design with the number of rows that its figures were counted on, which a front's file does not hold."""
+        return replace(self, rows=rows)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts behind the figures."""
+        return Counts.from_shares(self.rows, self.coverage, self.accuracy, self.cost)
+
     @property
     def threshold_text(self) -> str:
         """The threshold as people write it: one number where all labels share it, else all of them."""
@@ -114,39 +137,39 @@ class Design:
         return ",".join(repr(number) for number in different)
 
 
-def write_stages(stages: Sequence[Sequence[str]]) -> str:
+def format_stages(stages: Sequence[Sequence[str]]) -> str:
     """Return stages as one line: features joined by +, stages by |.
 
     Examples
     --------
-    >>> write_stages([["a"], ["b", "c+d"]])
+    >>> format_stages([["a"], ["b", "c+d"]])
     'a|b+"c+d"'
     """
-    return "|".join(write_names(stage) for stage in stages)
+    return "|".join(format_names(stage) for stage in stages)
 
 
-def write_names(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Return names joined by +; one that holds + or | or a quote is quoted, with its quotes doubled."""
-    return "+".join(_quoted(name) if set(name) & set('+|"') else name for name in names)
+    return "+".join(_quote(name) if set(name) & set('+|"') else name for name in names)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _stages(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _stage_names(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     if len(genes) != len(names):
-        told = f"chromosome {tuple(genes)} has {counted(len(genes), 'gene')} for {counted(len(names), 'feature')}"
-        raise DesignError(f"{told}: one per feature is due")
+        count = f"{pluralize(len(genes), 'gene')} for {pluralize(len(names), 'feature')}"
+        raise DesignError(f"chromosome {tuple(genes)} has {count}: expected one per feature")
     last = max(genes, default=-1)
     if min(genes, default=-1) < -1 or set(genes) - {-1} != set(range(last + 1)) or last < 0:
-        raise DesignError(f"chromosome {tuple(genes)} is not compressed: stages 0, 1, 2, ... without a gap, or -1, are due")
+        raise DesignError(f"chromosome {tuple(genes)} is not compressed: expected stages 0, 1, 2, ... without a gap, or -1")
     return tuple(tuple(name for name, gene in zip(names, genes, strict=True) if gene == stage) for stage in range(last + 1))
 
 
 def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float]) -> str:
     """Return the id of a design: a hash of its stages, whatever the order of names within one, and of its thresholds."""
-    # Sorted, since the order of columns in a table is no part of a design.
+    # Sorted, since the order of columns in a table is not part of a design.
     content = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]

@@ -5,19 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Annotated, Any, ClassVar, Literal, overload
 
-from emsco_runtime.summary import counted
-from emsco_train._numbers import is_number
-from emsco_train.designs.design import Design, write_names, write_stages
-from emsco_train.designs.front_file import FrontFile
-from emsco_train.designs.wish import By, Wish
-from emsco_train.errors import DesignError, SelectionError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.designs.design import Design, design_id, format_names, format_stages
+from emsco_train.designs.selection import Requirements, SelectBy
+from emsco_train.errors import DataError, DesignError, SelectionError
+from emsco_train.support.numbers import is_number
+from emsco_train.support.validation_errors import first_error
 
 __all__ = ["Front"]
 
-_SHOWN = 20
+_MAX_SHOWN = 20
 _COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+
+
+class _FrontFile(BaseModel):
+    """A front as JSON, strict about its shape; `version` rises with every change of it."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal["emsco-front"] = "emsco-front"
+    version: Literal[1] = 1
+    unit: str
+    full_cost: Annotated[float, Field(gt=0)]
+    offset: Annotated[float, Field(ge=0)]
+    designs: tuple[Design, ...]
 
 
 class Front(Sequence[Design]):
@@ -56,7 +71,7 @@ class Front(Sequence[Design]):
 
     def __init__(self, designs: Iterable[Design], *, full_cost: float, offset: float = 0.0, unit: str = "units") -> None:
         if not is_number(full_cost) or full_cost <= 0:
-            raise DesignError(f"full_cost is {full_cost!r}: a finite number above 0 is due")
+            raise DesignError(f"full_cost is {full_cost!r}: expected a finite number above 0")
         self.full_cost = float(full_cost)
         self.offset = float(offset)
         self.unit = unit
@@ -64,8 +79,8 @@ class Front(Sequence[Design]):
         cheapest: dict[tuple[float, ...], float] = {}
         for design in given:
             cheapest[design.thresholds] = min(design.cost, cheapest.get(design.thresholds, math.inf))
-        rated = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
-        self._designs = tuple(sorted(rated, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
+        with_fitness = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
+        self._designs = tuple(sorted(with_fitness, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
 
     @overload
     def __getitem__(self, index: int) -> Design: ...
@@ -93,7 +108,7 @@ class Front(Sequence[Design]):
         min_accuracy: float | None = None,
         min_coverage: float | None = None,
         max_cost: float | None = None,
-        by: By | None = None,
+        by: SelectBy | None = None,
     ) -> Design:
         """Choose a design.
 
@@ -106,20 +121,21 @@ class Front(Sequence[Design]):
         by
             What decides among the designs that satisfy these: "cost" (cheapest), "accuracy", "coverage" or "fitness" (the
             paper's). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap, the fittest
-            when there is no wish. Equals are told apart by the other figures, then by their place in the front.
+            when nothing is required. Ties are broken by the other figures, then by the place in the front.
 
         Raises
         ------
         SelectionError
-            If no design satisfies the wish; it names the nearest one and how far it is.
+            If no design satisfies these; it names the nearest one and how far it is.
         """
-        return Wish(min_accuracy, min_coverage, max_cost, by).choose(self._designs, self.full_cost)
+        requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, by=by)
+        return requirements.choose(self._designs, self.full_cost)
 
     def find(self, design_id: str) -> Design:
         """Return the design with this id, or with an id that begins so, if there is just one."""
         found = [design for design in self._designs if design_id and design.id.startswith(design_id)]
         if len(found) != 1:
-            known = ", ".join(design.id for design in (found or self._designs)[:_SHOWN])
+            known = ", ".join(design.id for design in (found or self._designs)[:_MAX_SHOWN])
             raise SelectionError(f"{len(found)} designs have an id that begins with {design_id!r}: give one of {known}")
         return found[0]
 
@@ -142,56 +158,66 @@ class Front(Sequence[Design]):
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        return pd.DataFrame([_record(design) for design in self._designs], columns=_COLUMNS)
+        return pd.DataFrame([_as_row(design) for design in self._designs], columns=_COLUMNS)
 
     def to_json(self) -> str:
         """Return the whole front as text that `from_json` reads back as it is."""
-        return FrontFile(unit=self.unit, full_cost=self.full_cost, offset=self.offset, designs=self._designs).text()
+        file = _FrontFile(unit=self.unit, full_cost=self.full_cost, offset=self.offset, designs=self._designs)
+        return file.model_dump_json(indent=1, exclude={"designs": {"__all__": {"rows"}}})
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Front:
-        """Read what `to_json` wrote; anything else is a `DataError`."""
-        file = FrontFile.read(text)
-        return cls(file.designs, full_cost=file.full_cost, offset=file.offset, unit=file.unit)
+    def from_json(cls, text: str | bytes, *, rows: int = 0) -> Front:
+        """Read what `to_json` wrote; anything else raises `DataError`.
+
+        Parameters
+        ----------
+        text
+            The JSON.
+        rows
+            How many rows the designs were measured on, which the JSON does not hold; 0 if unknown.
+        """
+        try:
+            file = _FrontFile.model_validate_json(text)
+        except ValidationError as error:
+            fault = first_error(error)
+            raise DataError(f"front: {fault.path}: {fault.message}. Give what Front.to_json wrote") from None
+        for position, design in enumerate(file.designs):
+            if design.id != design_id(design.stages, design.thresholds):
+                raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
+            if design.rows:
+                raise DataError(f"front: designs.{position}.rows is not part of the format. Give what Front.to_json wrote")
+        designs = [design.with_rows(rows) for design in file.designs]
+        return cls(designs, full_cost=file.full_cost, offset=file.offset, unit=file.unit)
 
     def __repr__(self) -> str:
         """Return one line."""
         best = f", fittest {self._designs[0].id}" if self._designs else ""
-        return f"<Front: {counted(len(self), 'design')}{best}, costs in {self.unit}>"
+        return f"<Front: {pluralize(len(self), 'design')}{best}, costs in {self.unit}>"
 
     def __str__(self) -> str:
         """Return a table of the first designs."""
         rows: list[tuple[str, ...]] = [("id", "coverage", "accuracy", "cost", "fitness", "ties", "stages")]
-        rows += [_cells(design) for design in self._designs[:_SHOWN]]
+        rows += [_table_cells(design) for design in self._designs[:_MAX_SHOWN]]
         widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
         lines = ["  ".join([*map(str.rjust, row[:-1], widths), row[-1]]) for row in rows]
-        return "\n".join([*lines, *([f"... and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else [])])
+        return "\n".join([*lines, *([f"... and {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else [])])
 
     def _key(self) -> tuple[object, ...]:
         return (self._designs, self.full_cost, self.offset, self.unit)
 
 
 def _fitness(design: Design, cheapest: float, offset: float) -> float:
-    spent = design.cost + offset
+    total = design.cost + offset
     # A design that costs nothing is the cheapest there can be.
-    thrift = (cheapest + offset) / spent if spent > 0 else 1.0
-    return math.sqrt(design.coverage**2 + design.accuracy**2 + thrift**2)
+    cost_ratio = (cheapest + offset) / total if total > 0 else 1.0
+    return math.sqrt(design.coverage**2 + design.accuracy**2 + cost_ratio**2)
 
 
-def _cells(design: Design) -> tuple[str, ...]:
+def _table_cells(design: Design) -> tuple[str, ...]:
     figures = (f"{design.coverage:.3f}", f"{design.accuracy:.3f}", f"{design.cost:.6g}", f"{design.fitness:.4f}")
-    return (design.id, *figures, str(design.ties), write_stages(design.stages))
+    return (design.id, *figures, str(design.ties), format_stages(design.stages))
 
 
-def _record(design: Design) -> dict[str, object]:
-    return {
-        "id": design.id,
-        "threshold": design.threshold_text,
-        "stages": write_stages(design.stages),
-        "excluded": write_names(design.excluded),
-        "fitness": design.fitness,
-        "coverage": design.coverage,
-        "accuracy": design.accuracy,
-        "cost": design.cost,
-        "ties": design.ties,
-    }
+def _as_row(design: Design) -> tuple[object, ...]:
+    names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
+    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties)

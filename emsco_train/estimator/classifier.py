@@ -10,27 +10,35 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from emsco_runtime._arrays import Array, Floats
-from emsco_runtime._columns import ColumnDecisions
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision
-from emsco_runtime.summary import counted
-from emsco_train.bundling.choice import DesignWish, certificate_of, choose
-from emsco_train.bundling.design_export import check_design, export_from, in_memory
-from emsco_train.bundling.publication import Export
-from emsco_train.costs.model import Costs
-from emsco_train.data.features import FeatureOptions
+from emsco_runtime.driving.columns import ColumnDecisions
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.support.arrays import Array, Floats
+from emsco_train.costs.cost_model import Costs
+from emsco_train.data.features import FeatureOptions, encode_table
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
+from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.errors import DataError, DesignError
-from emsco_train.estimator.cascade import probabilities
-from emsco_train.estimator.rows import known_rows, label_array, new_rows, read_labels, read_seed, read_weights, resolve_reject
-from emsco_train.estimator.search import plan_of, search_by_plan
-from emsco_train.searches import Method
-from emsco_train.stage_settings import ClassWeight
+from emsco_train.estimator.input_validation import (
+    resolve_reject_label,
+    resolve_seed,
+    to_label_array,
+    validate_fit_rows,
+    validate_labels,
+    validate_predict_rows,
+    validate_weights,
+)
+from emsco_train.estimator.search_plan import search_by_parameters
+from emsco_train.export.publication import Export
+from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
+from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose_design
+from emsco_train.search.settings import Method
 
 __all__ = ["EmscoClassifier"]
 
@@ -39,8 +47,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     """A cascade that is found, fitted and used like any scikit-learn classifier; it may refuse to answer.
 
     `fit` divides the rows, searches designs, and chooses the fittest of the front; `use` chooses another. A row that no stage is
-    sure enough about is rejected: `predict` gives it the reject value, -1 among whole numbers and "" among text unless
-    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans come out as whole numbers.
+    confident about is rejected: `predict` returns the reject value for it, -1 for whole numbers and "" for text unless
+    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans are returned as whole numbers.
 
     Parameters
     ----------
@@ -51,7 +59,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     max_stages
         Most stages of a design; None for half the features, at least 2 and at most 10.
     features
-        `FeatureOptions` by feature name, where the rows do not tell all.
+        `FeatureOptions` by feature name, where the rows do not say everything.
     search
         "evolve", "exhaustive", or "auto": exact where that is affordable.
     population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
@@ -69,7 +77,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         measured on all rows.
     time_limit
         Seconds for the search: the genetic algorithm keeps its front so far, an exact search that would take longer is refused.
-        Ctrl-C is the same to them: a front so far, or none. `outcome_.stopped` tells.
+        Ctrl-C has the same effect: the front so far, or none. `outcome_.stopped` says which.
     random_state
         A whole number makes splits and search repeatable; None or a `RandomState` draws one.
     n_jobs
@@ -77,7 +85,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     verbose
         Above 0: show progress on standard error, as a bar on a terminal and as plain lines elsewhere. See `Progress`.
     reject_label
-        What `predict` gives for a rejected row: text or a whole number that is no label.
+        What `predict` returns for a rejected row: text or a whole number that is not a label.
 
     Attributes
     ----------
@@ -181,14 +189,14 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X, y
             Rows (a data frame, a mapping of arrays, or an array) and their labels.
         sample_weight
-            One number per row; those of the train rows weigh in the fits. Figures count rows, whatever their weight.
+            One number per row; those of the train rows are used in the fits. Figures count rows, whatever their weight.
         groups
             One value per row: rows with equal values go to the same split.
         """
-        truth = read_labels(y)
-        rows = new_rows(self, X, truth)
-        weights = read_weights(sample_weight, truth)
-        seed = read_seed(self.random_state)
+        truth = validate_labels(y)
+        rows = validate_fit_rows(self, X, truth)
+        weights = validate_weights(sample_weight, truth)
+        seed = resolve_seed(self.random_state)
         problem = Problem.of(
             rows,
             truth,
@@ -203,10 +211,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             C=self.C,
             seed=seed,
         )
-        self.reject_label_ = resolve_reject(self.reject_label, problem.labels)
-        self.outcome_ = search_by_plan(problem, plan_of(self, problem.names, seed))
+        self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
+        self.outcome_ = search_by_parameters(self, problem, seed)
         self.problem_ = problem
-        self.classes_ = label_array(problem.labels)
+        self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
         return self.use(self.front_.select())
 
@@ -214,70 +222,55 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""
         check_is_fitted(self, "problem_")
         self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
-        self.cascade_ = in_memory(self.problem_, self.design_)
+        self.cascade_ = build_cascade(self.problem_, self.design_)
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """Return a label for each row; the reject value where no stage is sure enough.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
-        decided = self._decided(X)
-        words = label_array([*self.problem_.labels, self.reject_label_])
+        """Return a label for each row; the reject value where no stage is confident."""
+        decisions = self._decide_rows(X)
+        values = to_label_array([*self.problem_.labels, self.reject_label_])
         position = {label: index for index, label in enumerate([*self.problem_.labels, None])}
-        return np.asarray(words.take([position[label] for label in decided.label.tolist()]))
+        return np.asarray(values.take([position[label] for label in decisions.label.tolist()]))
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
-        table = self._known(X)
-        return probabilities(self.cascade_, table, self.cascade_.decide_columns(table.columns))
+        """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not."""
+        table = self._validate_rows(X)
+        last_stage = self.cascade_.decide_columns(table.columns).stages
+        manifest, scorer = self.cascade_.manifest, Scorer.from_bundle(self.cascade_.bundle)
+        features = {feature.name: feature for feature in manifest.features}
+        probabilities = np.empty((table.rows, len(manifest.labels)))
+        for number, stage in enumerate(manifest.stages, start=1):
+            rows = np.flatnonzero(last_stage == number)
+            if len(rows):
+                codes = encode_table([features[name] for name in stage.inputs], table.take(rows), "given")
+                probabilities[rows] = scorer.score_rows(number - 1, codes)
+        return probabilities
 
     def decide(self, X: Any) -> list[Decision]:  # noqa: N803
-        """Return a decision for each row, with its bill and its trace, as the runtime makes it.
-
-        Parameters
-        ----------
-        X
-            Rows, as in `fit`.
-        """
-        table = self._known(X)
+        """Return a decision for each row, with its cost and its trace, as the runtime makes it."""
+        table = self._validate_rows(X)
         return self.cascade_.decide_many(table.items())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the selective accuracy: the share of the accepted rows with the right label; 0 when none is accepted.
-
-        Parameters
-        ----------
-        X, y
-            Rows and their labels.
-        sample_weight
-            One number per row, or None.
-        """
-        decided = self._decided(X)
-        truth = plain_labels(y, rows=len(decided), where="y")
-        right = np.array([mine == due for mine, due in zip(decided.label.tolist(), truth, strict=True)])
+        """Return the selective accuracy: the share of the accepted rows with the right label; 0 if none is accepted."""
+        decisions = self._decide_rows(X)
+        truth = plain_labels(y, rows=len(decisions), where="y")
+        right = np.array([predicted == expected for predicted, expected in zip(decisions.label.tolist(), truth, strict=True)])
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != right.shape:
-            raise DataError(f"sample_weight has shape {weights.shape} for {counted(len(right), 'row')}: give one number per row")
-        accepted = float(weights[decided.status == "accepted"].sum())
+            raise DataError(
+                f"sample_weight has shape {weights.shape} for {pluralize(len(right), 'row')}: give one number per row"
+            )
+        accepted = float(weights[decisions.status == "accepted"].sum())
         return float(weights[right].sum()) / accepted if accepted else 0.0
 
     def coverage(self, X: Any) -> float:  # noqa: N803
         """Return the share of the rows that are accepted."""
-        return float((self._decided(X).status == "accepted").mean())
+        return float((self._decide_rows(X).status == "accepted").mean())
 
     def cost(self, X: Any) -> float:  # noqa: N803
         """Return the mean cost of a row, rejected ones included."""
-        return float(self._decided(X).cost.mean())
+        return float(self._decide_rows(X).cost.mean())
 
     def export(
         self,
@@ -304,8 +297,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         split
             Split of the expected figures; where there is no test split, "test" means the validation rows.
         max_error
-            Choose, among the designs of the front that are shown to err so little, the one with most coverage; in place of a
-            design. See docs/guarantee.md.
+            Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
+            coverage; in place of a design. See docs/guarantee.md.
         confidence
             Of the certificate.
         """
@@ -314,25 +307,27 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if max_error is not None:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose(problem, self.front_, DesignWish(max_error=max_error, confidence=confidence))
+            choice = choose_design(problem, self.front_, SelectionCriteria(max_error=max_error, confidence=confidence))
             chosen, certificate = choice.design, choice.certificate
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
-            certificate = certificate_of(problem, chosen, confidence)
-        return export_from(path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate)
+            certificate = certify_design(problem, chosen, confidence)
+        return export_searched_design(
+            path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate
+        )
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that gaps, text and categories are welcome."""
+        """Declare to scikit-learn that missing values, text and categories are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
 
-    def _decided(self, X: Any) -> ColumnDecisions:  # noqa: N803
-        table = self._known(X)
+    def _decide_rows(self, X: Any) -> ColumnDecisions:  # noqa: N803
+        table = self._validate_rows(X)
         return self.cascade_.decide_columns(table.columns)
 
-    def _known(self, X: Any) -> Table:  # noqa: N803
+    def _validate_rows(self, X: Any) -> Table:  # noqa: N803
         check_is_fitted(self)
-        return known_rows(self, X, self.problem_.names)
+        return validate_predict_rows(self, X, self.problem_.names)

@@ -1,1 +1,1 @@
-"""What can be promised of a design: bounds on its error, the choice under a largest error, and how far confidences hold."""
+"""What can be guaranteed of a design: bounds on its error, the choice under a largest error, and how far confidences hold."""

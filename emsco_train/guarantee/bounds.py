@@ -1,55 +1,81 @@
-"""Exact bounds and tests for a share that was counted on rows, and how many rows a promise takes.
+"""Exact bounds and tests for a share that was counted on rows, and how many rows a guarantee takes.
 
-Everything here rests on the binomial distribution itself, not on an approximation to it: of `rows` independent rows, each is a
-hit with the same unknown chance.
+Everything here uses the binomial distribution itself, not an approximation of it: of `rows` independent rows, each is a hit with
+the same unknown probability.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from dataclasses import dataclass
 
-from emsco_runtime.summary import counted
-from emsco_train._numbers import is_number
+from emsco_runtime.bundle.summary import percent_at_least, percent_at_most, pluralize
 from emsco_train.errors import DesignError
+from emsco_train.support.numbers import is_number
 
 __all__ = [
-    "chance_at_most",
+    "ErrorTarget",
+    "binomial_cdf",
     "check_confidence",
     "check_max_error",
-    "is_unlikely",
+    "is_cdf_below",
     "lower_bound",
-    "most_wrong",
+    "max_wrong_allowed",
+    "min_rows",
     "rows_needed",
-    "rows_without_error",
     "upper_bound",
 ]
 
-# How often the test of a design with half the wished error passes, at the number of rows that we advise.
-_ADVISED_CHANCE = 0.75
+# How often the test of a design with half the largest error passes, at the number of rows that we advise.
+_ADVISED_POWER = 0.75
 
 # The sum of a tail is right to about nine digits; where more of them would decide, the exact function does.
-_DOUBT = 1e-6
-_NOTHING = 1e-16
+_RELATIVE_TOLERANCE = 1e-6
+_NEGLIGIBLE = 1e-16
 
 
 def check_confidence(confidence: object) -> float:
-    """Return a confidence that a promise can have, from 0.5 to below 1, or raise `DesignError`."""
+    """Return a confidence that a guarantee can have, from 0.5 to below 1, or raise `DesignError`."""
     if not is_number(confidence) or not 0.5 <= confidence < 1:
-        raise DesignError(f"confidence is {confidence!r}: a number from 0.5 to below 1 is due, such as 0.95")
+        raise DesignError(f"confidence is {confidence!r}: expected a number of at least 0.5 and below 1, such as 0.95")
     return float(confidence)
 
 
 def check_max_error(max_error: object) -> float:
     """Return a largest error that can be asked for, above 0 and below 1, or raise `DesignError`."""
     if not is_number(max_error) or not 0 < max_error < 1:
-        raise DesignError(f"max_error is {max_error!r}: a number above 0 and below 1 is due, such as 0.03")
+        raise DesignError(f"max_error is {max_error!r}: expected a number above 0 and below 1, such as 0.03")
     return float(max_error)
 
 
-def upper_bound(hits: int, rows: int, confidence: float) -> float:
-    """Return the exact (Clopper-Pearson) upper bound on a share: the largest one that the count does not speak against.
+@dataclass(frozen=True, slots=True)
+class ErrorTarget:
+    """A guarantee that is asked for: of the items accepted, at most the share `max_error` is wrong, at this confidence."""
 
-    Whatever the true share, a bound computed so is below it in at most 1 - confidence of all samples. Without rows it is 1.
+    max_error: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        """Raise for what no rows could ever show."""
+        check_max_error(self.max_error)
+        check_confidence(self.confidence)
+
+    def refusal_text(self) -> str:
+        """Return the start of a message that says why it cannot be given."""
+        confidence = percent_at_least(self.confidence)
+        return f"no design can be certified for an error of at most {percent_at_most(self.max_error)} at {confidence} confidence"
+
+    def rows_text(self, needed: int) -> str:
+        """Return a text that says how many rows it takes."""
+        half = percent_at_most(self.max_error / 2)
+        return f"about {pluralize(needed, 'accepted row')} if the true error is half as large ({half})"
+
+
+def upper_bound(hits: int, rows: int, confidence: float) -> float:
+    """Return the exact (Clopper-Pearson) upper bound on a share: the largest one that agrees with the count.
+
+    Whatever the true share, the bound is below it in at most 1 - confidence of all samples. Without rows it is 1.
 
     Parameters
     ----------
@@ -68,18 +94,13 @@ def upper_bound(hits: int, rows: int, confidence: float) -> float:
     _check_counts(hits, rows)
     if hits == rows:
         return 1.0
-    from scipy.special import betaincinv  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+    from scipy.special import betaincinv  # noqa: PLC0415 - loads a compiled library, needed for guarantees only
 
     return float(betaincinv(hits + 1, rows - hits, confidence))
 
 
 def lower_bound(hits: int, rows: int, confidence: float) -> float:
-    """Return the exact (Clopper-Pearson) lower bound on a share; 0 without rows.
-
-    Parameters
-    ----------
-    hits, rows, confidence
-        As in `upper_bound`.
+    """Return the exact (Clopper-Pearson) lower bound on a share, as in `upper_bound`; 0 without rows.
 
     Examples
     --------
@@ -89,128 +110,100 @@ def lower_bound(hits: int, rows: int, confidence: float) -> float:
     _check_counts(hits, rows)
     if hits == 0:
         return 0.0
-    from scipy.special import betaincinv  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+    from scipy.special import betaincinv  # noqa: PLC0415 - as above
 
     return float(betaincinv(hits, rows - hits + 1, 1.0 - confidence))
 
 
-def chance_at_most(hits: int, rows: int, share: float) -> float:
-    """Return the chance of so few hits, or fewer, if the true share is as given.
+def binomial_cdf(hits: int, rows: int, share: float) -> float:
+    """Return the probability of so few hits, or fewer, if the true share is as given; 1 without rows.
 
-    With the wrong rows among the accepted ones for hits, this is the exact p-value of "the error is above `share`": any error
-    above it makes so few wrong rows even less likely. No rows speak against nothing: 1.
-
-    Parameters
-    ----------
-    hits, rows
-        As in `upper_bound`.
-    share
-        The supposed true share, from 0 to 1.
+    With the wrong rows among the accepted ones as hits, this is the exact p-value of "the error is above `share`": any error
+    above it makes so few wrong rows even less likely.
 
     Examples
     --------
-    >>> round(chance_at_most(0, 59, 0.05), 4), round(chance_at_most(0, 58, 0.05), 4), chance_at_most(0, 0, 0.05)
+    >>> round(binomial_cdf(0, 59, 0.05), 4), round(binomial_cdf(0, 58, 0.05), 4), binomial_cdf(0, 0, 0.05)
     (0.0485, 0.051, 1.0)
     """
     _check_counts(hits, rows)
     if hits == rows:
         return 1.0
-    from scipy.special import betainc  # noqa: PLC0415 - loads a compiled library, needed only where something is promised
+    from scipy.special import betainc  # noqa: PLC0415 - as above
 
     return float(betainc(rows - hits, hits + 1, 1.0 - share))
 
 
-def is_unlikely(hits: int, rows: int, share: float, level: float) -> bool:
-    """Return whether `chance_at_most` is at most `level`, mostly without loading a library of special functions.
-
-    Parameters
-    ----------
-    hits, rows, share
-        As in `chance_at_most`.
-    level
-        A chance, below a half.
+def is_cdf_below(hits: int, rows: int, share: float, level: float) -> bool:
+    """Return whether `binomial_cdf` is at most `level`, which is below a half; mostly without importing scipy.
 
     Examples
     --------
-    >>> is_unlikely(160, 200, 0.95, 0.01), is_unlikely(189, 200, 0.95, 0.01), is_unlikely(0, 0, 0.95, 0.01)
+    >>> is_cdf_below(160, 200, 0.95, 0.01), is_cdf_below(189, 200, 0.95, 0.01), is_cdf_below(0, 0, 0.95, 0.01)
     (True, False, False)
     """
     _check_counts(hits, rows)
-    # The median is next to the mean, so from the mean on the chance is at least a half.
+    # The median is next to the mean, so from the mean on the probability is at least a half.
     if hits >= rows * share:
         return False
-    chance = _tail(hits, rows, share)
-    if abs(chance - level) > _DOUBT * level:
-        return chance < level
-    return chance_at_most(hits, rows, share) <= level
+    probability = _lower_tail(hits, rows, share)
+    if abs(probability - level) > _RELATIVE_TOLERANCE * level:
+        return probability < level
+    return binomial_cdf(hits, rows, share) <= level
 
 
-def _tail(hits: int, rows: int, share: float) -> float:
-    """Return about `chance_at_most` below the mean: the sum of the chances of so many hits, one less, and so on."""
+def _lower_tail(hits: int, rows: int, share: float) -> float:
+    """Return `binomial_cdf` below the mean, to about nine digits: the sum over so many hits, one less, and so on."""
     if share >= 1.0:
         return 0.0
     ways = math.lgamma(rows + 1) - math.lgamma(hits + 1) - math.lgamma(rows - hits + 1)
     term = math.exp(ways + hits * math.log(share) + (rows - hits) * math.log1p(-share))
     total, count = 0.0, hits
-    while term > _NOTHING * total:
+    while term > _NEGLIGIBLE * total:
         total += term
         term *= count * (1.0 - share) / ((rows - count + 1) * share)
         count -= 1
     return total
 
 
-def most_wrong(rows: int, max_error: float, confidence: float) -> int:
-    """Return how many of the accepted rows may be wrong for the test of `max_error` to pass; -1 where it cannot pass at all.
-
-    Parameters
-    ----------
-    rows
-        How many rows are accepted.
-    max_error
-        The wished largest error.
-    confidence
-        The test's level is 1 - confidence.
+def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:
+    """Return how many accepted rows may be wrong for the test of `max_error` to pass; -1 where it cannot pass at all.
 
     Examples
     --------
-    >>> most_wrong(58, 0.05, 0.95), most_wrong(59, 0.05, 0.95), most_wrong(1000, 0.05, 0.95)
+    >>> max_wrong_allowed(58, 0.05, 0.95), max_wrong_allowed(59, 0.05, 0.95), max_wrong_allowed(1000, 0.05, 0.95)
     (-1, 0, 38)
     """
-    level = 1.0 - confidence
-    # The chance only grows with the number of wrong rows; with the expected number or more it is at least a half, which fails.
-    passing, failing = -1, min(rows, math.ceil(rows * max_error) + 1)
-    while failing - passing > 1:
-        middle = (passing + failing) // 2
-        if chance_at_most(middle, rows, max_error) <= level:
-            passing = middle
-        else:
-            failing = middle
-    return passing
+    # The probability rises with the number of wrong rows; with the expected number or more it is at least a half, which fails.
+    tried = range(min(rows, math.ceil(rows * max_error) + 1))
+    return bisect_left(tried, True, key=lambda wrong: binomial_cdf(wrong, rows, max_error) > 1.0 - confidence) - 1  # noqa: FBT003
 
 
-def rows_without_error(max_error: float, confidence: float) -> int:
-    """Return the least number of accepted rows with which the test can pass at all: when not one of them is wrong.
+def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
+    """Return the least number of accepted rows with which the test can pass if so many of them are wrong.
 
     Examples
     --------
-    >>> rows_without_error(0.05, 0.95), rows_without_error(0.015, 0.95)
-    (59, 199)
+    >>> min_rows(0.05, 0.95), min_rows(0.015, 0.95), min_rows(0.05, 0.95, wrong=1)
+    (59, 199, 93)
     """
-    return _rows_for(0, max_error, confidence)
+
+    def passes(rows: int) -> bool:
+        return binomial_cdf(wrong, rows, max_error) <= 1.0 - confidence
+
+    # The probability falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
+    failing = max(wrong, math.floor(wrong / max_error) - 1)
+    passing = 2 * failing + 2
+    while not passes(passing):
+        failing, passing = passing, 2 * passing
+    return failing + 1 + bisect_left(range(failing + 1, passing), True, key=passes)  # noqa: FBT003
 
 
 def rows_needed(max_error: float, confidence: float) -> int:
     """Return about how many accepted rows it takes to certify a design whose true error is half of `max_error`.
 
-    Exactly: the least number from which on the test passes with a chance of at least 3 in 4. ("From which on", since the chance
-    falls a little with every further row, until one more wrong row is allowed.)
-
-    Parameters
-    ----------
-    max_error
-        The wished largest error.
-    confidence
-        The wished confidence.
+    Exactly: the least number from which on the test passes with a probability of at least 3 in 4. ("From which on", since the
+    probability falls a little with every further row, until one more wrong row is allowed.)
 
     Examples
     --------
@@ -218,32 +211,15 @@ def rows_needed(max_error: float, confidence: float) -> int:
     [1293, 645, 386]
     """
     wrong = 0
-    start = _rows_for(wrong, max_error, confidence)
+    start = min_rows(max_error, confidence)
     while True:
-        after = _rows_for(wrong + 1, max_error, confidence)
-        # The last number that allows just so many wrong rows is the one with the least chance.
-        if chance_at_most(wrong, after - 1, max_error / 2) >= _ADVISED_CHANCE:
+        after = min_rows(max_error, confidence, wrong=wrong + 1)
+        # The last number that allows just so many wrong rows is the one with the lowest probability.
+        if binomial_cdf(wrong, after - 1, max_error / 2) >= _ADVISED_POWER:
             return start
         wrong, start = wrong + 1, after
 
 
-def _rows_for(wrong: int, max_error: float, confidence: float) -> int:
-    """Return the least number of rows for which the test passes with so many wrong ones."""
-    level = 1.0 - confidence
-    # The chance only falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
-    failing = max(wrong, math.floor(wrong / max_error) - 1)
-    passing = 2 * failing + 2
-    while chance_at_most(wrong, passing, max_error) > level:
-        failing, passing = passing, 2 * passing
-    while passing - failing > 1:
-        middle = (failing + passing) // 2
-        if chance_at_most(wrong, middle, max_error) <= level:
-            passing = middle
-        else:
-            failing = middle
-    return passing
-
-
 def _check_counts(hits: int, rows: int) -> None:
     if not 0 <= hits <= rows:
-        raise DesignError(f"{hits} of {counted(rows, 'row')} cannot be: the counts do not belong together")
+        raise DesignError(f"{hits} of {pluralize(rows, 'row')} is not possible: hits must be between 0 and the number of rows")

@@ -1,8 +1,8 @@
 """How far a stage's confidence can be trusted: reliability bins, calibration error, and a warning where it misleads.
 
-A confidence is honest if, of the rows with confidence 0.9, nine in ten are right. Bins hold equal numbers of rows, not equal
+A stage is calibrated if, of the rows with confidence 0.9, nine in ten are right. Bins hold equal numbers of rows, not equal
 widths: top confidences crowd near 1, where the thresholds are, so that bins of equal width would put most rows into one and leave
-the others to chance. Rows of one confidence are never parted, so a bin may hold more rows than another, and there may be fewer.
+the others to chance. Rows of the same confidence share a bin, so a bin may hold more rows than another, and there may be fewer.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from emsco_runtime._arrays import Floats, Ints, Mask
-from emsco_runtime.summary import counted, percent
+from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.errors import DataError
-from emsco_train.guarantee.bounds import is_unlikely
-from emsco_train.stages.evaluation import Evaluation
+from emsco_train.guarantee.bounds import is_cdf_below
+from emsco_train.models.evaluation import Evaluation
 
 __all__ = [
     "Reliability",
@@ -30,25 +30,13 @@ __all__ = [
 ]
 
 BINS = 10
-# Of a hundred designs whose confidences are honest at every stage, at most one gets a warning.
-_FALSE_ALARMS = 0.01
+# Of a hundred designs that are calibrated at every stage, at most one gets a warning.
+_FALSE_ALARM_RATE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """Rows of similar confidence.
-
-    Parameters
-    ----------
-    lowest, highest
-        The least and the greatest confidence in it.
-    rows
-        How many rows it holds.
-    right
-        How many of them have the right label on top.
-    confidence
-        Their mean confidence: what the share of right ones should be.
-    """
+    """Rows of similar confidence: its range, how many rows, how many are right, and the mean confidence, which that should be."""
 
     lowest: float
     highest: float
@@ -64,21 +52,10 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Confidence against what came true, over some rows.
+    """Confidence compared with the share of right rows, over some rows; without rows, confidence and error are None.
 
-    Parameters
-    ----------
-    rows
-        How many rows.
-    right
-        How many of them have the right label on top.
-    confidence
-        Mean confidence; None without rows.
-    error
-        Expected calibration error: the mean gap between confidence and share of right rows, over the bins, weighted by rows;
-        None without rows. Chance alone makes it about 0.3 / sqrt(rows per bin) at 80 % right.
-    bins
-        By rising confidence, up to 10.
+    `error` is the expected calibration error: the mean gap between confidence and share of right rows, over the bins, weighted by
+    rows. Chance alone makes it about 0.3 / sqrt(rows per bin) at 80 % right.
     """
 
     rows: int
@@ -89,19 +66,12 @@ class Reliability:
 
     @classmethod
     def of(cls, confidence: Floats, right: Mask) -> Reliability:
-        """Compare confidences with what came true.
-
-        Parameters
-        ----------
-        confidence
-            Top probability of each row.
-        right
-            Which rows have the right label on top.
+        """Compare the top probability of each row with whether its label is right.
 
         Examples
         --------
-        >>> honest = Reliability.of(np.array([0.5, 0.5, 0.9, 1.0]), np.array([True, False, True, True]))
-        >>> len(honest.bins), honest.bins[0].gap, round(honest.error, 3)
+        >>> calibrated = Reliability.of(np.array([0.5, 0.5, 0.9, 1.0]), np.array([True, False, True, True]))
+        >>> len(calibrated.bins), calibrated.bins[0].gap, round(calibrated.error, 3)
         (3, 0.0, 0.025)
         """
         rows = len(confidence)
@@ -114,20 +84,10 @@ class Reliability:
 
 @dataclass(frozen=True, slots=True)
 class StageCalibration:
-    """How honest one stage's confidence is, on rows that training did not see.
+    """How well one stage, counted from 1, is calibrated on rows that training did not see.
 
-    Parameters
-    ----------
-    stage
-        Its number, counted from 1.
-    all_rows
-        Over all rows, whether they get there or not.
-    reached
-        Over the rows that reach the stage: those that production asks it about.
-    accepted
-        Over the rows that it accepts: those whose confidence is acted on.
-    warning
-        One sentence where the accepted rows are right less often than their confidence says, by more than chance allows.
+    Over all rows, over those that reach the stage, and over those that it accepts: their confidence is acted on. The warning is
+    one sentence where the accepted rows are right less often than their confidence says, by more than chance allows.
     """
 
     stage: int
@@ -143,17 +103,7 @@ class StageCalibration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageScores:
-    """What a stage says of held-out rows, whatever design it is part of.
-
-    Parameters
-    ----------
-    confidence
-        Top probability of each row.
-    right
-        Which rows have the right label on top.
-    all_rows
-        The one against the other.
-    """
+    """Top probability of held-out rows at a stage, whatever design it is part of, and which of them are right."""
 
     confidence: Floats
     right: Mask
@@ -167,100 +117,70 @@ class StageScores:
 
 
 def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, ...]:
-    """Return the calibration of every stage of a design.
-
-    Parameters
-    ----------
-    evaluation
-        What the design does with some held-out rows.
-    target
-        Position of each row's true label; -1 for one that training never saw.
-    """
+    """Return the calibration of every stage of a design; `target` holds the position of each row's true label, -1 if unknown."""
     return calibrate_stages([StageScores.of(matrix, target) for matrix in evaluation.probabilities], evaluation)
 
 
 def calibrate_stages(stages: Sequence[StageScores], evaluation: Evaluation) -> tuple[StageCalibration, ...]:
-    """Return the calibration of every stage of a design whose stages are scored already.
-
-    Parameters
-    ----------
-    stages
-        What each stage says of the rows.
-    evaluation
-        What the design does with them.
-    """
-    level = _FALSE_ALARMS / len(stages)
+    """Return the calibration of every stage of a design whose stages are scored already."""
+    level = _FALSE_ALARM_RATE / len(stages)
     accepted = evaluation.accepted
     return tuple(
-        _calibrated(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
+        _calibrate(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
         for number, scores in enumerate(stages, start=1)
     )
 
 
 def calibrate_stage(
-    stage: int, *, confidence: Floats, right: Mask, reached: Mask, accepted: Mask, level: float = _FALSE_ALARMS
+    stage: int, *, confidence: Floats, right: Mask, reached: Mask, accepted: Mask, level: float = _FALSE_ALARM_RATE
 ) -> StageCalibration:
     """Return the calibration of one stage.
 
-    The warning rests on an exact binomial test with the mean confidence for the share of right rows. Rows of different
-    confidence vary less than that supposes (Hoeffding, 1956), so the test errs on the quiet side, and few rows do not cry wolf.
-
-    Parameters
-    ----------
-    stage
-        Its number, counted from 1.
-    confidence
-        Top probability of each row at this stage.
-    right
-        Which rows have the right label on top there.
-    reached, accepted
-        Which rows get to the stage, and which of them it accepts.
-    level
-        How often honest confidences may be warned of, at most.
+    The warning uses an exact binomial test with the mean confidence as the share of right rows. Rows of different confidence vary
+    less than that assumes (Hoeffding, 1956), so the test is conservative; a calibrated stage gets one with probability `level` at
+    most.
 
     Examples
     --------
-    >>> everyone = np.ones(200, dtype=bool)
-    >>> made = calibrate_stage(
-    ...     1, confidence=np.full(200, 0.95), right=np.arange(200) < 160, reached=everyone, accepted=everyone
-    ... )
-    >>> round(made.accepted.error, 3)
-    0.15
+    >>> every = np.ones(200, dtype=bool)
+    >>> made = calibrate_stage(1, confidence=np.full(200, 0.95), right=np.arange(200) < 160, reached=every, accepted=every)
     >>> print(made.warning)
     stage 1: confidence misleads: 80.00 % of the 200 accepted rows are right, their mean confidence is 95.00 %
     """
     lengths = {len(confidence), len(right), len(reached), len(accepted)}
     if len(lengths) > 1 or not len(confidence) or bool((accepted & ~reached).any()):
-        told = f"{len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} marks"
-        raise DataError(f"stage {stage}: {told}: one each for at least 1 row is due, and only rows that got there are accepted")
+        raise DataError(
+            f"stage {stage}: {len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} flags: "
+            "expected one each for at least 1 row, and only rows that reach the stage to be accepted"
+        )
     scores = StageScores(confidence, right, Reliability.of(confidence, right))
-    return _calibrated(stage, scores, reached, accepted, level)
+    return _calibrate(stage, scores, reached, accepted, level)
 
 
-def _calibrated(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
-    acted_on = Reliability.of(scores.confidence[accepted], scores.right[accepted])
+def _calibrate(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
+    over_accepted = Reliability.of(scores.confidence[accepted], scores.right[accepted])
     return StageCalibration(
         stage=stage,
         all_rows=scores.all_rows,
         # All rows reach the first stage.
         reached=scores.all_rows if reached.all() else Reliability.of(scores.confidence[reached], scores.right[reached]),
-        accepted=acted_on,
-        warning=_warning(stage, acted_on, level),
+        accepted=over_accepted,
+        warning=_warning(stage, over_accepted, level),
     )
 
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     # The last bit of a probability may lie above 1.
-    if accepted.confidence is None or not is_unlikely(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
+    if accepted.confidence is None or not is_cdf_below(accepted.right, accepted.rows, min(accepted.confidence, 1.0), level):
         return None
-    share = f"{percent(accepted.right, accepted.rows)} of the {counted(accepted.rows, 'accepted row')} are right"
+    share = f"{percent(accepted.right, accepted.rows)} of the {pluralize(accepted.rows, 'accepted row')} are right"
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"
 
 
 def _bins(confidence: Floats, right: Mask) -> tuple[ReliabilityBin, ...]:
     order = np.argsort(confidence, kind="stable")
     ranked = confidence[order]
-    # A bin that would begin inside a run of equal confidences begins at the start of that run.
+    # A bin that would start inside a run of equal confidences starts at the beginning of that run.
     starts = np.unique(np.searchsorted(ranked, ranked[np.arange(BINS) * len(ranked) // BINS], side="left"))
     hits = np.add.reduceat(right[order], starts, dtype=np.int64).tolist()
     values, edges = ranked.tolist(), [*starts.tolist(), len(ranked)]
@@ -273,5 +193,5 @@ def _bins(confidence: Floats, right: Mask) -> tuple[ReliabilityBin, ...]:
 
 
 def _mean(values: Sequence[float], lowest: float, highest: float) -> float:
-    # Rounding can put the mean of equal numbers a hair outside them.
+    # Rounding can put the mean of equal numbers slightly outside them.
     return min(max(math.fsum(values) / len(values), lowest), highest)

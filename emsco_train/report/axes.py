@@ -1,60 +1,44 @@
-"""Axes: round ticks, and from a number to its place in a picture."""
+"""Axes: round ticks, and the position of a number in a picture."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-__all__ = ["Axis", "place", "round_step"]
+__all__ = ["Axis", "format_coordinate", "round_step"]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A linear axis whose ends are round numbers.
 
-    Parameters
-    ----------
-    ticks
-        Round numbers, evenly apart; the first and the last are the ends.
-    start, end
-        Where the ends are in the picture.
-    decimals
-        That the ticks need to be told apart.
-
     Examples
     --------
-    >>> axis = Axis.around(0.702, 0.908, start=400.0, end=0.0, most=6)
-    >>> axis.ticks, axis.at(0.8)
+    >>> axis = Axis.covering(0.702, 0.908, start=400.0, end=0.0, max_ticks=6)
+    >>> axis.ticks, axis.position(0.8)
     ((0.7, 0.75, 0.8, 0.85, 0.9, 0.95), 240.0)
     """
 
+    # Round numbers, evenly spaced; the first and the last are the ends.
     ticks: tuple[float, ...]
+    # Where the ends are in the picture.
     start: float
     end: float
+    # That the ticks need to be distinct.
     decimals: int
 
     @classmethod
-    def around(cls, low: float, high: float, *, start: float, end: float, most: int) -> Axis:
-        """Make an axis that holds low and high.
-
-        Parameters
-        ----------
-        low, high
-            The smallest and the largest number to show.
-        start, end
-            Where the axis begins and ends in the picture.
-        most
-            How many ticks there may be, about.
-        """
+    def covering(cls, low: float, high: float, *, start: float, end: float, max_ticks: int) -> Axis:
+        """Make an axis that includes low and high, with about `max_ticks` ticks at most."""
         if high <= low:
             # One number alone: a little room around it.
             low, high = low - (abs(low) or 1.0) * 0.05, high + (abs(high) or 1.0) * 0.05
-        step = round_step((high - low) / most)
+        step = round_step((high - low) / max_ticks)
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         return cls(tuple(round(number * step, decimals + 1) for number in range(first, last + 1)), start, end, decimals)
 
-    def at(self, number: float) -> float:
+    def position(self, number: float) -> float:
         """Return where a number is."""
         low, high = self.ticks[0], self.ticks[-1]
         return round(self.start + (number - low) / (high - low) * (self.end - self.start), 1)
@@ -74,12 +58,12 @@ def round_step(least: float) -> float:
     return next((step for step in steps if step >= least * (1 - 1e-9)), float(f"2e{exponent + 1}"))
 
 
-def place(number: float) -> str:
+def format_coordinate(number: float) -> str:
     """Return a coordinate as text, to a tenth of a pixel.
 
     Examples
     --------
-    >>> place(12.0), place(3.14159)
+    >>> format_coordinate(12.0), format_coordinate(3.14159)
     ('12', '3.1')
     """
     return f"{round(number, 1):g}" if abs(number) < 1e5 else f"{number:.0f}"

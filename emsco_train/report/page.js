@@ -5,19 +5,19 @@
 
 const PARTS = ["accuracy", "coverage", "cost"];
 
-// By how much design i misses each part of a wish; 0 where it does not.
-function missing(columns, i, wish) {
+// By how much design i misses each requirement; 0 where it does not.
+function missing(columns, i, required) {
   return PARTS.map((part) => {
-    if (wish[part] === null) return 0;
+    if (required[part] === null) return 0;
     const figure = columns["validation_" + part][i];
-    return Math.max(0, part === "cost" ? figure - wish.cost : wish[part] - figure);
+    return Math.max(0, part === "cost" ? figure - required.cost : required[part] - figure);
   });
 }
 
-// What decides among the designs that satisfy a wish.
-function decider(wish) {
-  if (wish.accuracy !== null || wish.coverage !== null) return "cost";
-  return wish.cost === null ? "fitness" : "accuracy";
+// What decides among the designs that satisfy the requirements.
+function objective(required) {
+  if (required.accuracy !== null || required.coverage !== null) return "cost";
+  return required.cost === null ? "fitness" : "accuracy";
 }
 
 function merit(columns, i, by) {
@@ -33,16 +33,16 @@ function isBetter(one, other) {
   return place >= 0 && one[place] > other[place];
 }
 
-// Which designs satisfy a wish, and the best of them; the nearest where none does. The first of equals wins.
-function choose(data, wish) {
+// Which designs satisfy the requirements, and the best of them; the nearest where none does. The first of equals wins.
+function choose(data, required) {
   const columns = data.designs;
-  const by = decider(wish);
+  const by = objective(required);
   const fits = [];
   let best = -1;
   let nearest = 0;
   let least = Infinity;
   columns.id.forEach((_, i) => {
-    const misses = missing(columns, i, wish);
+    const misses = missing(columns, i, required);
     fits.push(misses.every((miss) => miss === 0));
     if (fits[i] && (best < 0 || isBetter(merit(columns, i, by), merit(columns, best, by)))) best = i;
     const distance = misses[0] + misses[1] + misses[2] / data.full_cost;
@@ -55,35 +55,35 @@ function commandFor(data, i) {
   return `emsco-export ${data.run} --out BUNDLE --design ${data.designs.id[i]}`;
 }
 
-function commandByWish(data, wish) {
+function commandByRequirements(data, required) {
   const options = { accuracy: "--min-accuracy", coverage: "--min-coverage", cost: "--max-cost" };
-  const given = PARTS.filter((part) => wish[part] !== null).map((part) => ` ${options[part]} ${wish[part]}`);
+  const given = PARTS.filter((part) => required[part] !== null).map((part) => ` ${options[part]} ${required[part]}`);
   return `emsco-export ${data.run} --out BUNDLE${given.join("")}`;
 }
 
-// A number as people type it, or null for none; undefined where it is no number that the command would take.
-function readWish(part, text) {
+// A number as people type it, or null for none; undefined where the command would not accept it.
+function readRequirement(part, text) {
   const typed = text.trim().replace(",", ".");
   if (typed === "") return null;
   const number = Number(typed);
   if (!Number.isFinite(number) || number < 0) return undefined;
   if (part === "cost") return number;
-  // Shares are typed in percent. Rounded, so that 97.3 becomes 0.973 and no neighbour of it.
+  // Shares are typed in percent. Rounded, so that 97.3 becomes exactly 0.973.
   // A floor of 0 is none, as for the command.
   return number > 100 ? undefined : Number((number / 100).toFixed(10)) || null;
 }
 
-function verdict(data, wish, chosen) {
+function verdict(data, required, chosen) {
   const count = chosen.fits.filter(Boolean).length;
   if (chosen.best < 0) {
-    const misses = missing(data.designs, chosen.nearest, wish);
-    const told = misses.map((miss, part) => {
+    const misses = missing(data.designs, chosen.nearest, required);
+    const shortfalls = misses.map((miss, part) => {
       if (miss === 0) return "";
       return part === 2 ? `cost ${miss.toPrecision(3)} ${data.unit} over` : `${PARTS[part]} ${(100 * miss).toPrecision(2)} points short`;
     });
-    return `No design satisfies this. Shown is the nearest: ${told.filter(Boolean).join(", ")}.`;
+    return `No design satisfies this. Shown is the nearest: ${shortfalls.filter(Boolean).join(", ")}.`;
   }
-  if (chosen.by === "fitness") return "The fittest design; no wish was made.";
+  if (chosen.by === "fitness") return "The fittest design; no requirement was set.";
   const which = chosen.by === "cost" ? "cheapest" : "most accurate";
   return count === 1 ? "The only design that satisfies this." : `The ${which} of the ${count} designs that satisfy this.`;
 }
@@ -104,7 +104,7 @@ function start(page) {
   const find = (id) => page.getElementById(id);
   const points = new Map([...page.querySelectorAll(".point")].map((point) => [Number(point.dataset.i), point]));
   const rows = data.designs.id.map((id) => find(`design-${id}`));
-  const form = find("wishes");
+  const form = find("requirements");
   const sliders = [...form.querySelectorAll("input[type=range]")];
   let views = null;
   let selected = 0;
@@ -137,45 +137,45 @@ function start(page) {
     try {
       history.replaceState(null, "", `#design-${data.designs.id[i]}`);
     } catch {
-      // Inside another page the address is not ours; the choice works without it.
+      // Inside another page the address cannot be changed; the choice works without it.
     }
   }
 
-  function tell(text, warn, other) {
+  function showVerdict(text, warn, other) {
     find("verdict").textContent = text;
     find("verdict").classList.toggle("warning", warn);
     find("other").hidden = !other;
-    find("other").replaceChildren("or, by the same wishes, ", Object.assign(page.createElement("code"), { textContent: other }));
+    find("other").replaceChildren("or, by the same requirements, ", Object.assign(page.createElement("code"), { textContent: other }));
   }
 
-  function readWishes() {
-    const wish = {};
+  function readRequirements() {
+    const required = {};
     for (const part of PARTS) {
       const field = form.elements[part];
-      const read = readWish(part, field.value);
+      const read = readRequirement(part, field.value);
       field.setAttribute("aria-invalid", String(read === undefined));
-      wish[part] = read ?? null;
+      required[part] = read ?? null;
     }
-    return wish;
+    return required;
   }
 
-  function wished() {
-    const wish = readWishes();
-    const chosen = choose(data, wish);
+  function update() {
+    const required = readRequirements();
+    const chosen = choose(data, required);
     chosen.fits.forEach((fits, i) => {
       points.get(i).classList.toggle("off", !fits);
       rows[i].classList.toggle("off", !fits);
     });
     const met = chosen.best >= 0;
     select(met ? chosen.best : chosen.nearest);
-    const unread = form.querySelector("[aria-invalid=true]") ? "What is marked is no number in reach, and was left out. " : "";
-    tell(unread + verdict(data, wish, chosen), !met, met && chosen.by !== "fitness" ? commandByWish(data, wish) : "");
+    const unread = form.querySelector("[aria-invalid=true]") ? "What is marked is not a valid number, and was ignored. " : "";
+    showVerdict(unread + verdict(data, required, chosen), !met, met && chosen.by !== "fitness" ? commandByRequirements(data, required) : "");
   }
 
   function pick(i) {
     select(i);
-    const beside = points.get(i).classList.contains("off");
-    tell(`The design that you picked${beside ? "; it does not satisfy your wishes" : ""}.`, false, "");
+    const unmet = points.get(i).classList.contains("off");
+    showVerdict(`The design that you picked${unmet ? "; it does not satisfy your requirements" : ""}.`, false, "");
   }
 
   function follow() {
@@ -196,14 +196,14 @@ function start(page) {
   });
 
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(wished));
+  form.addEventListener("reset", () => setTimeout(update));
   form.addEventListener("input", (event) => {
     const part = event.target.dataset.for ?? event.target.name;
     const slider = sliders.find((one) => one.dataset.for === part);
     const free = part === "cost" ? slider.max : slider.min;
     if (event.target === slider) form.elements[part].value = Number(slider.value) === Number(free) ? "" : slider.value;
     else slider.value = form.elements[part].value.trim().replace(",", ".") || free;
-    wished();
+    update();
   });
 
   find("copy").addEventListener("click", async () => {
@@ -238,5 +238,5 @@ function start(page) {
   follow();
 }
 
-if (typeof module === "object") module.exports = { choose, commandFor, commandByWish, readWish, sorted };
+if (typeof module === "object") module.exports = { choose, commandFor, commandByRequirements, readRequirement, sorted };
 else start(document);

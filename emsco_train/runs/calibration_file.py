@@ -1,33 +1,26 @@
-"""`Calibration`: calibration.json, which says for each design and stage how far its confidence can be trusted."""
+"""`CalibrationFile`: calibration.json, which says for each design and stage how far its confidence can be trusted."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from emsco_train._faults import first_fault
-from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
-from emsco_train.runs.figures import Measured
+from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.runs.run_file import FileModel
 
-__all__ = ["Bin", "Calibration", "ReliabilityEntry", "StageEntry"]
+__all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
 
 # More digits than rows could ever justify; full ones would double the file.
 _DIGITS = 6
 
-# What its five numbers are, in the words of the file.
+# What the five numbers of a bin are, by their names in the file.
 Bin: TypeAlias = tuple[float, float, int, int, float]
-_BIN = ("lowest", "highest", "rows", "right", "confidence")
+_BIN_FIELDS = ("lowest", "highest", "rows", "right", "confidence")
 
 
-class _Entry(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class ReliabilityEntry(_Entry):
+class ReliabilityEntry(FileModel):
     """Confidence against what came true, over some rows; confidence and error are null without rows."""
 
     rows: int
@@ -37,18 +30,27 @@ class ReliabilityEntry(_Entry):
     bins: tuple[Bin, ...]
 
     @classmethod
-    def of(cls, given: Reliability) -> ReliabilityEntry:
+    def of(cls, reliability: Reliability) -> ReliabilityEntry:
         """Return what the file keeps of it."""
-        bins = tuple(
-            (round(part.lowest, _DIGITS), round(part.highest, _DIGITS), part.rows, part.right, round(part.confidence, _DIGITS))
-            for part in given.bins
-        )
         return cls(
-            rows=given.rows, right=given.right, confidence=_rounded(given.confidence), error=_rounded(given.error), bins=bins
+            rows=reliability.rows,
+            right=reliability.right,
+            confidence=_round(reliability.confidence),
+            error=_round(reliability.error),
+            bins=tuple(
+                (
+                    round(part.lowest, _DIGITS),
+                    round(part.highest, _DIGITS),
+                    part.rows,
+                    part.right,
+                    round(part.confidence, _DIGITS),
+                )
+                for part in reliability.bins
+            ),
         )
 
 
-class StageEntry(_Entry):
+class StageEntry(FileModel):
     """One stage: the rows that reach it, those that it accepts, and a warning where its confidence misleads."""
 
     stage: int
@@ -57,32 +59,24 @@ class StageEntry(_Entry):
     warning: str | None
 
     @classmethod
-    def of(cls, given: StageCalibration) -> StageEntry:
+    def of(cls, calibration: StageCalibration) -> StageEntry:
         """Return what the file keeps of a stage."""
-        reached, accepted = ReliabilityEntry.of(given.reached), ReliabilityEntry.of(given.accepted)
-        return cls(stage=given.stage, reached=reached, accepted=accepted, warning=given.warning)
+        reached, accepted = ReliabilityEntry.of(calibration.reached), ReliabilityEntry.of(calibration.accepted)
+        return cls(stage=calibration.stage, reached=reached, accepted=accepted, warning=calibration.warning)
 
 
-class Calibration(_Entry):
+class CalibrationFile(FileModel):
     """The document: the rows that all was counted on, and the stages of each design by its id."""
 
     format: Literal["emsco-calibration"] = "emsco-calibration"
     version: Literal[1] = 1
     split: str
-    bins: tuple[str, ...] = _BIN
+    bins: tuple[str, ...] = _BIN_FIELDS
     designs: dict[str, tuple[StageEntry, ...]]
 
     @classmethod
-    def of(cls, split: str, measured: Sequence[Measured]) -> Calibration:
-        """Return the document of some designs.
-
-        Parameters
-        ----------
-        split
-            Name of the rows that everything was counted on.
-        measured
-            The designs.
-        """
+    def of(cls, split: str, measured: Sequence[MeasuredDesign]) -> CalibrationFile:
+        """Return the document of some designs; `split` is the name of the rows that everything was counted on."""
         designs = {one.design.id: tuple(StageEntry.of(stage) for stage in one.calibration) for one in measured}
         return cls(split=split, designs=designs)
 
@@ -91,22 +85,10 @@ class Calibration(_Entry):
         return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
     @classmethod
-    def read(cls, text: str, path: str) -> Calibration:
-        """Read the JSON; one error tells the place of the first fault.
-
-        Parameters
-        ----------
-        text
-            Content of the file.
-        path
-            Its name, for messages.
-        """
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            fault = first_fault(error)
-            raise DataError(f"{path}: {fault.place}: {fault.said}. Train again") from None
+    def read(cls, text: str, path: str) -> CalibrationFile:
+        """Read the JSON; `path` is its name for error messages."""
+        return cls.parse(text, path, "Train again")
 
 
-def _rounded(number: float | None) -> float | None:
+def _round(number: float | None) -> float | None:
     return None if number is None else round(number, _DIGITS)

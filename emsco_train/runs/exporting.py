@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from emsco_runtime.bundle import MANIFEST
-from emsco_runtime.publish import refuse_taken
-from emsco_train.bundling.choice import Choice, DesignWish, choose
-from emsco_train.bundling.design_export import export_from
-from emsco_train.bundling.publication import Export
-from emsco_train.designs.wish import Wish
+from emsco_runtime.bundle.publish import check_writable
+from emsco_runtime.bundle.reading import MANIFEST_FILE
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DesignError
-from emsco_train.runs.figures import Measured, measured_on
+from emsco_train.export.publication import Export
+from emsco_train.export.searched_design import export_searched_design
+from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
+from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
 from emsco_train.runs.opening import OpenRun, open_run
 
-__all__ = ["RunExport", "export_opened", "export_run"]
+__all__ = ["RunExport", "export_open_run", "export_run"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class RunExport:
     opened: OpenRun
     choice: Choice
     export: Export
-    measured: Measured
+    measured: MeasuredDesign
 
 
 def export_run(
@@ -68,9 +68,9 @@ def export_run(
     min_accuracy, min_coverage, max_cost
         Floors and cap on validation figures; the cheapest design that satisfies them.
     design
-        An id of the front, in place of other wishes.
+        An id of the front, in place of other criteria.
     max_error, confidence
-        Promise that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
+        Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     data
         Where the files are now, if they were moved.
     name, version
@@ -78,43 +78,38 @@ def export_run(
     force
         Replace a bundle that is already there; it stays until the new one is complete.
     """
-    wanted = DesignWish(Wish(min_accuracy, min_coverage, max_cost), design, max_error, confidence)
-    return export_opened(open_run(run, data), out, wanted, name=name, version=version, force=force)
+    requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost)
+    criteria = SelectionCriteria(requirements, design, max_error, confidence)
+    return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 
 
-def export_opened(
-    opened: OpenRun, out: str | os.PathLike[str], wanted: DesignWish, *, name: str | None, version: str, force: bool
+def export_open_run(
+    opened: OpenRun, out: str | os.PathLike[str], criteria: SelectionCriteria, *, name: str | None, version: str, force: bool
 ) -> RunExport:
-    """Choose a design of an open run and write its bundle.
-
-    Parameters
-    ----------
-    opened
-        The run with its data.
-    out, name, version, force
-        As in `export_run`.
-    wanted
-        What is wanted of the design.
-    """
-    _refuse_taken(Path(out), force=force)
-    choice = choose(opened.problem, opened.front, wanted)
-    made = export_from(
+    """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`."""
+    _check_output(Path(out), force=force)
+    choice = choose_design(opened.problem, opened.front, criteria)
+    exported = export_searched_design(
         out,
         opened.problem,
         choice.design,
         name=name or opened.folder.path.resolve().name,
         version=version,
         force=force,
-        choices={"design": choice.design.id, "search": dict(opened.run.search.settings), "method": opened.run.search.method},
+        settings_record={
+            "design": choice.design.id,
+            "search": dict(opened.run.search.settings),
+            "method": opened.run.search.method,
+        },
         certificate=choice.certificate,
     )
-    measured = measured_on(opened.problem, opened.problem.held_out, choice.design, made.model)
-    return RunExport(opened, choice, made, measured)
+    measured = measure_fitted_design(opened.problem, opened.problem.held_out, choice.design, exported.model)
+    return RunExport(opened, choice, exported, measured)
 
 
-def _refuse_taken(out: Path, *, force: bool) -> None:
-    """Refuse a folder that could not be written to, before the certify rows are looked at: they prove less each time."""
-    if not force and (out / MANIFEST).exists():
+def _check_output(out: Path, *, force: bool) -> None:
+    """Refuse a folder that could not be written to, before the certify rows are used: they prove less each time."""
+    if not force and (out / MANIFEST_FILE).exists():
         raise DesignError(f"{out} already holds a bundle: choose another folder, or use `force=True` to replace it")
     if out.is_dir():
-        refuse_taken(out, force=force)
+        check_writable(out, force=force)

@@ -2,10 +2,10 @@
 
 While a run is under way, it holds the lock of the folder, and ``.work`` holds its checkpoints and a mark that it is ours. At the
 end, new files are written to ``.work/new``, which is renamed to ``.work/ready`` in one step: from then on the new run counts.
-Its files are moved into place, ``run.json`` last; whoever is killed while doing so leaves the rest to the next reader.
+Its files are moved into place, ``run.json`` last; if a process is killed while doing so, the next reader completes it.
 ``run.json`` holds the hash of each other file, so that a folder whose files belong to different runs is noticed.
 
-What does not carry our mark is never removed nor overwritten: a folder with other files, and without a run, is refused.
+What does not carry our mark is never removed or overwritten: a folder with other files, and without a run, is refused.
 """
 
 from __future__ import annotations
@@ -18,28 +18,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderTakenError
+from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderLockedError
 from emsco_train.runs.run_file import RunFile
 
-__all__ = ["PAGE", "PAGE_MARK", "RunFolder", "is_page"]
+__all__ = ["REPORT_MARK", "REPORT_NAME", "RunFolder", "is_report"]
 
-_RUN = "run.json"
+_RUN_NAME = "run.json"
 _RUN_MARK = b'"emsco-run"'
-_NEW, _READY = "new", "ready"
+_NEW_NAME, _READY_NAME = "new", "ready"
 _WORK_MARK = "emsco-run"
-# The page of a run, which lies in its folder, and what a page of ours holds.
-PAGE = "report.html"
-PAGE_MARK = '<meta name="generator" content="emsco-report">'
+# The page of a run in its folder, and the mark by which it is recognised.
+REPORT_NAME = "report.html"
+REPORT_MARK = '<meta name="generator" content="emsco-report">'
 
 
 class RunFolder:
-    """A run's folder.
-
-    Parameters
-    ----------
-    path
-        The folder; need not exist yet.
-    """
+    """A run's folder; it need not exist yet."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -52,42 +46,41 @@ class RunFolder:
 
     def is_complete(self) -> bool:
         """Return whether a finished run is there."""
-        return (self.path / _RUN).is_file()
+        return (self.path / _RUN_NAME).is_file()
 
     def begin(self, *, resume: bool, force: bool) -> None:
-        """Take the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` let it go.
+        """Lock the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` release it.
 
         Parameters
         ----------
         resume
-            Go on from checkpoints, if there are any.
+            Continue from checkpoints, if there are any.
         force
             Replace a finished run; it stays until the new one is complete. Files that are not an emsco run's are never replaced.
         """
         if self.path.exists() and not self.path.is_dir():
             raise DesignError(f"{self.path} is a file: name a folder for the run")
         try:
-            self._refuse_foreign()
+            self._refuse_other_files()
             self._lock = FolderLock(self.path)
-            self._make_room(resume=resume, force=force)
-        except FolderTakenError:
-            told = f"another run is being written into {self.path}"
-            raise DesignError(f"{told}: wait for it to end, or choose another folder") from None
+            self._prepare_work_folder(resume=resume, force=force)
+        except FolderLockedError:
+            raise DesignError(
+                f"another run is being written into {self.path}: wait for it to end, or choose another folder"
+            ) from None
         except OSError as error:
             self._release()
-            told = f"{self.path} cannot be written: {error.strerror or error}"
-            raise DesignError(f"{told}. Check the path and its permissions") from None
+            raise DesignError(
+                f"{self.path} cannot be written: {error.strerror or error}. Check the path and its permissions"
+            ) from None
         except DesignError:
             self._release()
             raise
 
     def abandon(self, *, checkpoints: bool = False) -> None:
-        """Leave nothing behind of a run that came to nothing, and let the folder go; without one under way, do nothing.
+        """Remove what a failed run left, and release the folder; do nothing if no run is under way.
 
-        Parameters
-        ----------
-        checkpoints
-            Whether they go too; else a run that has some stays, to be resumed.
+        A run that has checkpoints stays, to be resumed, unless `checkpoints` says to remove them too.
         """
         if self._lock is None:
             return
@@ -95,12 +88,12 @@ class RunFolder:
             if checkpoints or {entry.name for entry in self.work.iterdir()} <= {_WORK_MARK}:
                 shutil.rmtree(self.work)
         self._release()
-        # Fails, as it should, where checkpoints or an older run are there.
+        # Fails, as it should, if checkpoints or an older run are there.
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
     def finish(self, files: Mapping[str, str], run: RunFile, *, keep_work: bool = False) -> None:
-        """Put the files of a finished run into place, and let the folder go.
+        """Put the files of a finished run into place, and release the folder.
 
         Parameters
         ----------
@@ -109,40 +102,41 @@ class RunFolder:
         run
             The record; the hashes of the files are added to it.
         keep_work
-            Leave the checkpoints: the run was cut short, and may be resumed.
+            Keep the checkpoints: the run was cut short, and may be resumed.
         """
         try:
-            self._refuse_in_the_way(files)
+            self._refuse_overwrite(files)
             hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
             document = run.model_copy(update={"files": hashes})
-            new = self.work / _NEW
+            new = self.work / _NEW_NAME
             if new.is_dir():
                 shutil.rmtree(new)
             new.mkdir()
-            for name, text in {**files, _RUN: document.text()}.items():
+            for name, text in {**files, _RUN_NAME: document.text()}.items():
                 _write_synced(new / name, text)
-            new.rename(self.work / _READY)
-            self._settle()
+            new.rename(self.work / _READY_NAME)
+            self._install_ready_files()
             if not keep_work:
                 shutil.rmtree(self.work)
         finally:
             self._release()
 
     def read(self) -> RunFile:
-        """Return the record of a finished run; every named file is there and is the one that was written."""
+        """Return the record of a finished run, after checking that its files are there and are those that it wrote."""
         if not self.path.is_dir():
             raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
-        self._settle_for_reading()
+        self._complete_killed_write()
         if not self.is_complete():
-            unfinished = "an unfinished run: end it by training again with `resume=True`"
-            told = unfinished if self.work.is_dir() else f"no {_RUN}: give the folder that emsco-train wrote"
-            raise DataError(f"{self.path} holds {told}")
-        run = RunFile.read((self.path / _RUN).read_bytes(), str(self.path / _RUN))
+            if self.work.is_dir():
+                raise DataError(f"{self.path} holds an unfinished run: end it by training again with `resume=True`")
+            raise DataError(f"{self.path} holds no {_RUN_NAME}: give the folder that emsco-train wrote")
+        run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
             content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
             if hashlib.sha256(content).hexdigest() != digest:
-                told = f"{self.path / name} is missing or is not the file that this run wrote"
-                raise DataError(f"{told}: restore it, or train again")
+                raise DataError(
+                    f"{self.path / name} is missing or is not the file that this run wrote: restore it, or train again"
+                )
         return run
 
     def text(self, name: str) -> str:
@@ -150,16 +144,16 @@ class RunFolder:
         return (self.path / name).read_text(encoding="utf-8")
 
     def _holds_run(self) -> bool:
-        return self.is_complete() and _RUN_MARK in (self.path / _RUN).read_bytes()
+        return self.is_complete() and _RUN_MARK in (self.path / _RUN_NAME).read_bytes()
 
     def _holds_work(self) -> bool:
-        """Return whether the work folder is ours; an empty one may be, of a run that was killed as it began."""
+        """Return whether the work folder is ours; an empty one may belong to a run that was killed as it started."""
         if not self.work.is_dir() or self.work.is_symlink():
             return False
         return (self.work / _WORK_MARK).is_file() or not any(self.work.iterdir())
 
-    def _refuse_foreign(self) -> None:
-        """Refuse a folder that holds other files and no run, or a work folder of somebody else."""
+    def _refuse_other_files(self) -> None:
+        """Refuse a folder that holds other files and no run, or another program's work folder."""
         if not self.path.is_dir():
             return
         ours = {LOCK_NAME} | ({self.work.name} if self._holds_work() else set())
@@ -167,21 +161,22 @@ class RunFolder:
         if self._holds_run() or self.work.name in ours:
             foreign = [name for name in foreign if name == self.work.name]
         if foreign:
-            told = f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])})"
-            raise DesignError(f"{told}: choose an empty or a new folder")
+            raise DesignError(
+                f"{self.path} holds files that are not an emsco run's ({', '.join(foreign[:3])}): choose an empty or a new folder"
+            )
 
-    def _refuse_in_the_way(self, names: Iterable[str]) -> None:
-        """Refuse to overwrite a file that somebody else put where there was no run when this one began."""
-        for name in () if self._holds_run() else (*names, _RUN):
+    def _refuse_overwrite(self, names: Iterable[str]) -> None:
+        """Refuse to overwrite a file that was put there by others after this run began."""
+        for name in () if self._holds_run() else (*names, _RUN_NAME):
             if (self.path / name).exists():
                 raise DesignError(f"{self.path / name} is not an emsco run's: move it away, then resume the run")
 
-    def _make_room(self, *, resume: bool, force: bool) -> None:
-        self._settle()
+    def _prepare_work_folder(self, *, resume: bool, force: bool) -> None:
+        self._install_ready_files()
         unfinished = resume and self.work.is_dir()
         if self.is_complete() and not (force or unfinished):
-            told = "a finished run, so there is nothing to resume" if resume else "a run"
-            raise DesignError(f"{self.path} already holds {told}: choose another folder, or use `force=True` to replace it")
+            detail = "a finished run, so there is nothing to resume" if resume else "a run"
+            raise DesignError(f"{self.path} already holds {detail}: choose another folder, or use `force=True` to replace it")
         if self.work.is_dir() and not resume:
             shutil.rmtree(self.work)
         self.work.mkdir(exist_ok=True)
@@ -192,36 +187,36 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
-    def _settle_for_reading(self) -> None:
-        """Do what a killed writer left to do; a living one does it itself."""
-        if not (self.work / _READY).is_dir() or not self._holds_work():
+    def _complete_killed_write(self) -> None:
+        """Finish moving the files of a killed writer; a living one does it itself."""
+        if not (self.work / _READY_NAME).is_dir() or not self._holds_work():
             return
         try:
             self._lock = FolderLock(self.path)
-        except FolderTakenError:
+        except FolderLockedError:
             raise DataError(f"{self.path} is being written at this moment: try again") from None
         try:
-            self._settle()
+            self._install_ready_files()
         finally:
             self._release()
 
-    def _settle(self) -> None:
-        """Move the files of a complete run into place, all that are not there yet."""
-        ready = self.work / _READY
+    def _install_ready_files(self) -> None:
+        """Move those files of a complete run into place that are not there yet."""
+        ready = self.work / _READY_NAME
         if not ready.is_dir():
             return
         names = {entry.name for entry in ready.iterdir()}
-        for name in (*sorted(names - {_RUN}), *(names & {_RUN})):
+        for name in (*sorted(names - {_RUN_NAME}), *(names & {_RUN_NAME})):
             (ready / name).replace(self.path / name)
         # A page of the run that was here before would show other designs.
-        if is_page(self.path / PAGE):
-            (self.path / PAGE).unlink()
+        if is_report(self.path / REPORT_NAME):
+            (self.path / REPORT_NAME).unlink()
         ready.rmdir()
 
 
-def is_page(path: Path) -> bool:
+def is_report(path: Path) -> bool:
     """Return whether a file is a page of ours."""
-    return path.is_file() and PAGE_MARK.encode() in path.read_bytes()
+    return path.is_file() and REPORT_MARK.encode() in path.read_bytes()
 
 
 def _write_synced(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """`FolderLock`: one process at a time writes into a folder.
 
 The lock is the operating system's own on a file in the folder: it ends with its process, however that ends, so that a killed run
-locks nobody out. The file is removed by whoever holds the lock; one that a killed process left behind means nothing.
+blocks no other. The holder of the lock removes the file; a file that a killed process left behind has no effect.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ import fcntl
 import os
 from pathlib import Path
 
-__all__ = ["LOCK_NAME", "FolderLock", "FolderTakenError"]
+__all__ = ["LOCK_NAME", "FolderLock", "FolderLockedError"]
 
 LOCK_NAME = ".emsco-lock"
 
 
-class FolderTakenError(Exception):
+class FolderLockedError(Exception):
     """Another process, or another run of this one, writes into the folder."""
 
 
 class FolderLock:
-    """The lock on a folder, held from the start.
-
-    Parameters
-    ----------
-    folder
-        Made if need be.
+    """The lock on a folder, held from the start; the folder is created if necessary.
 
     Raises
     ------
-    FolderTakenError
-        If somebody else holds it.
+    FolderLockedError
+        If it is held elsewhere.
     OSError
         If the folder cannot be written, or its file system has no locks.
     """
@@ -39,18 +34,18 @@ class FolderLock:
         self._path = folder / LOCK_NAME
         descriptor = None
         while descriptor is None:
-            descriptor = _locked(self._path)
+            descriptor = _try_lock(self._path)
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others in, and remove the file."""
-        # Before the lock ends: afterwards, the name could stand for the file of the next holder.
+        """Release the lock, and remove the file."""
+        # Before the lock ends: afterwards, the name could be that of the next holder's file.
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
-def _locked(path: Path) -> int | None:
-    """Return a locked file, or None if the file went away meanwhile: then its lock would keep nobody out."""
+def _try_lock(path: Path) -> int | None:
+    """Return a locked file, or None if the file was removed meanwhile: then its lock would have no effect."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         # Not followed if it is a link; open for writing, since network file systems lock nothing else exclusively.
@@ -62,7 +57,7 @@ def _locked(path: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         held = path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
     except BlockingIOError:
-        raise FolderTakenError(str(path.parent)) from None
+        raise FolderLockedError(str(path.parent)) from None
     finally:
         if not held:
             os.close(descriptor)

@@ -9,41 +9,31 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emsco_runtime.summary import counted
-from emsco_train.costs.model import CostModel
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
+from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.designs.front import Front
 from emsco_train.errors import ConfidenceWarning, DataError, OutlierWarning, ThresholdWarning
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
-from emsco_train.stage_settings import ClassWeight
 
 __all__ = ["OpenRun", "open_run"]
+
+_HINT = "Give the data that it was trained on with `data`, or train again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A finished run with its data.
-
-    Parameters
-    ----------
-    folder
-        Where it lies.
-    run
-        Its record.
-    front
-        Designs of all thresholds.
-    problem
-        The problem, at the first threshold.
-    """
+    """A finished run with its data."""
 
     folder: RunFolder
     run: RunFile
-    front: Front
-    problem: Problem
+    front: Front  # designs of all thresholds
+    problem: Problem  # at the first threshold
 
 
 def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None = None) -> OpenRun:
@@ -63,26 +53,32 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     """
     folder = RunFolder(path)
     run = folder.read()
-    front = Front.from_json(folder.text("front.json"))
+    front = Front.from_json(folder.text("front.json"), rows=run.rows.get("validation", 0))
     paths = {file.split: file.path for file in run.data.files}
-    strangers = [str(split) for split in data or {} if split not in paths]
-    if strangers:
-        told = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
-        raise DataError(f"{folder.path} was trained on {told}: give `data` for one table, or the same splits")
+    if any(split not in paths for split in data or {}):
+        known = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
+        raise DataError(f"{folder.path} was trained on {known}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
     source = read_source(paths | dict(data or {}), columns)
-    return OpenRun(folder, run, front, _problem(folder, run, source))
+    return OpenRun(folder, run, front, _rebuild_problem(folder, run, source))
 
 
-def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
+def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
+    for trained, current in zip(run.data.files, source.files, strict=True):
+        if trained.rows != current.rows:
+            raise DataError(
+                f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
+            )
     names = [row["split"] for row in csv.DictReader(io.StringIO(folder.text("splits.csv")))]
-    _check_rows(run, source)
+    weights = run.class_weight
+    class_weight: ClassWeight = (
+        {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
+    )
     with warnings.catch_warnings():
-        # Training has told these already.
-        warnings.simplefilter("ignore", ThresholdWarning)
-        warnings.simplefilter("ignore", ConfidenceWarning)
-        warnings.simplefilter("ignore", OutlierWarning)
+        # Training has given these warnings already.
+        for category in (ThresholdWarning, ConfidenceWarning, OutlierWarning):
+            warnings.simplefilter("ignore", category)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
             source.table.select([column.name for column in run.columns]),
@@ -94,28 +90,11 @@ def _problem(folder: RunFolder, run: RunFile, source: Source) -> Problem:
                 for column in run.columns
             },
             splits=Splits.from_names(names),
-            class_weight=_class_weight(run),
+            class_weight=class_weight,
             C=run.C,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:
-        raise DataError(f"{_files(source)}: values have changed since the run was trained. {_REMEDY}")
+        paths = ", ".join(file.path for file in source.files)
+        raise DataError(f"{paths}: values have changed since the run was trained. {_HINT}")
     return problem
-
-
-def _class_weight(run: RunFile) -> ClassWeight:
-    weights = run.class_weight
-    return {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
-
-
-_REMEDY = "Give the data that it was trained on with `data`, or train again"
-
-
-def _check_rows(run: RunFile, source: Source) -> None:
-    for then, now in zip(run.data.files, source.files, strict=True):
-        if then.rows != now.rows:
-            raise DataError(f"{now.path} has {counted(now.rows, 'row')}, it had {then.rows} when the run was trained. {_REMEDY}")
-
-
-def _files(source: Source) -> str:
-    return ", ".join(file.path for file in source.files)

@@ -5,53 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from emsco_runtime._arrays import Array
-from emsco_runtime._gaps import is_gap
-from emsco_train.costs.model import CostModel
+from emsco_runtime.support.missing_values import is_missing
+from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions, infer_features
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.runs.request import TrainRequest, Unknown
-from emsco_train.runs.source import Source, read_source
+from emsco_train.runs.request import TrainRequest
+from emsco_train.runs.source import Columns, Source, read_source
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["PreparedRun", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A request whose files were read: what will be searched.
-
-    Parameters
-    ----------
-    request
-        As given.
-    source
-        The files.
-    problem
-        The problem at the first threshold.
-    """
+class PreparedRun:
+    """A request whose files were read: what will be searched."""
 
     request: TrainRequest
     source: Source
-    problem: Problem
+    problem: Problem  # at the first threshold
 
 
-def prepare(request: TrainRequest) -> Prepared:
-    """Read the files of a request and describe the problem; nothing is searched or written yet.
-
-    Parameters
-    ----------
-    request
-        What to train on.
-    """
+def prepare(request: TrainRequest) -> PreparedRun:
+    """Read the files of a request and describe the problem; nothing is searched or written yet."""
     source = read_source(request.paths, request.columns)
-    costs = None if request.costs is None else _costs(request.costs, request.columns.special(), source.table.names)
     problem = Problem.of(
         source.table,
         source.labels,
-        costs=costs,
+        costs=None if request.costs is None else _read_costs(request.costs, request.columns, source.table.names),
         threshold=request.thresholds[0],
-        features=_options(request, source),
+        features=_feature_options(request, source),
         shares=request.shares,
         splits=source.splits(),
         groups=source.group,
@@ -65,13 +47,13 @@ def prepare(request: TrainRequest) -> Prepared:
     for position, level in enumerate(levels):
         if level in levels[:position]:
             raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
-    return Prepared(request, source, problem)
+    return PreparedRun(request, source, problem)
 
 
-def _costs(path: str, special: Sequence[str], names: Sequence[str]) -> CostModel:
-    """Return the costs of the features; those of columns that are none, dropped ones say, are passed over."""
-    read = CostModel.from_file(path, names)
-    own = {name: cost for name, cost in read.features.items() if name in names or name not in special}
+def _read_costs(path: str, columns: Columns, names: Sequence[str]) -> CostModel:
+    """Return the costs of the features; those of other columns, such as dropped ones, are ignored."""
+    read, others = CostModel.from_file(path, names), columns.non_feature_columns()
+    own = {name: cost for name, cost in read.features.items() if name in names or name not in others}
     groups = [replace(group, features=tuple(name for name in group.features if name in own)) for group in read.groups]
     costs = CostModel.from_mapping(own, groups=[group for group in groups if group.features], unit=read.unit)
     try:
@@ -81,25 +63,22 @@ def _costs(path: str, special: Sequence[str], names: Sequence[str]) -> CostModel
     return costs
 
 
-def _options(request: TrainRequest, source: Source) -> dict[str, FeatureOptions]:
-    """Return what was said about features; "ignore" for all concerns only those that hold categories."""
+def _feature_options(request: TrainRequest, source: Source) -> dict[str, FeatureOptions]:
+    """Return the options of each feature; "ignore" for all applies only to those that hold categories."""
     names = source.table.names
-    strangers = [name for name in request.unknown if name and name not in names]
-    if strangers:
-        raise DesignError(f"`unknown` names {strangers[0]!r}, which is no feature (features: {', '.join(names)})")
+    unknown = {name: policy for name, policy in request.unknown.items() if name}
+    for name in unknown:
+        if name not in names:
+            raise DesignError(f"`unknown` names {name!r}, which is not a feature (features: {', '.join(names)})")
     kinds = request.columns.kinds or {}
-    # A gap in any row is no mistake, even where the train rows happen to have none.
+    # A missing value in any row is allowed, even where the train rows happen to have none.
     options = {
-        name: FeatureOptions(kind=kinds.get(name), missing="impute" if _has_gaps(column) else None)
+        name: FeatureOptions(kind=kinds.get(name), missing="impute" if any(map(is_missing, column.tolist())) else None)
         for name, column in source.table.columns.items()
     }
-    unknown = {name: wish for name, wish in request.unknown.items() if name}
     if request.unknown.get("") == "ignore":
         features = infer_features(source.table, names, CostModel.of(None, names), options)
-        general: dict[str, Unknown] = {feature.name: "ignore" for feature in features if feature.kind == "categorical"}
-        unknown = general | unknown
-    return options | {name: replace(options[name], unknown=wish) for name, wish in unknown.items()}
-
-
-def _has_gaps(column: Array) -> bool:
-    return any(is_gap(value) for value in column.tolist())
+        for feature in features:
+            if feature.kind == "categorical":
+                unknown.setdefault(feature.name, "ignore")
+    return options | {name: replace(options[name], unknown=policy) for name, policy in unknown.items()}

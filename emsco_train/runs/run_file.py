@@ -5,24 +5,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from emsco_runtime.decision import Label
-from emsco_train._faults import first_fault
 from emsco_train.errors import DataError
+from emsco_train.support.validation_errors import first_error
 
-__all__ = ["ColumnEntry", "DataEntry", "FiguresEntry", "FileEntry", "RunFile", "SearchEntry", "ThresholdEntry"]
+__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "FileModel", "RunFile", "SearchEntry", "ThresholdEntry"]
 
 _VERSION = 1
 
 
-class _Entry(BaseModel):
+class FileModel(BaseModel):
+    """What the files of a run have in common: no unknown keys, no conversions, no infinite numbers."""
+
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @classmethod
+    def parse(cls, text: str | bytes, path: str, hint: str) -> Self:
+        """Read the JSON; the error names the file, the place of the first fault, and the remedy."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            fault = first_error(error)
+            raise DataError(f"{path}: {fault.path}: {fault.message}. {hint}") from None
 
-class FileEntry(_Entry):
+
+class FileEntry(FileModel):
     """One table file, with the split that it is (null: a table that was divided)."""
 
     path: str
@@ -31,7 +42,7 @@ class FileEntry(_Entry):
     sha256: str
 
 
-class DataEntry(_Entry):
+class DataEntry(FileModel):
     """The rows: files, which column means what, and a hash of all values after reading."""
 
     files: tuple[FileEntry, ...]
@@ -42,7 +53,7 @@ class DataEntry(_Entry):
     fingerprint: str
 
 
-class ColumnEntry(_Entry):
+class ColumnEntry(FileModel):
     """One feature, as it was understood."""
 
     name: str
@@ -53,7 +64,7 @@ class ColumnEntry(_Entry):
     gaps: int
 
 
-class SearchEntry(_Entry):
+class SearchEntry(FileModel):
     """What was asked of the search."""
 
     method: Literal["auto", "evolve", "exhaustive"]
@@ -63,7 +74,7 @@ class SearchEntry(_Entry):
     time_limit: float | None
 
 
-class FiguresEntry(_Entry):
+class CountsEntry(FileModel):
     """Counts on the rows of a split, and the mean cost of a row."""
 
     split: str
@@ -73,7 +84,7 @@ class FiguresEntry(_Entry):
     cost: float
 
 
-class ThresholdEntry(_Entry):
+class ThresholdEntry(FileModel):
     """One threshold of the run, how its search went, and what acquiring everything at once would do there."""
 
     thresholds: tuple[float, ...]
@@ -82,10 +93,10 @@ class ThresholdEntry(_Entry):
     designs: int
     fits: int
     elapsed_s: float
-    everything: tuple[FiguresEntry, ...]
+    everything: tuple[CountsEntry, ...]
 
 
-class RunFile(_Entry):
+class RunFile(FileModel):
     """The document.
 
     The figures of the certify rows are nowhere in a run: they are looked at once, when a certificate is made.
@@ -111,28 +122,21 @@ class RunFile(_Entry):
 
     @classmethod
     def read(cls, text: bytes, path: str) -> RunFile:
-        """Read the JSON; one error tells the place of the first fault.
-
-        Parameters
-        ----------
-        text
-            Content of the file.
-        path
-            Its name, for messages.
-        """
-        try:
-            head = _Head.model_validate_json(text)
-            if head.version != _VERSION:
-                told = f"this run has version {head.version}, this emsco reads version {_VERSION}"
-                raise DataError(f"{path}: {told}. Train again with emsco-train, or use the emsco that made it")
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            fault = first_fault(error)
-            raise DataError(f"{path}: {fault.place}: {fault.said}. Give a run that emsco-train wrote") from None
+        """Read the JSON; `path` is its name for error messages."""
+        hint = "Give a run that emsco-train wrote"
+        version = _FormatHeader.parse(text, path, hint).version
+        if version != _VERSION:
+            raise DataError(
+                f"{path}: this run has version {version}, this emsco reads version {_VERSION}. "
+                "Train again with emsco-train, or use the emsco that made it"
+            )
+        return cls.parse(text, path, hint)
 
 
-class _Head(BaseModel):
-    """Enough to tell what the document is, before its shape is judged."""
+class _FormatHeader(FileModel):
+    """Format and version of the document, read before everything else is checked."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", strict=False)
 
     format: Literal["emsco-run"]
     version: int

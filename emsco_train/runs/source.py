@@ -4,94 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from emsco_runtime._arrays import Array
-from emsco_runtime.cli._console import CommandError
-from emsco_runtime.cli._rows import csv_rows
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.csv_file import open_csv
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
+from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.text_columns import read_column, read_labels, text_kind
+from emsco_train.runs.run_file import FileEntry
 
-__all__ = ["Columns", "Source", "SourceFile", "read_source"]
+__all__ = ["Columns", "Source", "read_source"]
 
 _PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
-    """One table file.
-
-    Parameters
-    ----------
-    path
-        Where it is.
-    split
-        Which split its rows are; None: a table to be divided.
-    rows
-        How many it has.
-    sha256
-        Of its bytes.
-    """
-
-    path: str
-    split: str | None
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column means what.
-
-    Parameters
-    ----------
-    label
-        Column of the true label.
-    group, time
-        Columns that keep rows together, or order them; they are no features. None: no such column.
-    drop
-        Columns to leave out.
-    kinds
-        What columns hold, where the values do not tell.
-    """
+    """Which column means what: the label, columns that divide the rows, columns to ignore; all others are features."""
 
     label: str = "label"
-    group: str | None = None
-    time: str | None = None
+    group: str | None = None  # rows with equal values stay together
+    time: str | None = None  # orders the rows
     drop: tuple[str, ...] = ()
-    kinds: Mapping[str, Kind] | None = None
+    kinds: Mapping[str, Kind] | None = None  # overrides what the values of a column look like
 
-    def special(self) -> tuple[str, ...]:
-        """Return the columns that are no features."""
+    def non_feature_columns(self) -> tuple[str, ...]:
+        """Return the columns that are not features."""
         return tuple(name for name in (self.label, self.group, self.time, *self.drop) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Rows of all files, one after the other.
+    """Rows of all files, one after the other."""
 
-    Parameters
-    ----------
-    files
-        What was read.
-    table
-        The features' columns.
-    labels
-        The label of each row.
-    group, time
-        Values of those columns, or None.
-    """
-
-    files: tuple[SourceFile, ...]
-    table: Table
+    files: tuple[FileEntry, ...]
+    table: Table  # of the features
     labels: list[Any]
     group: Array | None
     time: Array | None
@@ -104,23 +61,32 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Raw:
-    """The columns of one file: lists of text from CSV, typed arrays from Parquet."""
+class _RawTable:
+    """The columns of one or several files: lists of text from CSV, typed arrays from Parquet."""
 
     path: str
     columns: Mapping[str, list[str] | Array]
-    lines: list[str]
+    lines: list[str]  # where each row stands, for messages
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[_RawTable], names: Sequence[str]) -> _RawTable:
+        """Return these columns of several tables as one table."""
+        parts = {name: [table.columns[name] for table in tables] for name in names}
+        columns: dict[str, list[str] | Array] = {
+            # One table, or several that are all CSV or all Parquet: `_check_columns` saw to it.
+            name: list(chain(*found)) if isinstance(found[0], list) else np.concatenate(found)
+            for name, found in parts.items()
+        }
+        return cls(tables[0].path, columns, [line for table in tables for line in table.lines])
+
+    def column(self, name: str, parse: Callable[[str, list[str], list[str]], Any]) -> Any:
+        """Return a column: text is parsed by its name, its values and their lines, typed values stay as they are."""
+        values = self.columns[name]
+        return parse(name, values, self.lines) if isinstance(values, list) else values
 
 
 def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Columns) -> Source:
-    """Read one table (split None), or the files of several splits.
-
-    Parameters
-    ----------
-    paths
-        Split name -> file.
-    columns
-        Which column means what.
+    """Read one table (split None), or the files of several splits, by split name.
 
     Raises
     ------
@@ -128,55 +94,56 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         If a file is missing, empty or unreadable, lacks a column, or holds a value that cannot be meant; with file and line.
     """
     order = [None] if None in paths else [name for name in SPLITS if name in paths]
-    raws = {split: _read(os.fspath(paths[split])) for split in order}
-    first = raws[order[0]]
-    for raw in raws.values():
-        _check_columns(raw, first, columns)
-    names = [name for name in first.columns if name not in columns.special()]
+    raw_tables = {split: _read_table(os.fspath(paths[split])) for split in order}
+    first = raw_tables[order[0]]
+    for raw_table in raw_tables.values():
+        _check_columns(raw_table, first, columns)
+    special = columns.non_feature_columns()
+    names = [name for name in first.columns if name not in special]
     if not names:
-        raise DataError(f"{first.path}: there is no column beside {', '.join(columns.special())}: give at least one feature")
-    nameless = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
-    if nameless:
-        told = f"column {nameless[0]} of the header has no name (the index of a data frame?)"
-        raise DataError(f"{first.path}: {told}: name it, or leave it out with `drop=('',)`")
-    parts = list(raws.values())
-    lines = [line for raw in parts for line in raw.lines]
-    features = {name: _feature(name, _joined(name, parts), (columns.kinds or {}).get(name), lines) for name in names}
-    files = tuple(_described(raw, split) for split, raw in raws.items())
-    labels = _labels(columns.label, _joined(columns.label, parts), lines)
+        raise DataError(f"{first.path}: there is no column beside {', '.join(special)}: give at least one feature")
+    unnamed = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
+    if unnamed:
+        raise DataError(
+            f"{first.path}: column {unnamed[0]} of the header has no name (the index of a data frame?): "
+            "name it, or leave it out with `drop=('',)`"
+        )
+    others = [name for name in (columns.label, columns.group, columns.time) if name is not None]
+    rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
+    features = {name: rows.column(name, partial(_parse_feature, (columns.kinds or {}).get(name))) for name in names}
+    parsed = rows.column(columns.label, parse_labels)
+    labels = parsed if isinstance(parsed, list) else parsed.tolist()
     if len(set(labels)) == 1:
-        told = f"column {columns.label!r} holds only the label {labels[0]!r}"
-        raise DataError(f"{first.path}: {told}: at least two different ones are needed to train")
-    return Source(
-        files,
-        Table.of(features),
-        labels,
-        _special(columns.group, parts),
-        _special(columns.time, parts),
-    )
+        raise DataError(
+            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}: "
+            "at least two different ones are needed to train"
+        )
+    group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
+    files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
+    return Source(files, Table.of(features), labels, group, time)
 
 
-def _read(path: str) -> _Raw:
+def _read_table(path: str) -> _RawTable:
     if not path or not Path(path).is_file():
-        told = "is a folder" if path and Path(path).is_dir() else "does not exist"
-        raise DataError(f"{path or 'the table'} {told}: give a CSV or Parquet file")
-    raw = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
-    if not raw.lines:
+        detail = "is a folder" if path and Path(path).is_dir() else "does not exist"
+        raise DataError(f"{path or 'the table'} {detail}: give a CSV or Parquet file")
+    raw_table = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
+    if not raw_table.lines:
         raise DataError(f"{path}: there are no rows below the header: give some")
-    return raw
+    return raw_table
 
 
-def _read_csv(path: str) -> _Raw:
+def _read_csv(path: str) -> _RawTable:
     try:
-        with csv_rows(path) as opened:
+        with open_csv(path) as opened:
             header, rows = opened.header, list(opened)
-    except CommandError as error:
+    except InputError as error:
         raise DataError(str(error)) from None
     columns: dict[str, list[str] | Array] = {name: [row.fields[at] for row in rows] for at, name in enumerate(header)}
-    return _Raw(path, columns, [f"{path} line {row.line}" for row in rows])
+    return _RawTable(path, columns, [f"{path} line {row.line}" for row in rows])
 
 
-def _read_parquet(path: str) -> _Raw:
+def _read_parquet(path: str) -> _RawTable:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra, needed here only
         import pyarrow.parquet  # noqa: PLC0415
@@ -195,47 +162,29 @@ def _read_parquet(path: str) -> _Raw:
         column = table.column(name)
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         columns[name] = plain.to_numpy()
-    return _Raw(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
+    return _RawTable(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
 
 
-def _check_columns(raw: _Raw, first: _Raw, columns: Columns) -> None:
-    asked = [*columns.special(), *(columns.kinds or {})]
-    absent = [name for name in asked if name not in raw.columns]
-    if absent:
-        what = "label column" if absent[0] == columns.label else "column"
-        raise DataError(f"{raw.path}: there is no {what} {absent[0]!r}; it has: {', '.join(raw.columns)}")
-    odd = sorted(set(raw.columns) ^ set(first.columns))
-    if odd:
-        raise DataError(f"{raw.path} and {first.path} differ in columns: {', '.join(odd)}. Give all splits the same ones")
-    mixed = isinstance(raw.columns[columns.label], list) != isinstance(first.columns[columns.label], list)
-    if mixed:
-        raise DesignError(f"{raw.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
+def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> None:
+    asked = [*columns.non_feature_columns(), *(columns.kinds or {})]
+    missing = [name for name in asked if name not in raw_table.columns]
+    if missing:
+        what = "label column" if missing[0] == columns.label else "column"
+        raise DataError(f"{raw_table.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw_table.columns)}")
+    different = sorted(set(raw_table.columns) ^ set(first.columns))
+    if different:
+        raise DataError(
+            f"{raw_table.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones"
+        )
+    if isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list):
+        raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
-def _joined(name: str, parts: Sequence[_Raw]) -> list[str] | Array:
-    columns = [raw.columns[name] for raw in parts]
-    if isinstance(columns[0], list):
-        return [value for column in columns for value in column]
-    return np.concatenate(columns)
+def _parse_feature(kind: Kind | None, name: str, values: list[str], lines: list[str]) -> Array:
+    return parse_column(name, values, kind or infer_kind(values), lines)
 
 
-def _feature(name: str, values: list[str] | Array, kind: Kind | None, lines: Sequence[str]) -> Array:
-    if isinstance(values, list):
-        return read_column(name, values, kind or text_kind(values), lines)
-    return values
-
-
-def _labels(name: str, values: list[str] | Array, lines: Sequence[str]) -> list[Any]:
-    return read_labels(name, values, lines) if isinstance(values, list) else values.tolist()
-
-
-def _special(name: str | None, parts: Sequence[_Raw]) -> Array | None:
-    if name is None:
-        return None
-    values = _joined(name, parts)
-    if not isinstance(values, list):
-        return values
-    lines = [line for raw in parts for line in raw.lines]
+def _parse_split_column(name: str, values: list[str], lines: list[str]) -> Array:
     empty = next((line for value, line in zip(values, lines, strict=True) if not value.strip()), None)
     if empty is not None:
         raise DataError(
@@ -243,13 +192,13 @@ def _special(name: str | None, parts: Sequence[_Raw]) -> Array | None:
         )
     try:
         # Numbers sort as numbers; other text (groups, dates) stays as it is.
-        return read_column(name, values, "numeric", lines)
+        return parse_column(name, values, "numeric", lines)
     except DataError:
-        return read_column(name, values, "categorical", lines)
+        return parse_column(name, values, "categorical", lines)
 
 
-def _described(raw: _Raw, split: str | None) -> SourceFile:
-    with Path(raw.path).open("rb") as file:
+def _describe_file(raw_table: _RawTable, split: str | None) -> FileEntry:
+    with Path(raw_table.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Absolute, so that the run can be exported from any folder.
-    return SourceFile(str(Path(raw.path).resolve()), split, len(raw.lines), digest)
+    return FileEntry(path=str(Path(raw_table.path).resolve()), split=split, rows=len(raw_table.lines), sha256=digest)

@@ -4,43 +4,38 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from emsco_train.data.problem import Problem
-from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.genetic.checkpoint import Checkpoints
-from emsco_train.progress import Progress
-from emsco_train.remeasure import measured_on_all
-from emsco_train.runs.calibration_file import Calibration
-from emsco_train.runs.figures import Measured, measure
+from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import front_table
-from emsco_train.runs.preparation import Prepared
-from emsco_train.runs.record import Searched, run_record, splits_table
+from emsco_train.runs.front_csv import format_front_csv
+from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
+from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import RunFile
-from emsco_train.searches import Outcome, run_search, worker_count
-from emsco_train.settings import Settings, pinned_positions
-from emsco_train.stages.cascade_model import CascadeFitter
-from emsco_train.workbench import Workbench
+from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
+from emsco_train.search.genetic.checkpoint import Checkpoints
+from emsco_train.search.progress import Progress
+from emsco_train.search.settings import Settings, pinned_positions
+from emsco_train.search.sweep import join_fronts, search_thresholds
+from emsco_train.support.numbers import worker_count
 
-__all__ = ["Trained", "Watch", "train"]
+__all__ = ["ProgressFactory", "TrainedRun", "train"]
 
-Watch = Callable[[str], Progress]
+ProgressFactory = Callable[[str], Progress]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainedRun:
     """A finished run.
 
     Parameters
     ----------
-    folder
-        Where it lies.
-    run
-        Its record.
+    folder, run
+        Its folder, and its record.
     front
         Designs of all thresholds, with their validation figures.
     measured
@@ -52,27 +47,32 @@ class Trained:
     folder: RunFolder
     run: RunFile
     front: Front
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredDesign, ...]
     interrupted: bool
 
 
 def train(
-    prepared: Prepared, out: str | os.PathLike[str], *, resume: bool = False, force: bool = False, watch: Watch | None = None
-) -> Trained:
+    prepared: PreparedRun,
+    out: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    force: bool = False,
+    watch: ProgressFactory | None = None,
+) -> TrainedRun:
     """Search at every threshold and write the folder.
 
     Parameters
     ----------
     prepared
-        As `prepare` gives it.
+        As `prepare` returns it.
     out
         The folder.
     resume
-        Go on from the checkpoints of an unfinished run.
+        Continue from the checkpoints of an unfinished run.
     force
         Replace a finished run; it stays until the new one is complete.
     watch
-        Given the words for a threshold, returns what shows the progress of its search.
+        Returns what shows the progress of a search, given the description of its threshold.
     """
     problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
     settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
@@ -80,106 +80,63 @@ def train(
     folder = RunFolder(out)
     folder.begin(resume=resume, force=force)
     try:
-        return _train_into(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
+        return _search_and_write(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()
         raise
 
 
-def _train_into(
-    folder: RunFolder, prepared: Prepared, settings: Settings, *, jobs: int, resume: bool, watch: Watch | None
-) -> Trained:
-    """Search, measure and write, in a folder that is held."""
+def _search_and_write(
+    folder: RunFolder, prepared: PreparedRun, settings: Settings, *, jobs: int, resume: bool, watch: ProgressFactory | None
+) -> TrainedRun:
+    """Search, measure and write, in a folder that is locked."""
     problem = prepared.problem
-    searched = _search_all(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
-    designs = [design for done in searched for design in done.outcome.front]
-    front = Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
+    searched = _search_thresholds(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
+    outcomes = [timed.outcome for timed in searched]
+    front = join_fronts(problem, outcomes)
     fitter = CascadeFitter.of(problem)
-    measured = tuple(measure(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
+    measured = tuple(measure_designs(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
     files = {
-        "front.csv": front_table(measured, tested=problem.test is not None),
+        "front.csv": format_front_csv(measured, has_test_rows=problem.test is not None),
         "front.json": front.to_json(),
-        "splits.csv": splits_table(problem, prepared.source.files),
+        "splits.csv": format_splits_csv(problem, prepared.source.files),
         "costs.toml": problem.costs.to_toml(),
-        "calibration.json": Calibration.of(problem.held_out.name, measured).text(),
+        "calibration.json": CalibrationFile.of(problem.held_out.name, measured).text(),
     }
-    reasons = {done.outcome.stopped for done in searched}
+    reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
-    folder.finish(files, run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
-    return Trained(folder, folder.read(), front, measured, interrupted)
+    folder.finish(files, make_run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
+    return TrainedRun(folder, folder.read(), front, measured, interrupted)
 
 
-def _search_all(
-    prepared: Prepared, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: Watch | None
-) -> list[Searched]:
+def _search_thresholds(
+    prepared: PreparedRun, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: ProgressFactory | None
+) -> list[TimedOutcome]:
     """Search at each threshold; Ctrl-C ends the rest as well."""
-    request, problem = prepared.request, prepared.problem
-    part = problem if request.max_search_rows is None else problem.sampled(request.max_search_rows, request.seed)
-    benches: tuple[Workbench, Workbench] | None = None
-    found: list[Searched] = []
-    for position, threshold in enumerate(request.thresholds):
-        started = time.monotonic()
-        progress = None if watch is None else watch(_words(threshold))
-        # After the clock has started: it fits models, which takes a while on a large table.
-        benches = benches or _benches(part, problem, request.thresholds, jobs)
-        bench, whole = benches
-        checkpoints = Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume)
-        try:
-            outcome = _search(prepared, settings, bench, position, progress, checkpoints, jobs)
-        except KeyboardInterrupt:
-            # An exact search has no part to keep, but those of the thresholds before it are whole.
-            if not found:
-                raise
-            break
-        if whole is not bench:
-            outcome = measured_on_all(outcome, whole, settings, position)
-        if progress is not None:
-            progress.ended(outcome)
-        found.append(Searched(outcome, time.monotonic() - started))
-        if outcome.stopped == "interrupted":
-            break
-    if not any(len(done.outcome.front) for done in found):
+    request = prepared.request
+    started, searched = time.monotonic(), []
+    for outcome in search_thresholds(
+        prepared.problem,
+        request.thresholds,
+        settings,
+        method=request.method,
+        seed=request.seed,
+        jobs=jobs,
+        max_rows=request.max_search_rows,
+        time_limit=request.time_limit,
+        progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),
+        checkpoints=lambda position: Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume),
+    ):
+        now = time.monotonic()
+        searched.append(TimedOutcome(outcome, now - started))
+        started = now
+    if not any(len(timed.outcome.front) for timed in searched):
         folder.abandon(checkpoints=True)
         raise DesignError("no design that was found satisfies the constraints of the search: loosen them, or search longer")
-    return found
+    return searched
 
 
-def _benches(part: Problem, problem: Problem, thresholds: Sequence[Threshold], jobs: int) -> tuple[Workbench, Workbench]:
-    """Return the workbench of the rows that are searched, and that of all rows: one and the same without a sample."""
-    bench = Workbench(part, thresholds, jobs=jobs)
-    return bench, bench if part is problem else Workbench(problem, thresholds, jobs=jobs)
-
-
-def _search(
-    prepared: Prepared,
-    settings: Settings,
-    bench: Workbench,
-    position: int,
-    progress: Progress | None,
-    checkpoints: Checkpoints,
-    jobs: int,
-) -> Outcome:
-    request = prepared.request
-    try:
-        return run_search(
-            bench.problem,
-            settings,
-            method=request.method,
-            seed=request.seed,
-            jobs=jobs,
-            on_generation=None if progress is None else progress.on_generation,
-            on_progress=None if progress is None else progress.on_progress,
-            checkpoints=checkpoints,
-            time_limit=request.time_limit,
-            workbench=bench,
-            threshold=position,
-        )
-    finally:
-        if progress is not None:
-            progress.close()
-
-
-def _words(threshold: object) -> str:
+def _describe_threshold(threshold: object) -> str:
     if isinstance(threshold, dict):
         return "threshold " + ", ".join(f"{label} {number:g}" for label, number in threshold.items())
     return f"threshold {threshold:g}"

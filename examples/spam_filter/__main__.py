@@ -1,4 +1,4 @@
-"""``python -m spam_filter COMMAND``: each command is a module of its own, and only that one is imported."""
+"""``python -m spam_filter COMMAND``: each command is a module, and only that one is imported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["COMMANDS", "main", "run"]
 COMMANDS: Final = {
     "generate": ("spam_filter.cli.generate", "write synthetic mail to try things with"),
     "train": ("spam_filter.cli.train", "learn a model from labelled mail"),
-    "serve": ("spam_filter.cli.serve", "take mail by SMTP, mark it, and hand it on"),
+    "serve": ("spam_filter.cli.serve", "accept mail by SMTP, mark it, and hand it on"),
     "load": ("spam_filter.cli.load", "send mail to a service, and report its speed"),
-    "demo": ("spam_filter.cli.demo", "all of it on synthetic mail, with everything on show"),
+    "demo": ("spam_filter.cli.demo", "all of it on synthetic mail, step by step"),
 }
 
 
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
         asked_for_help = bool(argv) and argv[0] in ("-h", "--help")
         stream = sys.stdout if asked_for_help else sys.stderr
         if argv and not asked_for_help:
-            print(f"spam_filter: there is no command {argv[0]!r}", file=stream)
+            print(f"spam_filter: unknown command {argv[0]!r}", file=stream)
         print("usage: python -m spam_filter COMMAND [--help]\n", file=stream)
         for name, (_, text) in COMMANDS.items():
             print(f"  {name:<10} {text}", file=stream)

@@ -5,12 +5,12 @@
 | header | (none) | the header alone: microseconds each |
 | look-up | sender, subject_words | a few rows from SQLite, by the header alone |
 | body | text, links, opening_words, hosts | decoding the body, then one pass, or one look-up |
-| dear | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
+| expensive | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
 
-Splitting a message into header and parts is no acquisition: whoever needs the body first does it, and it is kept.
+Splitting a message into header and parts is not an acquisition: the first acquirer that needs the body does it, and it is kept.
 
 Acquirers that read SQLite fall back on the bundle's default when the store is locked or broken: such a decision is marked
-`degraded`, and no message is lost. After five failures in a row the store is left alone for a few seconds.
+`degraded`, and no message is lost. After five failures in a row the store is not queried for a few seconds.
 """
 
 from __future__ import annotations
@@ -20,51 +20,50 @@ from functools import partial
 from typing import Final, Protocol
 
 from emsco_runtime import Acquirers, CircuitBreaker
-from spam_filter.facts import header as header_facts
-from spam_filter.facts import opinions
-from spam_filter.facts.language import LANGUAGE_FACTS, language_facts
-from spam_filter.facts.page import PAGE_FACTS, page_facts
-from spam_filter.facts.text import LINK_FACTS, TEXT_FACTS, link_facts, squeezability, text_facts
-from spam_filter.learnt.stores import Stores
+from spam_filter.extractors import header as header_extractors, store_scores
+from spam_filter.extractors.html_page import PAGE_FEATURES, page_features
+from spam_filter.extractors.language import LANGUAGE_FEATURES, language_features
+from spam_filter.extractors.text import LINK_FEATURES, TEXT_FEATURES, link_features, squeezability, text_features
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
 __all__ = ["GROUPS", "HEADER_FEATURES", "acquirers", "feature_names"]
 
 HEADER_FEATURES: Final[Mapping[str, Callable[[Mail], float | bool]]] = {
-    name: getattr(header_facts, name) for name in header_facts.__all__
+    name: getattr(header_extractors, name) for name in header_extractors.__all__
 }
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "sender": opinions.SENDER_OPINIONS,
-    "subject_words": opinions.SUBJECT_OPINIONS,
-    "text": TEXT_FACTS,
-    "links": LINK_FACTS,
-    "opening_words": opinions.OPENING_OPINIONS,
-    "hosts": opinions.HOST_OPINIONS,
+    "sender": store_scores.SENDER_SCORES,
+    "subject_words": store_scores.SUBJECT_SCORES,
+    "text": TEXT_FEATURES,
+    "links": LINK_FEATURES,
+    "opening_words": store_scores.OPENING_SCORES,
+    "hosts": store_scores.HOST_SCORES,
     "squeeze": ("squeezability",),
-    "page": PAGE_FACTS,
-    "language": LANGUAGE_FACTS,
-    "words": opinions.WORD_OPINIONS,
+    "page": PAGE_FEATURES,
+    "language": LANGUAGE_FEATURES,
+    "words": store_scores.WORD_SCORES,
 }
 
 
-class _Look(Protocol):
+class _StoreExtractor(Protocol):
     def __call__(self, mail: Mail, stores: Stores) -> Mapping[str, float]: ...
 
 
 _FROM_MAIL: Final[Mapping[str, Callable[[Mail], Mapping[str, float | bool]]]] = {
-    "text": text_facts,
-    "links": link_facts,
+    "text": text_features,
+    "links": link_features,
     "squeeze": lambda mail: {"squeezability": squeezability(mail)},
-    "page": page_facts,
+    "page": page_features,
 }
-_FROM_STORES: Final[Mapping[str, _Look]] = {
-    "sender": opinions.sender_opinions,
-    "subject_words": opinions.subject_opinions,
-    "opening_words": opinions.opening_opinions,
-    "hosts": opinions.host_opinions,
-    "language": language_facts,
-    "words": opinions.word_opinions,
+_FROM_STORES: Final[Mapping[str, _StoreExtractor]] = {
+    "sender": store_scores.sender_scores,
+    "subject_words": store_scores.subject_scores,
+    "opening_words": store_scores.opening_scores,
+    "hosts": store_scores.host_scores,
+    "language": language_features,
+    "words": store_scores.word_scores,
 }
 
 
@@ -79,7 +78,7 @@ def acquirers(stores: Stores) -> Acquirers:
     Parameters
     ----------
     stores
-        Where the opinions come from.
+        Where the scores come from.
     """
     registry = Acquirers()
     for name, function in HEADER_FEATURES.items():

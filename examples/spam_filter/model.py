@@ -6,7 +6,7 @@
     MODEL/stores.sqlite  what the training mail taught
     MODEL/costs.toml     what the features cost, as it was measured
 
-Bundle and stores are taken up together. A decision under way ends with the pair that it began with; a new pair that cannot be
+Bundle and stores are loaded together. A decision under way ends with the pair that it began with; a new pair that cannot be
 used leaves the old one in service.
 """
 
@@ -23,9 +23,9 @@ from emsco_runtime import AcquirerPool, Acquirers, Cascade, read_bundle
 from emsco_runtime.observers import Observer
 from spam_filter.errors import ModelError
 from spam_filter.features import acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 
-__all__ = ["BUNDLE", "COSTS", "STORES", "Model", "version_of"]
+__all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
 
 BUNDLE: Final = "bundle"
 STORES: Final = "stores.sqlite"
@@ -33,7 +33,7 @@ COSTS: Final = "costs.toml"
 _VERSION_CHARACTERS: Final = 16
 
 
-def version_of(stores_id: str) -> str:
+def bundle_version(stores_id: str) -> str:
     """Return the version of a bundle that belongs to stores."""
     return f"stores-{stores_id[:_VERSION_CHARACTERS]}"
 
@@ -54,7 +54,7 @@ class Model:
     pool
         As in `emsco_runtime.Cascade`.
     observers
-        Told of every decision; they outlive a reload.
+        Notified of every decision; they outlive a reload.
     timeout_s
         How long a look-up waits for a locked store before it falls back.
 
@@ -110,7 +110,7 @@ class Model:
         return self._pair.registry
 
     def reload(self) -> bool:
-        """Take up what is in the folder now, and return whether that is another bundle.
+        """Load what is in the folder now, and return whether that is another bundle.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Model:
         with self._reloading:
             pair = self._load(self.cascade)
             changed = pair.cascade.manifest.id != self.cascade.manifest.id
-            # The old stores are closed when the last decision that uses them has ended, and nobody holds them any more.
+            # The old stores are closed when the last decision that uses them has ended, and nothing holds them any more.
             self._pair = pair
             return changed
 
@@ -130,11 +130,11 @@ class Model:
 
     def _load(self, old: Cascade | None) -> _Pair:
         if not self.folder.is_dir():
-            raise ModelError(f"{self.folder}: there is no such folder: give the one that train wrote")
+            raise ModelError(f"{self.folder}: the folder does not exist: give the one that train wrote")
         bundle = read_bundle(self.folder / BUNDLE)
         stores = Stores.open(self.folder / STORES, timeout_s=self._timeout_s)
         try:
-            self._check_pair(bundle.manifest.version, version_of(stores.id))
+            self._check_pair(bundle.manifest.version, bundle_version(stores.id))
             registry = acquirers(stores)
             if old is not None:
                 return _Pair(old.with_bundle(bundle, registry), stores, registry)
@@ -145,5 +145,5 @@ class Model:
 
     def _check_pair(self, wanted: str, found: str) -> None:
         if wanted != found:
-            told = f"the bundle belongs to {wanted}, the stores are {found}"
-            raise ModelError(f"{self.folder}: {told}: copy the folder of one training as a whole, or train again")
+            detail = f"the bundle belongs to {wanted}, the stores are {found}"
+            raise ModelError(f"{self.folder}: {detail}: copy the folder of one training as a whole, or train again")

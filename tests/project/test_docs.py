@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from emsco_train.genetic.evolution import Generation
-from emsco_train.progress import Progress
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.settings import Settings
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.progress import Progress
+from emsco_train.search.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -190,8 +190,8 @@ def keys(document: Any) -> Iterator[str]:
 def test_files_of_a_run(run: Path) -> None:
     """The table of files names just those that a run writes, checkpoints included."""
     written = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
-    told = table_names(RUNS.read_text(encoding="utf-8").partition("\n## ")[0])
-    assert told == written
+    documented = table_names(RUNS.read_text(encoding="utf-8").partition("\n## ")[0])
+    assert documented == written
 
 
 def test_columns_of_a_run(run: Path) -> None:
@@ -204,8 +204,8 @@ def test_columns_of_a_run(run: Path) -> None:
 
 @pytest.mark.parametrize("name", ["front.json", "calibration.json", "run.json"])
 def test_keys_of_a_run(name: str, run: Path) -> None:
-    """Every key of each document is told under its heading, and every key in the table's first column is one."""
+    """Every key of each document is documented under its heading, and every key in the table's first column is one."""
     found = set(keys(json.loads((run / name).read_text(encoding="utf-8"))))
-    told = section(name)
-    assert found <= set(re.findall(r"`([^`]+)`", told))
-    assert table_names(told) <= found
+    text = section(name)
+    assert found <= set(re.findall(r"`([^`]+)`", text))
+    assert table_names(text) <= found

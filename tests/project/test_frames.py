@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from emsco_runtime import Cascade
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from emsco_train import CostModel, DataError, EmscoClassifier, Table
 from emsco_train.data.features import encode_table, infer_features
@@ -96,7 +96,7 @@ def test_an_estimator_takes_arrow_tables() -> None:
 
 
 def test_arrow_tables_with_a_name_twice_are_refused() -> None:
-    """As for frames: which of the two is meant cannot be told."""
+    """As for frames: it is unclear which of the two is meant."""
     with pytest.raises(DataError, match="column names must be unique; more than once: 'a'"):
         Table.of(pa.table([[1], [2]], names=["a", "a"]))
 

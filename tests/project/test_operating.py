@@ -13,13 +13,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason, Status
-from emsco_runtime.drift import DriftMonitor
-from emsco_runtime.drift_metrics import DriftGauges
-from emsco_runtime.metrics import Metrics, SourceGauges
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.drift.gauges import DriftGauges
+from emsco_runtime.drift.monitor import DriftMonitor
+from emsco_runtime.observing.prometheus import Metrics, SourceGauges
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import sample_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def test_the_page_names_metrics_that_exist() -> None:
 
 
 def test_the_rules_name_metrics_that_exist() -> None:
-    """Every metric in an expression is a sample of a scrape, by its very name; strangers are found."""
+    """Every metric in an expression is a sample of a scrape, by its exact name; unknown names are found."""
     alerts = re.findall(r"alert: (\w+)", RULES)
     assert len(EXPRESSIONS) == len(alerts) > 10
     assert set(re.findall(r"`(Emsco(?!Error)\w+)`", PAGE)) <= set(alerts)

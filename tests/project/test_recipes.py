@@ -27,7 +27,7 @@ from jsonschema import Draft202012Validator
 
 from emsco_runtime import Cascade, write_bundle
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.runtime.waiting import our_threads, until
+from tests.runtime.waiting import our_threads, wait_until
 
 # starlette would like another library than httpx for its test client.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -136,7 +136,7 @@ def service(page: str, put: Callable[[Any], str], tmp_path: Path) -> Iterator[Se
     with ExitStack() as stack:
         start = start_fastapi if page == "fastapi" else start_flask
         yield Service(start(app, tmp_path / "bundle", stack), tmp_path / "bundle", app)
-    until(lambda: all(thread in before for thread in our_threads()), "its threads end", seconds=20)
+    wait_until(lambda: all(thread in before for thread in our_threads()), "its threads end", seconds=20)
 
 
 def start_fastapi(app: ModuleType, folder: Path, stack: ExitStack) -> Callable[[str, str, Any], Answer]:
@@ -159,7 +159,7 @@ def start_flask(app: ModuleType, folder: Path, stack: ExitStack) -> Callable[[st
     from prometheus_client import CollectorRegistry
 
     from emsco_runtime import ReloadingCascade
-    from emsco_runtime.metrics import Metrics
+    from emsco_runtime.observing.prometheus import Metrics
 
     registry = CollectorRegistry()
     remote = stack.enter_context(httpx.Client(base_url="http://reputation.test", transport=httpx.MockTransport(reputation)))
@@ -227,11 +227,11 @@ BAD: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_a_422(service: Service, name: str) -> None:
-    """What does not fit, for the framework or for the cascade, is told with its place and decides nothing."""
-    path, document, told = BAD[name]
+    """What does not fit, for the framework or for the cascade, is reported with its place and decides nothing."""
+    path, document, message = BAD[name]
     answer = service.ask("POST", path, document)
     assert answer.status == 422
-    assert told in json.dumps(answer.body["detail"])
+    assert message in json.dumps(answer.body["detail"])
     assert "emsco_decisions_total{" not in service.ask("GET", "/metrics", None).text
 
 

@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from emsco_runtime import Cascade, Decision, read_bundle
-from emsco_runtime.cache import AcquirerCache
 from emsco_runtime.decision import FailureKind, Reason
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
-from tests.runtime.damage import edited
+from tests.runtime.damage import edit_document
 from tools.schemas import FOLDER, decision_schema, files, manifest_schema
 
 GOLDEN = Path(__file__).parents[1] / "runtime" / "golden"
@@ -90,7 +90,7 @@ BROKEN_MANIFESTS: dict[str, tuple[Any, ...]] = {
 def test_broken_manifests(edit: tuple[Any, ...]) -> None:
     """What the reader refuses by shape, the schema refuses too."""
     with pytest.raises(ValidationError):
-        validate_manifest(edited(MANIFEST, *edit))
+        validate_manifest(edit_document(MANIFEST, *edit))
 
 
 def decisions() -> dict[str, Decision]:
@@ -183,4 +183,4 @@ BROKEN_DECISIONS: dict[str, tuple[Any, ...]] = {
 def test_broken_decisions(edit: tuple[Any, ...]) -> None:
     """What no decision can be is refused."""
     with pytest.raises(ValidationError):
-        validate_decision(edited(DECISIONS["accepted"].to_dict(), *edit))
+        validate_decision(edit_document(DECISIONS["accepted"].to_dict(), *edit))

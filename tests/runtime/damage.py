@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 
-def edited(document: dict[str, Any], *place_and_value: Any) -> dict[str, Any]:
+def edit_document(document: dict[str, Any], *path_and_value: Any) -> dict[str, Any]:
     """Return a copy with one value set, or taken out where the value is `...`."""
-    *place, last, value = place_and_value
+    *place, last, value = path_and_value
     result = copy.deepcopy(document)
     holder: Any = result
     for part in place:

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from emsco_runtime import Acquirers
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.reload import ReloadingCascade
+from emsco_runtime.serving.reloading import ReloadingCascade
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.pool import AcquirerPool
 
 FOLDER = "SERVICE_BUNDLE"
 # Long enough that several workers are busy at the same time.
@@ -60,7 +60,7 @@ def acquirers(*, asynchronous: bool) -> Acquirers:
 
 
 def _cascade(*, asynchronous: bool) -> ReloadingCascade:
-    from emsco_runtime.metrics import Metrics
+    from emsco_runtime.observing.prometheus import Metrics
 
     return ReloadingCascade(
         os.environ[FOLDER],

@@ -1,7 +1,7 @@
 """The soak: very many decisions in threads and in an event loop, while sources fail and bundles are replaced.
 
 `python -m tests.runtime.soak --items 300000` runs it and prints its figures as JSON; `test_soak` asserts on them. What is
-promised of each decision stands in `soak_model`.
+guaranteed for each decision is in `soak_checker`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from pathlib import Path
 from typing import Any
 
 from emsco_runtime import Decision
-from emsco_runtime import pool as pool_module
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.drift import DriftMonitor
-from emsco_runtime.logs import DecisionLogger
-from emsco_runtime.pool import AcquirerPool
-from emsco_runtime.reload import ReloadingCascade
-from tests.runtime.soak_bundles import Version, damage, damaged_copy, point, put, versions
-from tests.runtime.soak_model import BY_LOAD, Asked, Follow, Model, Wrong, check_reference
+from emsco_runtime.drift.monitor import DriftMonitor
+from emsco_runtime.observing.audit_log import AuditWriter
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.serving.reloading import ReloadingCascade
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.pool import AcquirerPool
+from tests.runtime.soak_bundles import Version, damage, damaged_copy, link_bundle, versions, write_version
+from tests.runtime.soak_checker import LOAD_FAILURES, DecisionChecker, ItemRequest, Model, WrongDecision, check_reference
 from tests.runtime.soak_sources import Calls, registry
 from tests.runtime.soak_world import World, chunks
-from tests.runtime.waiting import our_threads, until
+from tests.runtime.waiting import our_threads, wait_until
 
 _THREADS = 3
 _CORRUPT_EVERY = 4
-_MOST_TOLD = 20
-_KINDS = (*BY_LOAD, "exception", "missing", "wrong_type", "missing_key", "unknown_category")
+_MAX_MESSAGES = 20
+_KINDS = (*LOAD_FAILURES, "exception", "missing", "wrong_type", "missing_key", "unknown_category")
 # Which item is being decided, for the audit lines; of many at once, minus the first item, minus 1.
 _ITEM: ContextVar[int | None] = ContextVar("item", default=None)
 
@@ -57,7 +57,7 @@ class Figures:
     decided: int = 0
     not_decided_once: int = 0
     wrong: int = 0
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     compared_with_reference: int = 0
     calls: int = 0
     sources_called_twice: int = 0
@@ -68,7 +68,7 @@ class Figures:
     audit_wrong: int = 0
     metrics_wrong: list[str] = field(default_factory=list)
     observer_failures: int = 0
-    observer_failures_due: int = 0
+    expected_observer_failures: int = 0
     warm_mib: float = 0.0
     most_mib: float = 0.0
     last_mib: float = 0.0
@@ -81,24 +81,24 @@ class Figures:
     seen: dict[str, int] = field(default_factory=dict)
 
 
-class Fussy:
+class FailingObserver:
     """An observer that raises now and then."""
 
     def __init__(self) -> None:
-        self.told = self.raised = 0
+        self.received = self.raised = 0
         self._lock = threading.Lock()
 
     def __call__(self, _: Decision) -> None:
         """Count, and raise at every thousandth."""
         with self._lock:
-            self.told += 1
-            if self.told % 1000:
+            self.received += 1
+            if self.received % 1000:
                 return
             self.raised += 1
         raise ValueError("I do not like this one")
 
 
-class Counting(logging.Handler):
+class CountingHandler(logging.Handler):
     """Counts records instead of writing them."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Counting(logging.Handler):
         self.counts[record.name] += 1
 
 
-class Service:
+class BundleHistory:
     """Which bundles may decide: those in service from the beginning of a call to its end.
 
     Parameters
@@ -123,11 +123,11 @@ class Service:
         self.history = [first]
         self.least = 0
 
-    def coming(self, number: str) -> None:
+    def announce(self, number: str) -> None:
         """Note that a bundle may be seen from now on."""
         self.history.append(number)
 
-    def arrived(self) -> None:
+    def activate(self) -> None:
         """Note that the last one is in service: calls that begin now are decided by it."""
         self.least = len(self.history) - 1
 
@@ -176,17 +176,17 @@ class Soak:
 
     def _open(self) -> None:
         first = self.versions[0]
-        put(self.folder / "place", first)
-        put(self.folder / "version 0", first)
+        write_version(self.folder / "place", first)
+        write_version(self.folder / "version 0", first)
         (self.folder / "link").symlink_to(self.folder / "version 0")
         for number, version in enumerate(self.versions):
-            put(self.folder / f"version {number}", version)
-        self.services = {True: Service(first.id), False: Service(first.id)}
+            write_version(self.folder / f"version {number}", version)
+        self.histories = {True: BundleHistory(first.id), False: BundleHistory(first.id)}
         self.audit = AuditWriter(self.folder / "audit.jsonl", values="hash", key=b"soak", item=_ITEM.get)
-        # One stays with the first version, since it is not told of reloads; the other follows.
+        # One stays with the first version, since it is not notified of reloads; the other follows.
         self.drift, self.following = DriftMonitor(first.bundle.manifest), DriftMonitor(first.bundle.manifest)
-        self.fussy = Fussy()
-        watching = [self.drift.__call__, self.following, self.fussy]
+        self.raising_observer = FailingObserver()
+        watching = [self.drift.__call__, self.following, self.raising_observer]
         self.observers: list[Any] = [self.audit, *watching, DecisionLogger("soak.decisions", messages=True)]
         self.registry = _with_extras(self.observers)
         self.pool = AcquirerPool(16, max_abandoned=12)
@@ -209,8 +209,10 @@ class Soak:
         figures = self.figures
         before, figures.files_before = set(threading.enumerate()), _open_files()
         started = time.perf_counter()
-        workers = [threading.Thread(target=self._told, args=(work, part), name=f"soak {part}") for part, work in self._parts()]
-        publisher = threading.Thread(target=self._told, args=(self._publish, None), name="soak publisher")
+        workers = [
+            threading.Thread(target=self._run_worker, args=(work, part), name=f"soak {part}") for part, work in self._workers()
+        ]
+        publisher = threading.Thread(target=self._run_worker, args=(self._publish, None), name="soak publisher")
         for thread in [*workers, publisher]:
             thread.start()
         for thread in workers:
@@ -221,37 +223,37 @@ class Soak:
         self._close(before)
         return figures
 
-    def _parts(self) -> Iterator[tuple[int, Callable[[Iterator[range]], None]]]:
+    def _workers(self) -> Iterator[tuple[int, Callable[[Iterator[range]], None]]]:
         for part in range(_THREADS):
             yield part, self._decide
         yield _THREADS, self._decide_many
         yield _THREADS + 1, lambda parts: asyncio.run(self._decide_async(parts))
 
-    def _mine(self, part: int | None) -> Iterator[range]:
+    def _chunks_of(self, part: int | None) -> Iterator[range]:
         """Yield the chunks of a worker: every sixth for each thread, two of six for the loop."""
         for place, chunk in enumerate(chunks(self.world.items)):
             if min(place % (_THREADS + 3), _THREADS + 1) == part:
                 yield chunk
 
-    def _told(self, work: Callable[[Iterator[range]], None], part: int | None) -> None:
+    def _run_worker(self, work: Callable[[Iterator[range]], None], part: int | None) -> None:
         try:
-            work(self._mine(part))
-        except BaseException as error:  # noqa: BLE001 - told in the figures
-            self._wrong(f"{threading.current_thread().name}: {error!r}")
+            work(self._chunks_of(part))
+        except BaseException as error:  # noqa: BLE001 - reported in the figures
+            self._record_mismatch(f"{threading.current_thread().name}: {error!r}")
 
     def _decide(self, parts: Iterator[range]) -> None:
         for chunk in parts:
             for item in chunk:
-                asked, least = Asked(item, self.world.options(item)), self.services[False].least
+                request, least = ItemRequest(item, self.world.options(item)), self.histories[False].least
                 _ITEM.set(item)
-                options = asked.options
+                options = request.options
                 decision = self.sync.decide(item, budget=options.budget, deadline_s=options.deadline_s, known=options.known)
-                self._check(asked, decision, least, by_loop=False)
+                self._check(request, decision, least, by_loop=False)
 
     def _decide_many(self, parts: Iterator[range]) -> None:
         for chunk in parts:
             each = [self.world.options(item) for item in chunk]
-            least = self.services[False].least
+            least = self.histories[False].least
             _ITEM.set(-1 - chunk.start)
             budget, deadline_s, _ = each[0]
             known = [one.known for one in each]
@@ -262,25 +264,25 @@ class Soak:
         async def serve() -> None:
             for chunk in parts:
                 if chunk.start // len(chunk) % 2:
-                    await self._together(chunk)
+                    await self._decide_concurrently(chunk)
                 else:
-                    await asyncio.gather(*(self._one(item) for item in chunk))
+                    await asyncio.gather(*(self._decide_item_async(item) for item in chunk))
 
         await asyncio.gather(*(serve() for _ in range(3)))
         self.figures.tasks_left = len(asyncio.all_tasks()) - 1
 
-    async def _one(self, item: int) -> None:
-        asked, least = Asked(item, self.world.options(item)), self.services[True].least
+    async def _decide_item_async(self, item: int) -> None:
+        request, least = ItemRequest(item, self.world.options(item)), self.histories[True].least
         _ITEM.set(item)
-        options = asked.options
+        options = request.options
         decision = await self.asynchronous.decide_async(
             item, budget=options.budget, deadline_s=options.deadline_s, known=options.known
         )
-        self._check(asked, decision, least, by_loop=True)
+        self._check(request, decision, least, by_loop=True)
 
-    async def _together(self, chunk: range) -> None:
+    async def _decide_concurrently(self, chunk: range) -> None:
         each = [self.world.options(item) for item in chunk]
-        least = self.services[True].least
+        least = self.histories[True].least
         _ITEM.set(-1 - chunk.start)
         budget, deadline_s, _ = each[0]
         decisions = await self.asynchronous.decide_many_async(
@@ -294,23 +296,23 @@ class Soak:
         budget, deadline_s, _ = self.world.options(chunk.start)
         for item, decision in zip(chunk, decisions, strict=True):
             options = self.world.options(item)._replace(budget=budget, deadline_s=deadline_s)
-            self._check(Asked(item, options, many=not by_loop), decision, least, by_loop=by_loop)
+            self._check(ItemRequest(item, options, many=not by_loop), decision, least, by_loop=by_loop)
 
-    def _check(self, asked: Asked, decision: Decision, least: int, *, by_loop: bool) -> None:
+    def _check(self, request: ItemRequest, decision: Decision, least: int, *, by_loop: bool) -> None:
         seen: Counter[str] = Counter()
         compared = False
         model = self.models.get(decision.bundle)
-        if model is None or not self.services[by_loop].allows(least, decision.bundle):
-            self._wrong(f"item {asked.item}: decided by {decision.bundle[:12]}, which was not in service")
+        if model is None or not self.histories[by_loop].allows(least, decision.bundle):
+            self._record_mismatch(f"item {request.item}: decided by {decision.bundle[:12]}, which was not in service")
         else:
             try:
-                Follow(model, self.world, self.calls, asked, decision, seen).check()
-                compared = check_reference(model, self.world, asked, decision)
-            except Wrong as wrong:
-                self._wrong(f"item {asked.item} by {decision.bundle[:12]}, {asked.options}: {wrong}; {decision}")
+                DecisionChecker(model, self.world, self.calls, request, decision, seen).check()
+                compared = check_reference(model, self.world, request, decision)
+            except WrongDecision as wrong:
+                self._record_mismatch(f"item {request.item} by {decision.bundle[:12]}, {request.options}: {wrong}; {decision}")
         with self._lock:
-            self._decided[asked.item] += 1
-            self._costs[asked.item] = decision.cost
+            self._decided[request.item] += 1
+            self._costs[request.item] = decision.cost
             self._bundles[decision.bundle] += 1
             self._reasons[decision.reason] += 1
             self._seen.update(seen)
@@ -318,11 +320,11 @@ class Soak:
             self.figures.decided += 1
             self.figures.compared_with_reference += compared
 
-    def _wrong(self, told: str) -> None:
+    def _record_mismatch(self, detail: str) -> None:
         with self._lock:
             self.figures.wrong += 1
-            if len(self.figures.told) < _MOST_TOLD:
-                self.figures.told.append(told)
+            if len(self.figures.messages) < _MAX_MESSAGES:
+                self.figures.messages.append(detail)
 
     # Replacing bundles
 
@@ -345,35 +347,35 @@ class Soak:
                 self._read_audit(rotated.pop(0))
 
     def _publish_good(self, version: Version, number: int) -> None:
-        self.services[False].coming(version.id)
-        put(self.folder / "place", version)
+        self.histories[False].announce(version.id)
+        write_version(self.folder / "place", version)
         if self.sync.refresh().after != version.id:
-            raise Wrong(f"a good bundle was not taken up: {self.sync.last}")
-        self.services[False].arrived()
-        self.services[True].coming(version.id)
-        point(self.folder / "link", self.folder / f"version {number}")
-        until(lambda: self.asynchronous.manifest.id == version.id, "the watching thread takes up a good bundle")
-        self.services[True].arrived()
+            raise WrongDecision(f"a good bundle was not taken up: {self.sync.last}")
+        self.histories[False].activate()
+        self.histories[True].announce(version.id)
+        link_bundle(self.folder / "link", self.folder / f"version {number}")
+        wait_until(lambda: self.asynchronous.manifest.id == version.id, "the watching thread takes up a good bundle")
+        self.histories[True].activate()
         self.figures.reloads += 1
 
     def _publish_corrupt(self, version: Version) -> None:
-        put(self.folder / "place", version)
+        write_version(self.folder / "place", version)
         damage(self.folder / "place", self._rng)
         before = self.sync.manifest.id
-        told = self.sync.refresh()
-        if told.outcome != "failed" or self.sync.manifest.id != before:
-            raise Wrong(f"a damaged bundle was taken up: {told}")
+        detail = self.sync.refresh()
+        if detail.outcome != "failed" or self.sync.manifest.id != before:
+            raise WrongDecision(f"a damaged bundle was taken up: {detail}")
         damaged_copy(self.folder / "damaged", version, self._rng)
         before, looked = self.asynchronous.manifest.id, self.asynchronous.last
-        point(self.folder / "link", self.folder / "damaged")
+        link_bundle(self.folder / "link", self.folder / "damaged")
 
         def failed() -> bool:
             last = self.asynchronous.last
             return last is not looked and last is not None and last.outcome == "failed"
 
-        until(failed, "the watching thread refuses a damaged bundle")
+        wait_until(failed, "the watching thread refuses a damaged bundle")
         if self.asynchronous.manifest.id != before:
-            raise Wrong("the watching thread took up a damaged bundle")
+            raise WrongDecision("the watching thread took up a damaged bundle")
         self.figures.corrupt += 1
 
     # Afterwards
@@ -390,22 +392,22 @@ class Soak:
         """Count the lines of an audit file, and take it away."""
         with path.open(encoding="utf-8") as lines:
             for line in lines:
-                told = json.loads(line)
+                detail = json.loads(line)
                 self.figures.audit_lines += 1
-                item = told["item"]
+                item = detail["item"]
                 if item < 0:
                     self._audited_many[-1 - item] += 1
                 else:
                     self._audited[item] += 1
-                    self._audited_costs[item] = told["decision"]["cost"]
+                    self._audited_costs[item] = detail["decision"]["cost"]
         path.unlink()
 
     def _close(self, before: set[threading.Thread]) -> None:
         figures = self.figures
         self.sync.close()
         self.asynchronous.close()
-        until(lambda: not self.pool.counts.abandoned, "abandoned calls end")
-        until(lambda: not our_threads(), "the runtime's threads end")
+        wait_until(lambda: not self.pool.counts.abandoned, "abandoned calls end")
+        wait_until(lambda: not our_threads(), "the runtime's threads end")
         self.audit.close()
         for path in [*self._rotated, self.folder / "audit.jsonl"]:
             if path.exists():
@@ -419,9 +421,9 @@ class Soak:
         figures.reasons, figures.seen = dict(self._reasons), dict(self._seen)
         figures.audit_wrong = sum(map(self._is_audited_wrongly, chunks(figures.items)))
         figures.observer_failures = self.sync.current._observers.failures + self.asynchronous.current._observers.failures
-        figures.observer_failures_due = self.fussy.raised
+        figures.expected_observer_failures = self.raising_observer.raised
         figures.metrics_wrong = self._metrics_wrong()
-        self._tell_memory()
+        self._record_memory()
 
     def _is_audited_wrongly(self, chunk: range) -> bool:
         """Return whether a chunk's lines are not one for each item, with its bill."""
@@ -430,35 +432,35 @@ class Soak:
         return any(self._audited[item] != 1 or self._audited_costs[item] != self._costs[item] for item in chunk)
 
     def _metrics_wrong(self) -> list[str]:
-        """Return what the metrics and the monitor tell otherwise than the decisions."""
+        """Return where the metrics and the monitor differ from the decisions."""
         wrong = []
         mine = self._bundles[self.versions[0].id]
         if self.drift.status.items != mine:
-            wrong.append(f"drift: {self.drift.status.items} items, {mine} are due")
+            wrong.append(f"drift: {self.drift.status.items} items, expected {mine}")
         if self.following.manifest.id != self.sync.manifest.id:
             wrong.append(f"drift: {self.following.manifest.id} is followed, {self.sync.manifest.id} is in service")
         if self.registry is None:
             return wrong
-        due = {
+        expected = {
             "emsco_decisions_total": self.figures.decided,
             "emsco_decision_cost_count": self.figures.decided,
             "emsco_decision_seconds_count": self.figures.decided,
             "emsco_degraded_decisions_total": self._seen["degraded"],
             "emsco_acquirer_cached_total": self._seen["values from caches"],
             "emsco_acquirer_failures_total": sum(self._seen[kind] for kind in _KINDS),
-            "emsco_observer_failures_total": self.fussy.raised,
+            "emsco_observer_failures_total": self.raising_observer.raised,
         }
         got: Counter[str] = Counter()
         for family in self.registry.collect():
             for sample in family.samples:
                 got[sample.name] += sample.value
-        wrong += [f"{name}: {got[name]}, {value} is due" for name, value in due.items() if got[name] != value]
+        wrong += [f"{name}: {got[name]}, expected {value}" for name, value in expected.items() if got[name] != value]
         bill, billed = math.fsum(self._costs), got["emsco_decision_cost_sum"]
         if not math.isclose(bill, billed, rel_tol=1e-9):
-            wrong.append(f"emsco_decision_cost_sum: {billed}, {bill} is due")
+            wrong.append(f"emsco_decision_cost_sum: {billed}, expected {bill}")
         return wrong
 
-    def _tell_memory(self) -> None:
+    def _record_memory(self) -> None:
         """Tell the resident memory at the end of the warm-up, the first fifth, and the most and the last after it."""
         after = [mib for decided, mib in self._memory if decided >= self.figures.items / 5]
         if after:
@@ -468,14 +470,14 @@ class Soak:
 def _with_extras(observers: list[Any]) -> Any:
     """Add the observers whose extras are installed; return the registry of the metrics, or None."""
     if importlib.util.find_spec("opentelemetry") is not None:
-        from emsco_runtime.tracing import DecisionTracer
+        from emsco_runtime.observing.tracing import DecisionTracer
 
         observers.append(DecisionTracer())
     if importlib.util.find_spec("prometheus_client") is None:
         return None
     from prometheus_client import CollectorRegistry
 
-    from emsco_runtime.metrics import Metrics
+    from emsco_runtime.observing.prometheus import Metrics
 
     made = CollectorRegistry()
     observers.append(Metrics(registry=made))
@@ -483,7 +485,7 @@ def _with_extras(observers: list[Any]) -> Any:
 
 
 def _resident_mib() -> float:
-    """Return the resident memory; 0 where the system does not tell it this way."""
+    """Return the resident memory; 0 where the system does not report it this way."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except FileNotFoundError:
@@ -502,13 +504,13 @@ def main() -> int:
     parser.add_argument("--items", type=int, default=300_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--period", type=float, default=1.0, help="seconds between reloads")
-    asked = parser.parse_args()
+    request = parser.parse_args()
     # So that the end need not be waited for half a minute.
     pool_module._IDLE_S = 1.0
-    handler = Counting()
+    handler = CountingHandler()
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     with tempfile.TemporaryDirectory() as folder:
-        figures = Soak(asked.items, asked.seed, asked.period, Path(folder)).run()
+        figures = Soak(request.items, request.seed, request.period, Path(folder)).run()
     sys.stdout.write(json.dumps({**asdict(figures), "logged": handler.counts}, indent=1) + "\n")
     return 0
 

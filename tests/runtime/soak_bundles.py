@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime import Bundle, write_bundle
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from tests.runtime.damage import damage
 from tests.runtime.soak_world import CATEGORIES
@@ -74,12 +74,12 @@ def _features(number: int) -> tuple[Feature, ...]:
     )
 
 
-def put(folder: Path, version: Version) -> None:
+def write_version(folder: Path, version: Version) -> None:
     """Write a version over what is there."""
     write_bundle(folder, version.bundle.manifest, version.bundle.models, force=True)
 
 
-def point(link: Path, folder: Path) -> None:
+def link_bundle(link: Path, folder: Path) -> None:
     """Let a link show to another folder, at once."""
     aside = link.with_name(f"{link.name}.next")
     aside.symlink_to(folder)
@@ -89,5 +89,5 @@ def point(link: Path, folder: Path) -> None:
 def damaged_copy(folder: Path, version: Version, rng: random.Random) -> None:
     """Make a folder that holds a damaged version."""
     shutil.rmtree(folder, ignore_errors=True)
-    put(folder, version)
+    write_version(folder, version)
     damage(folder, rng)

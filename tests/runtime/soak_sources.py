@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from emsco_runtime import Acquirers
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from tests.runtime.soak_world import SENDERS, SOURCES, Fault, World, answered
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from tests.runtime.soak_world import SENDERS, SOURCES, Fault, World, expected_answer
 
 TIMEOUT_S = 0.06
 HANG_S = 0.3
@@ -55,26 +55,26 @@ class Calls:
         return sum(map(sum, self._counts.values()))
 
 
-class Dead(Exception):
+class SourceError(Exception):
     """What a source raises."""
 
 
-def plain(world: World, calls: Calls, source: str) -> Any:
+def plain_source(world: World, calls: Calls, source: str) -> Any:
     """Return the plain function of a source."""
 
     def ask(item: int) -> Any:
         calls.note(source, item)
         fault = world.fault(source, item, many=False)
         if fault is Fault.RAISE:
-            raise Dead(f"{source} does not know {item}")
+            raise SourceError(f"{source} does not know {item}")
         if fault is Fault.HANG:
             time.sleep(HANG_S)
-        return answered(world, source, item, fault)
+        return expected_answer(world, source, item, fault)
 
     return ask
 
 
-def awaited(world: World, calls: Calls, source: str) -> Any:
+def async_source(world: World, calls: Calls, source: str) -> Any:
     """Return the async function of a source."""
 
     async def ask(item: int) -> Any:
@@ -82,13 +82,13 @@ def awaited(world: World, calls: Calls, source: str) -> Any:
         fault = world.fault(source, item, many=False)
         await asyncio.sleep(HANG_S if fault is Fault.HANG else 0)
         if fault is Fault.RAISE:
-            raise Dead(f"{source} does not know {item}")
-        return answered(world, source, item, fault)
+            raise SourceError(f"{source} does not know {item}")
+        return expected_answer(world, source, item, fault)
 
     return ask
 
 
-def batch(world: World, calls: Calls, source: str) -> Any:
+def batch_source(world: World, calls: Calls, source: str) -> Any:
     """Return the batch function of a source."""
 
     def ask(items: Sequence[int]) -> list[Any]:
@@ -96,10 +96,10 @@ def batch(world: World, calls: Calls, source: str) -> Any:
             calls.note(source, item)
         whole = world.batch_fault(items[0])
         if whole is Fault.RAISE:
-            raise Dead(f"{source} does not know {len(items)} items")
+            raise SourceError(f"{source} does not know {len(items)} items")
         if whole is Fault.HANG:
             time.sleep(HANG_S)
-        return [answered(world, source, item, world.fault(source, item, many=True)) for item in items]
+        return [expected_answer(world, source, item, world.fault(source, item, many=True)) for item in items]
 
     return ask
 
@@ -107,13 +107,13 @@ def batch(world: World, calls: Calls, source: str) -> Any:
 def registry(world: World, calls: Calls, *, asynchronous: bool) -> Acquirers:
     """Return the acquirers of all sources, with time-outs, breakers and caches of their own."""
     made = Acquirers()
-    remote = awaited if asynchronous else plain
-    made.feature("size", on_failure="reject")(plain(world, calls, "size"))
-    made.feature("links", on_failure="default", timeout_s=TIMEOUT_S)(plain(world, calls, "links"))
+    remote = async_source if asynchronous else plain_source
+    made.feature("size", on_failure="reject")(plain_source(world, calls, "size"))
+    made.feature("links", on_failure="default", timeout_s=TIMEOUT_S)(plain_source(world, calls, "links"))
     if not asynchronous:
-        made.batch("links", on_failure="default", timeout_s=TIMEOUT_S)(batch(world, calls, "links"))
+        made.batch("links", on_failure="default", timeout_s=TIMEOUT_S)(batch_source(world, calls, "links"))
     made.feature("country", on_failure="default", cache=AcquirerCache(key=_sender, ttl_s=0.5, size=SENDERS // 2))(
-        plain(world, calls, "country")
+        plain_source(world, calls, "country")
     )
     made.features(*SOURCES["auth"], on_failure="default", timeout_s=TIMEOUT_S, breaker=_breaker())(remote(world, calls, "auth"))
     made.feature(

@@ -68,7 +68,7 @@ class Outage(NamedTuple):
     length: int
 
 
-EVERY = 5000
+OUTAGE_PERIOD = 5000
 OUTAGES = (
     Outage("links", Fault.HANG, 0, 6 * CHUNK),
     Outage("auth", Fault.RAISE, 1000, 6 * CHUNK),
@@ -91,8 +91,8 @@ class World:
     def __init__(self, items: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.items = items
-        self._values = {name: _drawn(rng, items, source in BY_SENDER) for name, source in SOURCE_OF.items()}
-        self._faults = {source: _faults(rng, items, source) for source in SOURCES}
+        self._values = {name: _draw_values(rng, items, source in BY_SENDER) for name, source in SOURCE_OF.items()}
+        self._faults = {source: _draw_faults(rng, items, source) for source in SOURCES}
         chunks = -(-items // CHUNK)
         self._batch_faults = rng.choice(len(_FOR_MANY), size=chunks, p=_FOR_MANY).astype(np.uint8).tobytes()
         self._kinds = rng.random(items).astype(np.float32).tobytes()
@@ -120,7 +120,7 @@ class World:
         draw = float(self._draws[item])
         known = None
         if draw < 0.10:
-            # Not what the sources say: whoever used theirs would be found out.
+            # Not what the sources say: a runtime that used theirs would be found out.
             known = {"size": 1.25, "spf": -0.75} if draw < 0.05 else {"country": "home", "reputation": 0.5}
         if 0.08 <= draw < 0.20:
             return Options(BUDGETS[int(draw * 1000) % len(BUDGETS)], None, known)
@@ -133,8 +133,8 @@ class World:
     def injected(self) -> dict[str, float]:
         """Return the share of each fault among all items and sources."""
         total = self.items * len(SOURCES)
-        counted = {fault.name: sum(faults.count(fault) for faults in self._faults.values()) for fault in Fault}
-        return {name: count / total for name, count in counted.items()}
+        pluralize = {fault.name: sum(faults.count(fault) for faults in self._faults.values()) for fault in Fault}
+        return {name: count / total for name, count in pluralize.items()}
 
 
 def chunks(items: int) -> Iterator[range]:
@@ -142,13 +142,13 @@ def chunks(items: int) -> Iterator[range]:
     return (range(start, min(start + CHUNK, items)) for start in range(0, items, CHUNK))
 
 
-def _drawn(rng: np.random.Generator, items: int, by_sender: bool) -> array[float]:
+def _draw_values(rng: np.random.Generator, items: int, by_sender: bool) -> array[float]:
     return array("d", rng.normal(size=SENDERS if by_sender else items).tolist())
 
 
-def _faults(rng: np.random.Generator, items: int, source: str) -> bytes:
+def _draw_faults(rng: np.random.Generator, items: int, source: str) -> bytes:
     drawn = rng.choice(len(_SHARES), size=items, p=_SHARES).astype(np.uint8)
-    places = np.arange(items) % EVERY
+    places = np.arange(items) % OUTAGE_PERIOD
     for outage in OUTAGES:
         if outage.source == source:
             drawn[(places >= outage.start) & (places < outage.start + outage.length)] = outage.fault
@@ -157,7 +157,7 @@ def _faults(rng: np.random.Generator, items: int, source: str) -> bytes:
     return drawn.tobytes()
 
 
-def answered(world: World, source: str, item: int, fault: Fault) -> Any:
+def expected_answer(world: World, source: str, item: int, fault: Fault) -> Any:
     """Return the answer of a source that neither raises nor hangs: a value, or a mapping where it has several features."""
     values = {name: world.value(name, item) for name in SOURCES[source]}
     if source == "auth":
@@ -173,7 +173,7 @@ def answered(world: World, source: str, item: int, fault: Fault) -> Any:
     return values[source]
 
 
-def failures_due(source: str, fault: Fault) -> dict[str, str]:
+def expected_failures(source: str, fault: Fault) -> dict[str, str]:
     """Return which features fail, and how, when a source does this; the contract's words."""
     names = SOURCES[source]
     if fault is Fault.RAISE:

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from emsco_runtime.bundle import Bundle
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.testing import make_bundle
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerCache, Acquirers, BindError, Bundle, Cascade, CircuitBreaker, InputError
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 
-def bound(acquirers: Any, bundle: Bundle | None = None, **options: Any) -> tuple[str, ...]:
+def bind_sample(acquirers: Any, bundle: Bundle | None = None, **options: Any) -> tuple[str, ...]:
     """Bind and return the faults."""
     with pytest.raises(BindError) as caught:
         Cascade(bundle or sample_bundle(), acquirers, **options)
@@ -34,7 +34,7 @@ def test_decorators_leave_the_function_as_it_is() -> None:
 
 
 def test_a_decorator_without_a_name_is_refused_at_once() -> None:
-    """`@acquirers.feature` without the call is told apart from a name."""
+    """`@acquirers.feature` without the call is not taken for a name."""
     acquirers = Acquirers()
     with pytest.raises(TypeError, match=r'write @acquirers.feature\("name"\)'):
         acquirers.feature(len)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_decide_has_no_options_that_do_nothing(option: str) -> None:
 
 def test_every_missing_feature_is_named_at_once() -> None:
     """One error lists all features without an acquirer, with how to register one."""
-    faults = bound(RecordingAcquirers("links"))
+    faults = bind_sample(RecordingAcquirers("links"))
     assert len(faults) == 2
     assert "feature 'size': no acquirer is registered for it. Register one with @acquirers.feature(\"size\")" in faults
     assert "'reputation'" in faults[1]
@@ -64,7 +64,7 @@ def test_every_missing_feature_is_named_at_once() -> None:
 
 def test_a_misspelt_feature_is_recognised() -> None:
     """A registered name that is close to a missing one is offered."""
-    (fault,) = bound(RecordingAcquirers("size", "links", "reputatoin"))
+    (fault,) = bind_sample(RecordingAcquirers("size", "links", "reputatoin"))
     assert "did you mean it by 'reputatoin'?" in fault
 
 
@@ -77,7 +77,7 @@ def test_features_of_other_bundles_do_not_disturb() -> None:
 
 def test_two_acquirers_for_one_feature_are_refused() -> None:
     """Nobody has to guess which of two callables is called."""
-    (fault,) = bound(RecordingAcquirers("size", "links", "reputation", ("size", "weather")))
+    (fault,) = bind_sample(RecordingAcquirers("size", "links", "reputation", ("size", "weather")))
     assert "'size': 2 acquirers are registered" in fault
 
 
@@ -99,7 +99,7 @@ async def _async_generator(item: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "expected"),
     [
         (lambda: 1.0, "must take one argument, the item"),
         (lambda item, other: 1.0, "must take one argument, the item"),
@@ -110,12 +110,12 @@ async def _async_generator(item: object) -> Any:
     ],
     ids=["no argument", "two arguments", "keyword only", "generator", "async generator", "not callable"],
 )
-def test_unusable_callables_are_found_when_bound(function: Any, said: str) -> None:
+def test_unusable_callables_are_found_when_bound(function: Any, expected: str) -> None:
     """A callable that could never serve an item is refused before the first one comes."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size")(function)
-    (fault,) = bound(acquirers)
-    assert said in fault
+    (fault,) = bind_sample(acquirers)
+    assert expected in fault
     assert "'size'" in fault
 
 
@@ -123,7 +123,7 @@ def test_a_batch_acquirer_must_take_the_list_of_items() -> None:
     """The message for a batch acquirer speaks of the list of items."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.batch("size")(lambda: [1.0])
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert "the list of items" in fault
 
 
@@ -132,7 +132,7 @@ def test_a_batch_acquirer_must_be_plain(function: Any) -> None:
     """An async batch acquirer is refused when bound, with what to do instead."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.batch("size")(function)
-    (fault,) = bound(acquirers)
+    (fault,) = bind_sample(acquirers)
     assert "a batch acquirer must be a plain function" in fault
 
 
@@ -150,69 +150,69 @@ def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"timeout_s": 0}, "timeout_s: a number of seconds above 0 is due, got 0"),
-        ({"timeout_s": True}, "timeout_s: a number of seconds above 0 is due, got True"),
-        ({"timeout_s": math.inf}, "timeout_s: a number of seconds above 0 is due, got inf"),
-        ({"timeout_s": "1"}, "timeout_s: a number of seconds above 0 is due, got '1'"),
-        ({"breaker": 3}, "breaker: a CircuitBreaker is due, got int"),
-        ({"cache": {}}, "cache: an AcquirerCache is due, got dict"),
+        ({"timeout_s": 0}, "timeout_s: expected a number of seconds above 0, got 0"),
+        ({"timeout_s": True}, "timeout_s: expected a number of seconds above 0, got True"),
+        ({"timeout_s": math.inf}, "timeout_s: expected a number of seconds above 0, got inf"),
+        ({"timeout_s": "1"}, "timeout_s: expected a number of seconds above 0, got '1'"),
+        ({"breaker": 3}, "breaker: expected a CircuitBreaker, got int"),
+        ({"cache": {}}, "cache: expected an AcquirerCache, got dict"),
     ],
 )
-def test_unusable_options_are_found_when_bound(options: dict[str, Any], said: str) -> None:
-    """A time-out that is none, or something else in the place of a breaker or a cache, is told with the acquirer."""
+def test_unusable_options_are_found_when_bound(options: dict[str, Any], expected: str) -> None:
+    """An invalid time-out, or something else in the place of a breaker or a cache, is reported with the acquirer."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size", **options)(len)
-    (fault,) = bound(acquirers)
-    assert said in fault
+    (fault,) = bind_sample(acquirers)
+    assert expected in fault
     assert "'size'" in fault
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"pool": 4}, "pool: an AcquirerPool is due, got int"),
-        ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
+        ({"pool": 4}, "pool: expected an AcquirerPool, got int"),
+        ({"concurrency": 0}, "concurrency: expected a whole number of at least 1, got 0"),
         ({"observers": [3]}, "observers: 3 cannot be called"),
-        ({"listener": 3}, "listener: 3 cannot be called"),
+        ({"listener": 3}, "listener: 3 is not callable"),
     ],
 )
-def test_unusable_options_of_a_cascade(options: dict[str, Any], said: str) -> None:
+def test_unusable_options_of_a_cascade(options: dict[str, Any], expected: str) -> None:
     """Options of the cascade are checked before anything is bound."""
-    (fault,) = bound(None, **options)
-    assert fault == said
+    (fault,) = bind_sample(None, **options)
+    assert fault == expected
 
 
 def test_builtins_without_a_signature_are_accepted() -> None:
-    """Some built-in callables do not tell their signature: they are tried."""
+    """Some built-in callables have no signature to read: they are accepted."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size")(math.hypot)
     assert Cascade(sample_bundle(), acquirers).decide(3.0).label == "spam"
 
 
 @pytest.mark.parametrize("names", [(), (3,), (["a", "b"],), ("size", "size")], ids=["none", "a number", "a list", "twice"])
-def test_names_that_are_none(names: tuple[Any, ...]) -> None:
+def test_invalid_names(names: tuple[Any, ...]) -> None:
     """An acquirer needs names of features, each once."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     acquirers.features(*names)(lambda item: {})
-    assert any("named twice" in fault or "as text" in fault for fault in bound(acquirers))
+    assert any("named twice" in fault or "as text" in fault for fault in bind_sample(acquirers))
     assert set(acquirers.names) == {"size", "links", "reputation"}
 
 
 @pytest.mark.parametrize("policy", ["ignore", "RAISE", 3])
 def test_unknown_policies_are_refused(policy: Any) -> None:
-    """A policy that does not exist is refused, on an acquirer and on the cascade, and both are told at once."""
-    faults = bound(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
+    """A policy that does not exist is refused, on an acquirer and on the cascade, and both are reported at once."""
+    faults = bind_sample(RecordingAcquirers("size", "links", ("reputation",), on_failure=policy), on_failure=policy)
     assert len(faults) == 4
-    assert all(f"got {policy!r}, one of raise, reject, default is due" in fault for fault in faults)
+    assert all(f"expected one of raise, reject, default, got {policy!r}" in fault for fault in faults)
 
 
 def test_the_default_policy_needs_a_fallback() -> None:
     """`on_failure="default"` without a fallback value in the bundle is found when bound, not when the source fails."""
     features = [Feature(name="a", kind="numeric", cost=1.0), Feature(name="b", kind="numeric", cost=1.0, fallback=0.0)]
     bundle = make_bundle([["a"], ["b"]], features=features)
-    (fault,) = bound(RecordingAcquirers("a", "b"), bundle, on_failure="default")
+    (fault,) = bind_sample(RecordingAcquirers("a", "b"), bundle, on_failure="default")
     assert "'a'" in fault
     assert "no fallback" in fault
     Cascade(bundle, RecordingAcquirers("a", "b"), on_failure="reject")
@@ -220,8 +220,8 @@ def test_the_default_policy_needs_a_fallback() -> None:
 
 def test_acquirers_must_be_a_registry() -> None:
     """A plain mapping of functions is refused with the type got."""
-    (fault,) = bound({"size": len})
-    assert "an emsco_runtime.Acquirers is due, got dict" in fault
+    (fault,) = bind_sample({"size": len})
+    assert "expected an emsco_runtime.Acquirers, got dict" in fault
 
 
 def test_many_faults_make_one_readable_error() -> None:
@@ -276,7 +276,7 @@ def test_a_feature_in_two_registries_is_refused() -> None:
 
 
 def test_only_registries_are_put_together() -> None:
-    """A mapping of functions is none, and the message says what is expected."""
+    """A mapping of functions is not a registry, and the message says what is expected."""
     with pytest.raises(InputError, match="merge: expected Acquirers, got dict"):
         _ = Acquirers() | {"size": len}  # type: ignore[operator]
 
@@ -332,17 +332,17 @@ def test_a_replacement_stands_in_for_batches_too() -> None:
 
 
 def test_only_what_is_registered_can_be_replaced() -> None:
-    """A misspelt name is told, with the one that was probably meant or all that there are."""
+    """A misspelt name is reported, with the nearest registered name or all of them."""
     acquirers = RecordingAcquirers("size", "links")
     with pytest.raises(InputError, match=r"no acquirer is registered for the feature 'sizes'; did you mean 'size'\?"):
         acquirers.override("sizes", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: links, size"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: links, size"):
         acquirers.override("colour", len)
-    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered are: none"):
+    with pytest.raises(InputError, match=r"for the feature 'colour'\. Registered features: none"):
         Acquirers().override("colour", len)
 
 
 def test_a_replacement_that_cannot_be_called_is_told_at_binding() -> None:
     """It is checked like any acquirer."""
     acquirers = RecordingAcquirers("size", "links", "reputation").override("size", 3.0)  # type: ignore[arg-type]
-    assert "not callable: 3.0" in bound(acquirers)[0]
+    assert "not callable: 3.0" in bind_sample(acquirers)[0]

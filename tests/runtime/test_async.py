@@ -1,4 +1,4 @@
-"""Deciding in an event loop: side by side, bounded, cancelled cleanly; the same decisions as plain code makes."""
+"""Deciding in an event loop: at the same time, bounded, cancelled cleanly; the same decisions as plain code makes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
-from emsco_runtime import _async as async_module
-from emsco_runtime import pool as pool_module
-from emsco_runtime._walk import NOT_DONE, Expired
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.driving import asynchronous as async_module, tasks
+from emsco_runtime.engine.walk import NOT_DONE, Expired
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
@@ -39,15 +39,15 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run in a loop of its own; no other task may be left, and nothing may have been told to the loop's error handler."""
-    told: list[dict[str, Any]] = []
+    """Run in a loop of its own; no other task may be left, and the loop's error handler may not have been called."""
+    received: list[dict[str, Any]] = []
 
     async def main() -> _Result:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(context))
         try:
             async with asyncio.timeout(60):
                 return await work
@@ -59,10 +59,10 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run(main())
     finally:
         gc.collect()
-        assert told == []
+        assert received == []
 
 
-async def reached(condition: Callable[[], object]) -> None:
+async def wait_for(condition: Callable[[], object]) -> None:
     """Wait for what another task, or another thread, does."""
     while not condition():  # noqa: ASYNC110 - threads set no events of a loop
         await asyncio.sleep(0.001)
@@ -116,8 +116,8 @@ def test_async_and_plain_sources_decide_alike() -> None:
                 sources.acquirers.feature(name)(lambda item, name=name: item[name])
         cascade = Cascade(sample_bundle(), sources.acquirers)
         for item in (UNCLEAR, CLEAR):
-            found, due = run(cascade.decide_async(item)), plain.decide(item)
-            assert found._replace(elapsed_s=0.0) == due._replace(elapsed_s=0.0)
+            found, expected = run(cascade.decide_async(item)), plain.decide(item)
+            assert found._replace(elapsed_s=0.0) == expected._replace(elapsed_s=0.0)
 
 
 def test_the_sources_of_a_stage_run_side_by_side_and_those_of_the_next_later() -> None:
@@ -202,7 +202,7 @@ def test_a_plain_source_that_fails_spares_the_async_ones() -> None:
 
 
 def test_a_failure_that_falls_back_does_not_cancel_the_others() -> None:
-    """Under "default" every source of the stage is heard, and each failure is listed."""
+    """Under "default" every source of the stage is asked, and each failure is listed."""
     sources = Sources("a", "b", "c")
     cascade = Cascade(make_bundle([["a", "b", "c"]], threshold=1.0), sources.acquirers, on_failure="default")
     decision = run(cascade.decide_async({"a": OSError("x"), "b": 0.1, "c": None}))
@@ -241,7 +241,7 @@ def test_a_coroutine_that_hangs_is_timed_out(policy: Any, alone: bool) -> None:
 
 
 def test_a_time_out_of_the_sources_own_is_an_exception() -> None:
-    """TimeoutError raised inside is told apart from our limit."""
+    """TimeoutError raised inside is distinguished from our limit."""
     sources = Sources("size", "links", "reputation", timeout_s=LONG)
     decision = run(
         Cascade(sample_bundle(), sources.acquirers, on_failure="reject").decide_async({**UNCLEAR, "size": TimeoutError("mine")})
@@ -265,7 +265,7 @@ def test_a_deadline_cancels_what_is_outstanding() -> None:
 
 
 def test_a_deadline_between_two_answers() -> None:
-    """One answer comes at the deadline, another is still due when it is looked at again: rejected, not waited for."""
+    """One answer comes at the deadline, another is still missing when it is looked at again: rejected, not waited for."""
 
     async def slow(item: Any) -> float:
         # Holds the loop past the deadline, so that the next look comes too late.
@@ -285,7 +285,7 @@ def test_a_deadline_between_two_answers() -> None:
 
 
 def test_no_call_is_begun_after_the_deadline() -> None:
-    """The deadline comes between the walk's look at the clock and the first call: nobody is called, all is left open."""
+    """The deadline comes between the walk's look at the clock and the first call: nothing is called, all outcomes are missing."""
     begun: list[str] = []
 
     async def source(item: Any) -> float:
@@ -296,32 +296,32 @@ def test_no_call_is_begun_after_the_deadline() -> None:
     acquirers.feature("a")(source)
     acquirers.feature("b")(source)
     cascade = Cascade(make_bundle([["a", "b"]]), acquirers)
-    past = replace(cascade._async_limits, deadline=time.perf_counter() - 1.0)
-    reply = asyncio.run(async_module._acquire(cascade._plan.stages[0].acquire.calls, "item", past))
+    past = replace(cascade._runner.limits, deadline=time.perf_counter() - 1.0)
+    reply = asyncio.run(async_module._acquire(cascade._runner.plan.stages[0].acquire.calls, "item", past))
     assert isinstance(reply, Expired)
     assert list(reply.outcomes) == [NOT_DONE] * 2
     assert begun == []
 
 
 def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
-    """The alarm goes off when all answers are there, and nobody has looked at them yet: the answers count."""
+    """The alarm goes off when all answers are there but were not looked at yet: the answers count."""
 
-    async def play() -> Any:
-        board = async_module._Board((), asyncio.get_running_loop().create_future())
+    async def run_scenario() -> Any:
+        board = async_module._StageTasks((), asyncio.get_running_loop().create_future())
         board.waiter.set_result(None)
         board.expire()
-        return await async_module._settled(board, asyncio.get_running_loop(), time.perf_counter() + 600.0)
+        return await async_module._wait_for_outcomes(board, asyncio.get_running_loop(), time.perf_counter() + 600.0)
 
-    assert asyncio.run(play()) == []
+    assert asyncio.run(run_scenario()) == []
 
 
-class Cleaning:
+class SlowCleanup:
     """An async source that hangs, and when it is cancelled cleans up until it is let go; then it raises, or returns."""
 
     def __init__(self, ends_with: BaseException | None = None) -> None:
         self.ends_with = ends_with
         self.log: list[str] = []
-        self.let_go = asyncio.Event()
+        self.release_event = asyncio.Event()
 
     async def __call__(self, item: Any) -> float:
         """Hang, clean up, end."""
@@ -330,7 +330,7 @@ class Cleaning:
             await asyncio.Event().wait()
         finally:
             self.log.append("cleans up")
-            await self.let_go.wait()
+            await self.release_event.wait()
             self.log.append("ends")
             if self.ends_with is not None:
                 raise self.ends_with
@@ -339,10 +339,10 @@ class Cleaning:
     async def end(self) -> None:
         """Let it go, and wait until nothing is left of it."""
         assert self.log == ["starts", "cleans up"]
-        # Held by nobody but us: it must not be collected.
+        # We hold the only reference: it must not be collected.
         gc.collect()
-        self.let_go.set()
-        await reached(lambda: not async_module._leftovers)
+        self.release_event.set()
+        await wait_for(lambda: not tasks.cancelled_tasks)
         assert self.log == ["starts", "cleans up", "ends"]
 
 
@@ -368,15 +368,15 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 
     What it raises then is logged, and asyncio has nothing to complain of (the loop's handler is checked).
     """
-    # Who waits for it waits for ever.
-    monkeypatch.setattr(async_module, "_GRACE_S", LONG)
-    caplog.set_level("DEBUG", logger=async_module.__name__)
+    # Waiting for it would never end.
+    monkeypatch.setattr(tasks, "_GRACE_S", LONG)
+    caplog.set_level("DEBUG", logger="emsco_runtime.asynchronous")
 
     async def main() -> Any:
-        source = Cleaning(ends_with)
+        source = SlowCleanup(ends_with)
 
         async def other(item: Any) -> float:
-            await reached(lambda: source.log)
+            await wait_for(lambda: source.log)
             if way == "failure":
                 raise OSError("down")
             return 0.1
@@ -398,20 +398,20 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 
 @pytest.mark.parametrize("way", ["deadline", "cancelled"])
 def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The probe of a half-open breaker is given up by its caller: the next call may probe, although it still cleans up."""
-    monkeypatch.setattr(async_module, "_GRACE_S", SOON)
+    """The probe of a half-open breaker is cancelled by its caller: the next call may probe, although it still cleans up."""
+    monkeypatch.setattr(tasks, "_GRACE_S", SOON)
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     fail(breaker)
     clock.now = 10.0
 
     async def main() -> None:
-        source = Cleaning()
+        source = SlowCleanup()
         acquirers = Acquirers()
         acquirers.feature("a", breaker=breaker)(source)
         cascade = Cascade(make_bundle([["a"]]), acquirers)
         task = asyncio.create_task(cascade.decide_async(None, deadline_s=WITHIN if way == "deadline" else None))
-        await reached(lambda: source.log)
+        await wait_for(lambda: source.log)
         if way == "cancelled":
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -419,7 +419,7 @@ def test_a_probe_that_cleans_up_slowly_is_given_back_at_once(way: str, monkeypat
         assert task.cancelled() is (way == "cancelled")
         probe = breaker.enter()
         assert probe is not None
-        breaker.left(probe)
+        breaker.cancelled(probe)
         await source.end()
 
     run(main())
@@ -430,16 +430,16 @@ def test_a_decision_that_is_cancelled_gives_its_sources_a_moment() -> None:
     """Whoever cancels finds them ended, if they clean up within a second; that is what tasks do for each other."""
 
     async def main() -> None:
-        source = Cleaning()
+        source = SlowCleanup()
         acquirers = Acquirers()
         acquirers.feature("a", breaker=CircuitBreaker())(source)
         acquirers.feature("b")(source)
         cascade = Cascade(make_bundle([["a"]]), acquirers)
         task = asyncio.create_task(cascade.decide_async(None))
-        await reached(lambda: source.log)
+        await wait_for(lambda: source.log)
         task.cancel()
-        await reached(lambda: len(source.log) == 2)
-        source.let_go.set()
+        await wait_for(lambda: len(source.log) == 2)
+        source.release_event.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert source.log == ["starts", "cleans up", "ends"]
@@ -451,13 +451,13 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
     """Tasks belong to the loops of their process."""
 
     async def main() -> None:
-        leftovers = async_module._Leftovers()
+        cancelled_tasks = tasks._CancelledTasks()
         task = asyncio.create_task(asyncio.sleep(600))
         await asyncio.sleep(0)
-        leftovers.cancel(task)
-        assert len(leftovers) == 1
-        leftovers.begin_anew()
-        assert len(leftovers) == 0
+        cancelled_tasks.cancel(task)
+        assert len(cancelled_tasks) == 1
+        cancelled_tasks.reset_after_fork()
+        assert len(cancelled_tasks) == 0
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -466,15 +466,15 @@ def test_a_forked_child_begins_without_the_tasks_of_its_parent() -> None:
 
 def test_a_coroutine_that_ignores_its_cancellation_is_left_behind() -> None:
     """At the deadline it is asked to stop, and the decision is given without it."""
-    let_go: list[asyncio.Event] = []
+    release_event: list[asyncio.Event] = []
     acquirers = Acquirers()
 
     @acquirers.feature("a")
     async def stubborn(item: Any) -> float:
-        let_go.append(asyncio.Event())
-        while not let_go[0].is_set():
+        release_event.append(asyncio.Event())
+        while not release_event[0].is_set():
             with contextlib.suppress(asyncio.CancelledError):
-                await let_go[0].wait()
+                await release_event[0].wait()
         return 0.1
 
     cascade = Cascade(make_bundle([["a"]]), acquirers)
@@ -482,7 +482,7 @@ def test_a_coroutine_that_ignores_its_cancellation_is_left_behind() -> None:
     async def main() -> Any:
         decision = await cascade.decide_async(None, deadline_s=WITHIN)
         (left,) = asyncio.all_tasks() - {asyncio.current_task()}
-        let_go[0].set()
+        release_event[0].set()
         await left
         return decision
 
@@ -496,12 +496,12 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
     """`decide_async` is cancelled: every source under way is, and CancelledError is raised, whatever the policy."""
     for names in (["a"], ["a", "b"]):
         sources = Sources(*names)
-        told: list[Any] = []
-        cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default", observers=[told.append])
+        received: list[Any] = []
+        cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default", observers=[received.append])
 
         async def main(cascade: Cascade = cascade, names: list[str] = names, sources: Sources = sources) -> None:
             task = asyncio.create_task(cascade.decide_async({name: asyncio.Event() for name in names}))
-            await reached(lambda: sources.under_way == len(names))
+            await wait_for(lambda: sources.under_way == len(names))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -509,13 +509,13 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
 
         run(main())
         assert sorted(line for line in sources.log if "cancelled" in line) == [f"{name} is cancelled" for name in names]
-        assert told == []
+        assert received == []
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b"]])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_source_that_is_cancelled_by_itself_is_no_failed_feature(names: list[str], guarded: bool) -> None:
-    """A coroutine whose own work was cancelled: that passes through, cancels the rest, and tells a breaker nothing."""
+    """A coroutine whose own work was cancelled: that passes through, cancels the rest, and is no failure for a breaker."""
     breaker = CircuitBreaker(failures=1)
     sources = Sources(*names, **({"breaker": breaker} if guarded else {}))
     cascade = Cascade(make_bundle([names]), sources.acquirers, on_failure="default")
@@ -532,7 +532,7 @@ def test_a_source_that_is_cancelled_by_itself_is_no_failed_feature(names: list[s
 
 def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
     """A plain source in the pool hangs: the decision is cancelled at once, the call is abandoned and ends by itself."""
-    source = Hanging()
+    source = HangingSource()
     pool = AcquirerPool(1)
     acquirers = Acquirers()
     acquirers.feature("a")(source)
@@ -540,34 +540,34 @@ def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
 
     async def main() -> None:
         task = asyncio.create_task(cascade.decide_async(None))
-        await reached(lambda: source.entered)
+        await wait_for(lambda: source.entered)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     run(main())
     assert pool.counts.abandoned == 1
-    # Its loop is closed by now: nobody is to be woken.
-    source.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    # Its loop is closed by now: it must not be notified.
+    source.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
 
 
 def test_a_plain_source_that_raises_after_its_time_out_disturbs_nobody() -> None:
     """The error of an abandoned call is thrown away: asyncio has nothing to complain of (the loop's handler is checked)."""
-    let_go = threading.Event()
+    release_event = threading.Event()
     acquirers = Acquirers()
 
     @acquirers.feature("a", timeout_s=SOON)
     def late(item: Any) -> float:
-        assert let_go.wait(60)
+        assert release_event.wait(60)
         raise ValueError("too late to matter")
 
     cascade = Cascade(make_bundle([["a"]]), acquirers, on_failure="reject")
 
     async def main() -> Any:
         decision = await cascade.decide_async(None)
-        let_go.set()
-        await reached(lambda: not cascade._pool.counts.abandoned)
+        release_event.set()
+        await wait_for(lambda: not cascade._pool.counts.abandoned)
         return decision
 
     assert run(main()).errors[0].kind == "timeout"
@@ -594,7 +594,7 @@ def test_plain_sources_run_in_the_loops_thread_unless_they_must_not() -> None:
 
 
 def test_a_coroutine_from_a_plain_function_is_refused_alone_and_in_company() -> None:
-    """A lambda that hands on a coroutine is not recognised as async: told how to be written, one source or two."""
+    """A lambda that returns a coroutine is not recognised as async: the message says how to write it, for one source or two."""
 
     async def late(item: Any) -> float:
         return 1.0
@@ -686,7 +686,7 @@ def test_cancelling_many_cancels_all() -> None:
     async def main() -> None:
         waiting = [{"a": asyncio.Event()} for _ in range(5)]
         task = asyncio.create_task(cascade.decide_many_async(waiting, concurrency=3))
-        await reached(lambda: sources.under_way == 3)
+        await wait_for(lambda: sources.under_way == 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -697,23 +697,23 @@ def test_cancelling_many_cancels_all() -> None:
 
 
 def test_known_values_and_budgets_of_many() -> None:
-    """One mapping per item, one budget for each of them; observers are told of every decision."""
-    told: list[Any] = []
+    """One mapping per item, one budget for each of them; observers are called with every decision."""
+    received: list[Any] = []
     sources = Sources("size", "links", "reputation")
-    cascade = Cascade(sample_bundle(), sources.acquirers, observers=[told.append])
+    cascade = Cascade(sample_bundle(), sources.acquirers, observers=[received.append])
     decisions = run(cascade.decide_many_async([UNCLEAR, UNCLEAR], budget=3.0, known=[{"reputation": 0.1}, None]))
     assert [(one.reason, one.cost) for one in decisions] == [("inconclusive", 3.0), ("budget", 3.0)]
-    assert sorted(told, key=decisions.index) == decisions
+    assert sorted(received, key=decisions.index) == decisions
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"concurrency": 0}, "concurrency: a whole number, 1 or more, is due, got 0"),
-        ({"concurrency": True}, "concurrency: a whole number, 1 or more, is due, got True"),
-        ({"budget": -1.0}, "budget: a number of at least 0 is due, got -1.0"),
-        ({"deadline_s": "1"}, "deadline_s: a number of seconds is due, got '1'"),
-        ({"known": [None]}, "known: a sequence with one mapping (or None) per item is due, got 1 for 0 items"),
+        ({"concurrency": 0}, "concurrency: expected a whole number of at least 1, got 0"),
+        ({"concurrency": True}, "concurrency: expected a whole number of at least 1, got True"),
+        ({"budget": -1.0}, "budget: expected a number of at least 0, got -1.0"),
+        ({"deadline_s": "1"}, "deadline_s: expected a number of seconds, got '1'"),
+        ({"known": [None]}, "known: expected a sequence with one mapping (or None) per item, got 1 for 0 items"),
     ],
 )
 def test_wrong_options_are_refused_even_without_items(options: dict[str, Any], said: str) -> None:

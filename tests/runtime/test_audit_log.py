@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, Decision, InputError
-from emsco_runtime import audit as audit_module
-from emsco_runtime.audit import AuditWriter
+from emsco_runtime.observing import audit_log as audit_module
+from emsco_runtime.observing.audit_log import AuditWriter
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 BUNDLE = sample_bundle()
@@ -50,11 +50,11 @@ def test_one_line_per_decision(tmp_path: Path) -> None:
         made = [cascade.decide(SPAM), cascade.decide(SPAM, budget=0.0)]
         # Nothing waits in a buffer: the lines are there while the file is open.
         found = lines(path)
-    due = [{"time": "2026-01-01T12:00:00.000250Z", "item": None, "decision": one.to_dict()} for one in made]
-    assert found == due
+    expected = [{"time": "2026-01-01T12:00:00.000250Z", "item": None, "decision": one.to_dict()} for one in made]
+    assert found == expected
     with AuditWriter(path) as writer:
         writer(made[0])
-    assert lines(path)[:2] == due
+    assert lines(path)[:2] == expected
     assert len(lines(path)) == 3
     assert datetime.now(UTC) - datetime.fromisoformat(lines(path)[2]["time"]) < timedelta(minutes=1)
 
@@ -80,7 +80,7 @@ def test_permissions(tmp_path: Path) -> None:
 
 
 def test_values_are_kept_dropped_or_hashed(tmp_path: Path) -> None:
-    """Messages of failures, which may quote the item, are as they were, empty, or a keyed hash that tells only equality."""
+    """Messages of failures, which may quote the item, are as they were, empty, or a keyed hash that shows only equality."""
     path = tmp_path / "audit.jsonl"
     first, again, other = failing("secret-1"), failing("secret-1"), failing("secret-2")
 
@@ -106,7 +106,7 @@ def test_values_are_kept_dropped_or_hashed(tmp_path: Path) -> None:
 
 
 def test_the_item_comes_from_the_context(tmp_path: Path) -> None:
-    """A context variable tells the item, in threads and in tasks that run at the same time."""
+    """A context variable holds the item, in threads and in tasks that run at the same time."""
     path = tmp_path / "audit.jsonl"
     current: ContextVar[int | None] = ContextVar("current", default=None)
     with AuditWriter(path, item=current.get) as writer:
@@ -122,9 +122,9 @@ def test_the_item_comes_from_the_context(tmp_path: Path) -> None:
 
         asyncio.run(serve_all())
         cascade.decide(SPAM)
-    told = lines(path)
-    assert sorted(line["item"] for line in told[:-1]) == [2, 3, 4, 5]
-    assert told[-1]["item"] is None
+    written = lines(path)
+    assert sorted(line["item"] for line in written[:-1]) == [2, 3, 4, 5]
+    assert written[-1]["item"] is None
 
 
 def test_text_that_utf8_does_not_have(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_rotation_while_threads_write(tmp_path: Path) -> None:
 
 
 class _Slow:
-    """A file whose write waits, and that tells whether it was closed meanwhile."""
+    """A file whose write waits, and that records whether it was closed meanwhile."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -210,7 +210,7 @@ def test_a_file_is_not_closed_while_a_thread_writes_to_it(tmp_path: Path) -> Non
         path.rename(tmp_path / "old")
         second = threading.Thread(target=writer, args=(failing("x"),))
         second.start()
-        # Time enough for it to do harm; if it is slower, there is none to be seen.
+        # Time enough for it to interfere; if it is slower, it cannot.
         second.join(0.2)
         slow.go.set()
         first.join()
@@ -292,11 +292,11 @@ def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """With `sync` every line is handed to the disk, without it none."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    for sync, due in ((False, 0), (True, 2)):
+    for sync, expected in ((False, 0), (True, 2)):
         with AuditWriter(tmp_path / "audit.jsonl", sync=sync) as writer:
             writer(failing("x"))
             writer(failing("x"))
-        assert len(synced) == due
+        assert len(synced) == expected
 
 
 class _Disk:
@@ -318,7 +318,7 @@ class _Disk:
 
 
 def test_a_full_disk_spoils_one_line_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Half a line is told as a failure and ended before the next one; a decision never sees any of it."""
+    """Half a line is reported as a failure and ended before the next one; a decision never sees any of it."""
     path = tmp_path / "audit.jsonl"
     with AuditWriter(path) as writer:
         cascade = Cascade(BUNDLE, observers=[writer])
@@ -380,7 +380,7 @@ def test_a_line_that_another_process_is_writing_is_not_torn(tmp_path: Path, monk
 
 
 def test_what_cannot_be_read_is_only_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that may be appended to and not read, and one that is no plain file, are opened without a look at their end."""
+    """A file that may be appended to and not read, and one that is not a regular file, are opened without reading their end."""
     path = tmp_path / "audit.jsonl"
     path.write_text("half", encoding="utf-8")
     really = os.open
@@ -398,25 +398,25 @@ def test_what_cannot_be_read_is_only_written_to(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        ({"values": "hide"}, 'values: "keep", "drop" or "hash" is due, got \'hide\''),
-        ({"values": "hash"}, 'key: a secret is due with values="hash", and only then; got none'),
-        ({"values": "drop", "key": b"k"}, 'it is of no use with values="drop"'),
-        ({"values": "hash", "key": "k"}, "key: bytes are due, at least one, got str"),
-        ({"values": "hash", "key": b""}, "key: bytes are due, at least one, got bytes"),
-        ({"item": "id"}, "item: a function without arguments is due, got 'id'"),
+        ({"values": "hide"}, 'values: expected "keep", "drop" or "hash", got \'hide\''),
+        ({"values": "hash"}, 'key: a secret must be given with values="hash", and only then; got None'),
+        ({"values": "drop", "key": b"k"}, 'and only then; got values="drop"'),
+        ({"values": "hash", "key": "k"}, "key: expected bytes, at least one, got str"),
+        ({"values": "hash", "key": b""}, "key: expected bytes, at least one, got bytes"),
+        ({"item": "id"}, "item: expected a function without arguments, got 'id'"),
     ],
 )
-def test_wrong_options_are_refused(options: Any, told: str, tmp_path: Path) -> None:
-    """What an option does not allow is told at once, and no file is made."""
-    with pytest.raises(InputError, match=told):
+def test_wrong_options_are_refused(options: Any, message: str, tmp_path: Path) -> None:
+    """Invalid options raise at once, and no file is created."""
+    with pytest.raises(InputError, match=message):
         AuditWriter(tmp_path / "audit.jsonl", **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
-    """A folder that is not there is told when the writer is made, not with the first decision."""
+    """A missing folder raises when the writer is created, not with the first decision."""
     with pytest.raises(InputError, match=r"path: '.*none/audit.jsonl' cannot be opened for appending: No such file") as caught:
         AuditWriter(tmp_path / "none" / "audit.jsonl")
     assert isinstance(caught.value.__cause__, FileNotFoundError)

@@ -9,13 +9,12 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from emsco_runtime import AcquisitionError, Cascade, InputError
-from emsco_runtime._process import _Forks
-from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.support.fork import ForkSafe, _ForkHooks
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
@@ -50,7 +49,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.under_way: list[tuple[int, Any]] = []
 
     @property
-    def due(self) -> bool:
+    def expected(self) -> bool:
         """Whether the pause is over."""
         return self.opened is not None and self.clock.now - self.opened >= 10.0
 
@@ -62,7 +61,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def call(self) -> None:
         """Call: closed, it goes through; open, it does not; half-open, one does, and a second one only after another pause."""
         lost = self.clock.now - self.probed >= 10.0
-        allowed = self.opened is None or (self.due and (not self.probes or lost))
+        allowed = self.opened is None or (self.expected and (not self.probes or lost))
         entered = self.breaker.enter()
         assert (entered is not None) is allowed
         if self.opened is not None and allowed:
@@ -72,14 +71,14 @@ class BreakerMachine(RuleBasedStateMachine):
             self.under_way.append((self.phase, entered))
 
     def end(self, data: st.DataObject) -> tuple[bool, Any]:
-        """Take a call that is under way, any of them; return whether its phase still lasts."""
+        """Take any running call; return whether its phase still lasts."""
         phase, entered = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         return phase == self.phase, entered
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        """Succeed: the row begins anew, and the probe closes the breaker; a call of an earlier phase does nothing."""
+        """Succeed: the count starts over, and the probe closes the breaker; a call of an earlier phase does nothing."""
         counts, entered = self.end(data)
         self.breaker.succeeded(entered)
         if counts:
@@ -101,9 +100,9 @@ class BreakerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        """Give up a call: that tells nothing, and after a probe the next one may probe."""
+        """Cancel a call: that counts for nothing, and after a probe the next one may probe."""
         counts, entered = self.end(data)
-        self.breaker.left(entered)
+        self.breaker.cancelled(entered)
         if counts and self.opened is not None:
             self.probes -= 1
 
@@ -114,8 +113,8 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @invariant()
     def state(self) -> None:
-        """Compare the state that it tells with the model's."""
-        assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.due else "open")
+        """Compare its state with the model's."""
+        assert self.breaker.state == ("closed" if self.opened is None else "half-open" if self.expected else "open")
 
 
 TestBreakerMachine = BreakerMachine.TestCase
@@ -129,10 +128,10 @@ def fail(breaker: CircuitBreaker) -> None:
     breaker.failed(call)
 
 
-@pytest.mark.parametrize("straggler", ["succeeded", "failed", "left"])
+@pytest.mark.parametrize("straggler", ["succeeded", "failed", "cancelled"])
 @pytest.mark.parametrize("probed", [False, True])
 def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, probed: bool) -> None:
-    """It ends while the breaker is open, or while a probe is under way: nothing closes, no pause begins, no second probe."""
+    """It ends while the breaker is open, or while a probe runs: nothing closes, no pause starts, no second probe."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     early = breaker.enter()
@@ -147,7 +146,7 @@ def test_a_call_from_before_the_breaker_opened_tells_nothing(straggler: str, pro
         assert breaker.state == "closed"
 
 
-@pytest.mark.parametrize("late", ["succeeded", "failed", "left", None])
+@pytest.mark.parametrize("late", ["succeeded", "failed", "cancelled", None])
 def test_a_probe_that_is_lost_lets_another_one_through(late: str | None) -> None:
     """It never ends, since its thread was killed or hangs: after another pause the next call is a probe; a late end counts."""
     clock = Clock()
@@ -180,24 +179,24 @@ def test_one_success_does_not_hide_the_failures_of_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"failures": 0}, "failures: a whole number, 1 or more, is due, got 0"),
-        ({"failures": True}, "failures: a whole number, 1 or more, is due, got True"),
-        ({"failures": 1.5}, "failures: a whole number, 1 or more, is due, got 1.5"),
-        ({"pause_s": 0}, "pause_s: a number of seconds above 0 is due, got 0"),
-        ({"pause_s": float("inf")}, "pause_s: a number of seconds above 0 is due, got inf"),
-        ({"pause_s": float("nan")}, "pause_s: a number of seconds above 0 is due, got nan"),
+        ({"failures": 0}, "failures: expected a whole number of at least 1, got 0"),
+        ({"failures": True}, "failures: expected a whole number of at least 1, got True"),
+        ({"failures": 1.5}, "failures: expected a whole number of at least 1, got 1.5"),
+        ({"pause_s": 0}, "pause_s: expected a number of seconds above 0, got 0"),
+        ({"pause_s": float("inf")}, "pause_s: expected a number of seconds above 0, got inf"),
+        ({"pause_s": float("nan")}, "pause_s: expected a number of seconds above 0, got nan"),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         CircuitBreaker(**options)
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
-def guarded(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
+def guarded_cascade(policy: Any, breaker: CircuitBreaker) -> tuple[Cascade, RecordingAcquirers]:
     """Return the sample cascade with a breaker on `links`."""
     acquirers = RecordingAcquirers("size", "reputation", on_failure=policy)
     recorder = RecordingAcquirers("links")
@@ -223,7 +222,7 @@ def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
     """After two failures in a row the source is not asked; the item fails by its policy, the stage is charged; then a probe."""
     clock = Clock()
     breaker = CircuitBreaker(failures=2, pause_s=10.0, clock=clock)
-    cascade, acquirers = guarded(policy, breaker)
+    cascade, acquirers = guarded_cascade(policy, breaker)
     broken = {**UNCLEAR, "links": OSError("down")}
     kinds = []
     for _ in range(4):
@@ -250,7 +249,7 @@ def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
 def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
     """A source that answers None is alive: the feature fails, the breaker does not count it."""
     breaker = CircuitBreaker(failures=1)
-    cascade, acquirers = guarded("reject", breaker)
+    cascade, acquirers = guarded_cascade("reject", breaker)
     for _ in range(3):
         assert decide(cascade, way, {**UNCLEAR, "links": None}).errors[0].kind == "missing"
     assert len(acquirers.calls) == 3
@@ -261,7 +260,7 @@ def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
 @pytest.mark.parametrize("names", [("links",), ("links", "reputation")])
 @pytest.mark.parametrize("result", [[0.1, 0.2, 0.3], 3.0, {"links": [0.1, 0.2, 0.3]}], ids=["length", "number", "column"])
 def test_a_batch_answer_that_does_not_fit_is_a_failure_of_its_source(way: str, names: tuple[str, ...], result: Any) -> None:
-    """Another length than that of the items, or no sequence: the breaker counts it, with one item and with many alike."""
+    """Another length than that of the items, or not a sequence: the breaker counts it, with one item and with many."""
     breaker = CircuitBreaker(failures=2)
     acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names), on_failure="reject")
     acquirers.batch(*names, on_failure="reject", breaker=breaker)(lambda items: result)
@@ -274,7 +273,7 @@ def test_a_batch_answer_that_does_not_fit_is_a_failure_of_its_source(way: str, n
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_an_interrupted_probe_lets_another_one_through(way: str) -> None:
-    """SystemExit inside the probe tells nothing about the source: the breaker waits for the next probe, not for ever."""
+    """SystemExit inside the probe says nothing about the source: the breaker waits for the next probe, not forever."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     acquirers = RecordingAcquirers("size", "reputation", on_failure="reject")
@@ -315,11 +314,11 @@ def test_two_threads_at_a_half_open_breaker() -> None:
     start = threading.Barrier(8)
     let_in = []
 
-    def come() -> None:
+    def enter_all() -> None:
         start.wait()
         let_in.append(breaker.enter() is not None)
 
-    threads = [threading.Thread(target=come) for _ in range(8)]
+    threads = [threading.Thread(target=enter_all) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -361,21 +360,21 @@ def test_a_forked_child_begins_closed_and_unlocked() -> None:
     assert breaker.state == "open"
 
 
-def test_things_that_begin_anew_are_not_kept_alive() -> None:
+def test_fork_hooks_keep_no_object_alive() -> None:
     """The fork hook reaches what lives, and keeps nothing from going."""
-    forks = _Forks()
+    fork_hooks = _ForkHooks()
     begun = []
 
-    class Thing:
+    class Thing(ForkSafe):
         """Something with a lock."""
 
-        def begin_anew(self) -> None:
+        def reset_after_fork(self) -> None:
             """Count."""
             begun.append(self)
 
     thing, gone = Thing(), Thing()
-    forks.watch(thing)
-    forks.watch(gone)
+    fork_hooks.register(thing)
+    fork_hooks.register(gone)
     del gone
-    forks._renew()
+    fork_hooks._run_hooks()
     assert begun == [thing]

@@ -8,13 +8,12 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Acquirers, BindError, Cascade, InputError
-from emsco_runtime.cache import AcquirerCache, Charge
-from emsco_runtime.manifest import Feature
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.sources.cache import AcquirerCache, Charge
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, decide
 
@@ -28,21 +27,21 @@ def sender(item: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"key": 3}, "key: a function from item to a hashable value is due, got 3"),
-        ({"ttl_s": 0}, "ttl_s: a number of seconds above 0 is due, got 0"),
-        ({"ttl_s": True}, "ttl_s: a number of seconds above 0 is due, got True"),
-        ({"size": 0}, "size: a whole number, 1 or more, is due, got 0"),
-        ({"size": 2.0}, "size: a whole number, 1 or more, is due, got 2.0"),
-        ({"charge": "half"}, 'charge: "free" or "full" is due, got \'half\''),
+        ({"key": 3}, "key: expected a function from item to a hashable value, got 3"),
+        ({"ttl_s": 0}, "ttl_s: expected a number of seconds above 0, got 0"),
+        ({"ttl_s": True}, "ttl_s: expected a number of seconds above 0, got True"),
+        ({"size": 0}, "size: expected a whole number of at least 1, got 0"),
+        ({"size": 2.0}, "size: expected a whole number of at least 1, got 2.0"),
+        ({"charge": "half"}, 'charge: expected "free" or "full", got \'half\''),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         AcquirerCache(**({"key": sender, "ttl_s": 1.0} | options))
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 @given(
@@ -82,7 +81,7 @@ def test_a_miss_is_no_value() -> None:
     assert repr(cache.get("b")) == "MISS"
 
 
-def with_cache(charge: Charge, *features: Any, **cache: Any) -> tuple[Cascade, RecordingAcquirers, AcquirerCache]:
+def cached_cascade(charge: Charge, *features: Any, **cache: Any) -> tuple[Cascade, RecordingAcquirers, AcquirerCache]:
     """Return the sample cascade with one cached acquirer, of `features`, and plain ones for the rest."""
     made = AcquirerCache(**({"key": sender, "ttl_s": 60.0, "charge": charge} | cache))
     acquirers = RecordingAcquirers(*(name for name in ("size", "links", "reputation") if name not in features))
@@ -98,7 +97,7 @@ def with_cache(charge: Charge, *features: Any, **cache: Any) -> tuple[Cascade, R
 @pytest.mark.parametrize(("charge", "bill", "added"), [("free", 3.0, 0.0), ("full", 28.0, 25.0)])
 def test_a_hit_is_not_acquired_and_is_billed_as_asked(way: str, charge: Charge, bill: float, added: float) -> None:
     """The second item of a sender: no call; the trace shows the feature as cached; the group goes with its only member."""
-    cascade, acquirers, cache = with_cache(charge, "reputation")
+    cascade, acquirers, cache = cached_cascade(charge, "reputation")
     first, second = decide(cascade, way, UNCLEAR), decide(cascade, way, UNCLEAR)
     assert (first.cost, second.cost) == (28.0, bill)
     assert first.trace[2][1:5] == (("reputation",), (), (), 25.0)
@@ -115,7 +114,7 @@ def test_a_hit_is_not_acquired_and_is_billed_as_asked(way: str, charge: Charge, 
 @pytest.mark.parametrize(("charge", "costs"), [("free", (0.0, 2.0, 0.0)), ("full", (1.0, 2.0, 25.0))])
 def test_a_hit_of_several_features_serves_later_stages(way: str, charge: Charge, costs: tuple[float, ...]) -> None:
     """One cached acquirer of stages 1 and 3: both features are cached at their own stage, and billed, or not, there."""
-    cascade, acquirers, _ = with_cache(charge, "size", "reputation")
+    cascade, acquirers, _ = cached_cascade(charge, "size", "reputation")
     decide(cascade, way, UNCLEAR)
     decision = decide(cascade, way, UNCLEAR)
     assert [record.cached for record in decision.trace] == [("size",), (), ("reputation",)]
@@ -126,7 +125,7 @@ def test_a_hit_of_several_features_serves_later_stages(way: str, charge: Charge,
 
 
 def test_a_group_is_paid_by_its_first_member_that_is() -> None:
-    """Of two members of a group the first came free: the second pays the group; both free: nobody does."""
+    """Of two members of a group the first came free: the second pays the group; both free: neither does."""
     bundle = make_bundle([["a"], ["b"]], costs={"a": 1.0, "b": 2.0}, groups={"g": (10.0, ["a", "b"])}, threshold=1.0)
     caches = {name: AcquirerCache(key=str, ttl_s=60.0) for name in "ab"}
     acquirers = Acquirers()
@@ -135,7 +134,7 @@ def test_a_group_is_paid_by_its_first_member_that_is() -> None:
     cascade = Cascade(bundle, acquirers)
     assert cascade.decide("x").cost == 13.0
     assert cascade.decide("x").cost == 0.0
-    caches["b"].begin_anew()
+    caches["b"].reset_after_fork()
     decision = cascade.decide("x")
     assert [record.cost for record in decision.trace] == [0.0, 12.0]
     assert decision.cost == 12.0
@@ -143,7 +142,7 @@ def test_a_group_is_paid_by_its_first_member_that_is() -> None:
 
 def test_the_budget_is_checked_before_the_cache_is_asked() -> None:
     """A stage is begun only if its full price fits the budget; what came free in earlier stages makes room."""
-    cascade, _, _ = with_cache("free", "size", "reputation")
+    cascade, _, _ = cached_cascade("free", "size", "reputation")
     cascade.decide(UNCLEAR)
     assert cascade.decide(UNCLEAR, budget=0.5).reason == "budget"
     decision = cascade.decide(UNCLEAR, budget=2.5)
@@ -154,7 +153,7 @@ def test_the_budget_is_checked_before_the_cache_is_asked() -> None:
 @pytest.mark.parametrize("bad", [OSError("down"), None, float("nan"), "text", float("inf")], ids=repr)
 def test_failures_are_not_kept(way: str, bad: Any) -> None:
     """An exception, or a value that the feature does not allow, is asked for again."""
-    cascade, acquirers, cache = with_cache("free", "reputation")
+    cascade, acquirers, cache = cached_cascade("free", "reputation")
     broken = Cascade(cascade.bundle, acquirers, on_failure="reject")
     for _ in range(2):
         assert decide(broken, way, {**UNCLEAR, "reputation": bad}).reason == "acquisition_failed"
@@ -189,7 +188,7 @@ def test_gaps_are_kept_where_they_are_values() -> None:
 
 
 def test_a_value_kept_for_another_bundle_is_checked_again() -> None:
-    """A registry outlives bundles: a gap that the old one allowed and the new one does not is no hit, and is asked for again."""
+    """A registry outlives bundles: a missing value that only the old one allowed is not a hit, and is acquired again."""
     given = [None, 1.0]
     cache = AcquirerCache(key=str, ttl_s=60.0)
     acquirers = Acquirers()
@@ -205,7 +204,7 @@ def test_a_value_kept_for_another_bundle_is_checked_again() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_items_without_a_key_are_not_cached(way: str) -> None:
     """None as the key: the item is acquired, and not kept."""
-    cascade, acquirers, cache = with_cache("free", "reputation")
+    cascade, acquirers, cache = cached_cascade("free", "reputation")
     for _ in range(2):
         assert decide(cascade, way, {**UNCLEAR, "sender": None}).cost == 28.0
     assert len(acquirers.calls) == 2
@@ -216,7 +215,7 @@ def test_items_without_a_key_are_not_cached(way: str) -> None:
 @pytest.mark.parametrize("key", [lambda item: item["absent"], lambda item: []], ids=["raises", "not hashable"])
 def test_a_key_that_fails_is_a_failure_of_the_feature(way: str, key: Any) -> None:
     """The policy of the acquirer holds, and the source is not asked."""
-    cascade, acquirers, _ = with_cache("free", "reputation", key=key)
+    cascade, acquirers, _ = cached_cascade("free", "reputation", key=key)
     decision = decide(Cascade(cascade.bundle, acquirers, on_failure="reject"), way, UNCLEAR)
     assert decision.errors[0][:3] == ("reputation", 3, "exception")
     assert acquirers.calls == []
@@ -225,7 +224,7 @@ def test_a_key_that_fails_is_a_failure_of_the_feature(way: str, key: Any) -> Non
 def test_values_grow_old() -> None:
     """After its time to live a value is acquired, and paid, again."""
     clock = Clock()
-    cascade, acquirers, _ = with_cache("free", "reputation", clock=clock, ttl_s=5.0)
+    cascade, acquirers, _ = cached_cascade("free", "reputation", clock=clock, ttl_s=5.0)
     costs = []
     for clock.now in (0.0, 4.9, 5.0, 9.9, 10.0):
         costs.append(cascade.decide(UNCLEAR).cost)
@@ -239,7 +238,7 @@ def test_many_items_share_what_the_first_of_them_acquired() -> None:
         lambda cascade, rows: cascade.decide_many(rows),
         lambda cascade, rows: asyncio.run(cascade.decide_many_async(rows)),
     ):
-        cascade, acquirers, _ = with_cache("free", "reputation")
+        cascade, acquirers, _ = cached_cascade("free", "reputation")
         rows = [UNCLEAR, {**UNCLEAR, "sender": "b"}, UNCLEAR]
         assert [decision.cost for decision in run(cascade, rows)] == [28.0, 28.0, 3.0]
         assert len(acquirers.calls) == 2
@@ -254,14 +253,14 @@ def test_many_items_side_by_side_share_one_call(way: str) -> None:
         calls.append(item)
         return 0.1
 
-    async def awaited(item: Any) -> float:
+    async def async_source(item: Any) -> float:
         calls.append(item)
         await asyncio.sleep(0)
         return 0.1
 
     acquirers = RecordingAcquirers("size", "links")
     cache = AcquirerCache(key=sender, ttl_s=60.0)
-    acquirers.feature("reputation", cache=cache)(awaited if way == "many, async" else plain)
+    acquirers.feature("reputation", cache=cache)(async_source if way == "many, async" else plain)
     cascade = Cascade(sample_bundle(), acquirers, pool=AcquirerPool(4) if "pool" in way else None)
     rows = [UNCLEAR] * 50
     decisions = cascade.decide_many(rows) if way == "many, pool" else asyncio.run(cascade.decide_many_async(rows))
@@ -271,7 +270,7 @@ def test_many_items_side_by_side_share_one_call(way: str) -> None:
 
 def test_a_cached_value_beside_a_known_one() -> None:
     """Known and free features are both left out of the bill, each under its own name in the trace."""
-    cascade, _, _ = with_cache("free", "reputation")
+    cascade, _, _ = cached_cascade("free", "reputation")
     cascade.decide(UNCLEAR)
     decision = cascade.decide(UNCLEAR, known={"links": 0.1})
     assert decision.cost == 1.0
@@ -308,8 +307,8 @@ def test_a_forked_child_begins_empty_and_unlocked() -> None:
 
 
 def test_something_else_in_its_place_is_refused() -> None:
-    """A dict is no cache."""
+    """A dict is not a cache."""
     acquirers = Acquirers()
     acquirers.feature("size", cache={})(len)  # type: ignore[arg-type]
-    with pytest.raises(BindError, match="cache: an AcquirerCache is due, got dict"):
+    with pytest.raises(BindError, match="cache: expected an AcquirerCache, got dict"):
         Cascade(sample_bundle(), acquirers)

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bundle
-from emsco_runtime.bundle import parse
+from emsco_runtime.bundle.manifest import manifest_id
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.reading import parse_manifest
+from emsco_runtime.bundle.summary import percent_at_least, percent_at_most
 from emsco_runtime.cli import inspect
-from emsco_runtime.manifest import digest
-from emsco_runtime.publish import seal
-from emsco_runtime.summary import percent_at_least, percent_at_most
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.runtime.damage import edited
+from tests.runtime.damage import edit_document
 
 Document = dict[str, Any]
 
@@ -58,14 +57,14 @@ CHOSEN: Document = FIXED | {
 def with_certificate(certificate: object) -> Document:
     """Return the document of the sample bundle with a certificate, and the id that it then has."""
     document = sample_bundle().manifest.model_dump(mode="json") | {"certificate": certificate}
-    return document | {"id": digest(document)}
+    return document | {"id": manifest_id(document)}
 
 
 def certified_bundle(certificate: Document) -> Bundle:
     """Return the sample bundle with a certificate, audited and sealed."""
     made = sample_bundle()
     manifest = Manifest.model_validate_json(json.dumps(with_certificate(certificate)))
-    return seal(manifest, made.models)
+    return build_bundle(manifest, made.models)
 
 
 @pytest.mark.parametrize("certificate", [FIXED, CHOSEN], ids=["fixed", "chosen"])
@@ -98,59 +97,74 @@ def test_a_design_that_accepts_nothing() -> None:
 
 
 CONTRADICTIONS: dict[str, tuple[Document, str]] = {
-    "more wrong than accepted": (edited(FIXED, "wrong", 413), "413 wrong of 412 rows"),
-    "more accepted than rows": (edited(FIXED, "rows", 411), "412 accepted of 411 rows"),
-    "promise below what was seen": (edited(FIXED, "max_error", 0.0169), "7 wrong of 412 rows and an upper bound of 0.0169"),
-    "a promise from nothing": (edited(EMPTY, "max_error", 0.5), "0 wrong of 0 rows and an upper bound of 0.5"),
-    "coverage above its upper bound": (edited(FIXED, "coverage", "upper", 0.82), "bounds from 0.7939 to 0.82 on coverage"),
-    "coverage below its lower bound": (edited(FIXED, "coverage", "lower", 0.83), "bounds from 0.83 to 0.8517 on coverage"),
-    "accepted per label": (edited(FIXED, "labels", 0, "accepted_as", "rows", 301), "do not add up to 412 accepted and 7 wrong"),
-    "wrong per label": (edited(FIXED, "labels", 0, "accepted_as", "wrong", 3), "do not add up to 412 accepted and 7 wrong"),
-    "more true rows than rows": (edited(FIXED, "labels", 1, "true", "rows", 161), "more than 500 rows or 7 wrong"),
-    "more wrong by true label": (edited(FIXED, "labels", 1, "true", "wrong", 3), "more than 500 rows or 7 wrong"),
+    "more wrong than accepted": (edit_document(FIXED, "wrong", 413), "413 wrong of 412 rows"),
+    "more accepted than rows": (edit_document(FIXED, "rows", 411), "412 accepted of 411 rows"),
+    "bound below what was seen": (
+        edit_document(FIXED, "max_error", 0.0169),
+        "7 wrong of 412 rows and an upper bound of 0.0169",
+    ),
+    "a bound from nothing": (edit_document(EMPTY, "max_error", 0.5), "0 wrong of 0 rows and an upper bound of 0.5"),
+    "coverage above its upper bound": (edit_document(FIXED, "coverage", "upper", 0.82), "bounds from 0.7939 to 0.82 on coverage"),
+    "coverage below its lower bound": (edit_document(FIXED, "coverage", "lower", 0.83), "bounds from 0.83 to 0.8517 on coverage"),
+    "accepted per label": (
+        edit_document(FIXED, "labels", 0, "accepted_as", "rows", 301),
+        "do not add up to 412 accepted and 7 wrong",
+    ),
+    "wrong per label": (
+        edit_document(FIXED, "labels", 0, "accepted_as", "wrong", 3),
+        "do not add up to 412 accepted and 7 wrong",
+    ),
+    "more true rows than rows": (edit_document(FIXED, "labels", 1, "true", "rows", 161), "more than 500 rows or 7 wrong"),
+    "more wrong by true label": (edit_document(FIXED, "labels", 1, "true", "wrong", 3), "more than 500 rows or 7 wrong"),
     "bound of a label": (
-        edited(FIXED, "labels", 0, "accepted_as", "upper", 0.0),
+        edit_document(FIXED, "labels", 0, "accepted_as", "upper", 0.0),
         "2 wrong of 300 rows and an upper bound of 0.0",
     ),
-    "wrong of a label": (edited(FIXED, "labels", 1, "true", "wrong", 160), "160 wrong of 159 rows"),
-    "a choice without its method": (edited(FIXED, "choice", CHOSEN["choice"]), "choice given"),
-    "joint without its method": (edited(FIXED, "joint", True), "joint True"),
-    "a method without its choice": (edited(CHOSEN, "choice", None), "choice left out"),
-    "a choice without joint bounds": (edited(CHOSEN, "joint", False), "joint False"),
-    "tested beyond a failure": (edited(CHOSEN, "choice", "tested", 8), "6 passed, 8 tested, of 12"),
-    "stopped without a failure": (edited(CHOSEN, "choice", "tested", 6), "6 passed, 6 tested, of 12"),
-    "more passed than there are": (edited(CHOSEN, "choice", "passed", 13), "13 passed, 7 tested, of 12"),
-    "labels of another bundle": (edited(FIXED, "labels", 1, "label", "{eggs}"), "its labels are ['ham', '{eggs}'], the bundle's"),
-    "labels in another order": (edited(FIXED, "labels", FIXED["labels"][::-1]), "its labels are ['spam', 'ham'], the bundle's"),
+    "wrong of a label": (edit_document(FIXED, "labels", 1, "true", "wrong", 160), "160 wrong of 159 rows"),
+    "a choice without its method": (edit_document(FIXED, "choice", CHOSEN["choice"]), "choice given"),
+    "joint without its method": (edit_document(FIXED, "joint", True), "joint True"),
+    "a method without its choice": (edit_document(CHOSEN, "choice", None), "choice left out"),
+    "a choice without joint bounds": (edit_document(CHOSEN, "joint", False), "joint False"),
+    "tested beyond a failure": (edit_document(CHOSEN, "choice", "tested", 8), "6 passed, 8 tested, of 12"),
+    "stopped without a failure": (edit_document(CHOSEN, "choice", "tested", 6), "6 passed, 6 tested, of 12"),
+    "more passed than there are": (edit_document(CHOSEN, "choice", "passed", 13), "13 passed, 7 tested, of 12"),
+    "labels of another bundle": (
+        edit_document(FIXED, "labels", 1, "label", "{eggs}"),
+        "its labels are ['ham', '{eggs}'], the bundle's",
+    ),
+    "labels in another order": (
+        edit_document(FIXED, "labels", FIXED["labels"][::-1]),
+        "its labels are ['spam', 'ham'], the bundle's",
+    ),
 }
 
 
-@pytest.mark.parametrize(("certificate", "told"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_contradictions(certificate: Document, told: str) -> None:
+@pytest.mark.parametrize(("certificate", "expected"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradictions(certificate: Document, expected: str) -> None:
     """Counts and bounds that do not fit together are refused, with the place and the figures."""
     with pytest.raises(BundleError) as caught:
-        parse(json.dumps(with_certificate(certificate)).encode(), "manifest.json")
+        parse_manifest(json.dumps(with_certificate(certificate)).encode(), "manifest.json")
     assert caught.value.json_path is not None
     assert caught.value.json_path.startswith("$.certificate")
     assert caught.value.message.startswith("the certificate contradicts itself: ")
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 OUT_OF_RANGE: dict[str, tuple[Document, str]] = {
-    "confidence 1": (edited(FIXED, "confidence", 1.0), "confidence"),
-    "confidence below a half": (edited(FIXED, "confidence", 0.49), "confidence"),
-    "bound above 1": (edited(FIXED, "max_error", 1.01), "max_error"),
-    "negative bound": (edited(FIXED, "coverage", "lower", -0.1), "coverage.lower"),
-    "no rows": (edited(FIXED, "rows", 0), "rows"),
-    "negative count": (edited(FIXED, "labels", 0, "true", "wrong", -1), "labels[0].true.wrong"),
-    "unknown method": (edited(FIXED, "method", "bootstrap"), "method"),
-    "other rows": (edited(FIXED, "split", "validation"), "split"),
-    "another scope": (edited(FIXED, "scope", "everything"), "scope"),
-    "extra field": (edited(FIXED, "note", "trust me"), "note"),
-    "one label": (edited(FIXED, "labels", FIXED["labels"][:1]), "labels"),
-    "a fractional count": (edited(FIXED, "wrong", 7.0), "wrong"),
-    "choice left out": (edited(FIXED, "choice", ...), "choice"),
-    "nothing passed": (edited(CHOSEN, "choice", "passed", 0), "choice.passed"),
+    "confidence 1": (edit_document(FIXED, "confidence", 1.0), "confidence"),
+    "confidence below a half": (edit_document(FIXED, "confidence", 0.49), "confidence"),
+    "bound above 1": (edit_document(FIXED, "max_error", 1.01), "max_error"),
+    "negative bound": (edit_document(FIXED, "coverage", "lower", -0.1), "coverage.lower"),
+    "no rows": (edit_document(FIXED, "rows", 0), "rows"),
+    "negative count": (edit_document(FIXED, "labels", 0, "true", "wrong", -1), "labels[0].true.wrong"),
+    "unknown method": (edit_document(FIXED, "method", "bootstrap"), "method"),
+    "other rows": (edit_document(FIXED, "split", "validation"), "split"),
+    "another scope": (edit_document(FIXED, "scope", "everything"), "scope"),
+    "extra field": (edit_document(FIXED, "note", "trust me"), "note"),
+    "one label": (edit_document(FIXED, "labels", FIXED["labels"][:1]), "labels"),
+    "a fractional count": (edit_document(FIXED, "wrong", 7.0), "wrong"),
+    "choice left out": (edit_document(FIXED, "choice", ...), "choice"),
+    "nothing passed": (edit_document(CHOSEN, "choice", "passed", 0), "choice.passed"),
 }
 
 
@@ -158,15 +172,15 @@ OUT_OF_RANGE: dict[str, tuple[Document, str]] = {
 def test_shapes_and_ranges(certificate: Document, place: str) -> None:
     """Every field of a certificate is held to its type and range."""
     with pytest.raises(BundleError) as caught:
-        parse(json.dumps(with_certificate(certificate)).encode(), "manifest.json")
+        parse_manifest(json.dumps(with_certificate(certificate)).encode(), "manifest.json")
     assert caught.value.json_path == f"$.certificate.{place}"
 
 
-def test_labels_at_fault_are_told_themselves() -> None:
-    """Where the bundle's own labels are no labels, that is the error, and the certificate is not compared with them."""
+def test_invalid_labels_are_reported_themselves() -> None:
+    """Where the bundle's own labels are invalid, that is the error, and the certificate is not compared with them."""
     document = with_certificate(FIXED) | {"labels": ["ham"]}
     with pytest.raises(BundleError) as caught:
-        parse(json.dumps(document).encode(), "manifest.json")
+        parse_manifest(json.dumps(document).encode(), "manifest.json")
     assert caught.value.json_path == "$.labels"
     assert "certificate" not in caught.value.message
 
@@ -174,13 +188,13 @@ def test_labels_at_fault_are_told_themselves() -> None:
 def test_labels_keep_their_type() -> None:
     """The label 1 is not the label "1": a certificate that mixes them up belongs to another bundle."""
     document = make_bundle([["x"]], labels=(0, 1)).manifest.model_dump(mode="json")
-    numbers = edited(edited(FIXED, "labels", 0, "label", 0), "labels", 1, "label", 1)
+    numbers = edit_document(edit_document(FIXED, "labels", 0, "label", 0), "labels", 1, "label", 1)
     assert Manifest.model_validate_json(json.dumps(document | {"certificate": numbers})).certificate is not None
     with pytest.raises(ValueError, match=r"its labels are \[0, '1'\]"):
-        Manifest.model_validate_json(json.dumps(document | {"certificate": edited(numbers, "labels", 1, "label", "1")}))
+        Manifest.model_validate_json(json.dumps(document | {"certificate": edit_document(numbers, "labels", 1, "label", "1")}))
 
 
-def inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str], certificate: Document, *options: str) -> str:
+def run_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str], certificate: Document, *options: str) -> str:
     """Return what `emsco-inspect` prints of a bundle with this certificate."""
     made = certified_bundle(certificate)
     write_bundle(tmp_path / "bundle", made.manifest, made.models)
@@ -189,11 +203,16 @@ def inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str], certificate: D
 
 
 def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The promise in one line, the bounds on coverage, the scope, and a table per label."""
-    shown = inspected(tmp_path, capsys, FIXED)
-    promise = "certificate  error among accepted <= 3.13 % at 95 % confidence (clopper-pearson, 412 accepted rows of 500)"
-    for said in (promise, "coverage >= 79.3 %, coverage <= 85.2 %", "scope: no budget, no deadline, no fallback", "certify rows"):
-        assert said in shown
+    """The guarantee in one line, the bounds on coverage, the scope, and a table per label."""
+    shown = run_inspect(tmp_path, capsys, FIXED)
+    guarantee = "certificate  error among accepted <= 3.13 % at 95 % confidence (clopper-pearson, 412 accepted rows of 500)"
+    for expected in (
+        guarantee,
+        "coverage >= 79.3 %, coverage <= 85.2 %",
+        "scope: no budget, no deadline, no fallback",
+        "certify rows",
+    ):
+        assert expected in shown
     assert "for every candidate" not in shown
     table = shown.split("\n\n")[-1].splitlines()
     assert table[0].split("  ")[0] == "certified label"
@@ -202,8 +221,8 @@ def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The wished error is stated, with how many designs were tested; the other bounds hold for every candidate."""
-    shown = inspected(tmp_path, capsys, CHOSEN)
+    """The requested error is stated, with how many designs were tested; the other bounds hold for every candidate."""
+    shown = run_inspect(tmp_path, capsys, CHOSEN)
     assert "error among accepted <= 3.25 % at 95 % confidence" in shown
     assert "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)" in shown
     assert "hold each by itself, for every candidate" in shown
@@ -211,11 +230,11 @@ def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.Captu
 
 def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Programs read the certificate as it stands in the manifest."""
-    assert json.loads(inspected(tmp_path, capsys, CHOSEN, "--json"))["certificate"] == CHOSEN
+    assert json.loads(run_inspect(tmp_path, capsys, CHOSEN, "--json"))["certificate"] == CHOSEN
 
 
 @given(st.floats(0, 1))
-def test_what_is_shown_promises_no_more(share: float) -> None:
+def test_what_is_shown_guarantees_no_more(share: float) -> None:
     """A bound as text is never better than the bound itself, and within one unit of its third digit."""
     above, below = (Decimal(text(share).removesuffix(" %")) for text in (percent_at_most, percent_at_least))
     exact = 100 * Decimal(repr(share))

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerPool, Acquirers, Cascade, ClosedError, Decider, Decision, ReloadingCascade, write_bundle
-from emsco_runtime import pool as pool_module
-from emsco_runtime import reload as reload_module
+from emsco_runtime.serving import reloading as reload_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 ITEM = {"size": 2.0, "links": 0.0, "reputation": 0.0}
 USES: dict[str, Callable[[Decider], Any]] = {
@@ -36,7 +36,7 @@ def _no_thread_is_left() -> Iterator[None]:
     """See that closing ended every thread that the test's cascades had, without waiting until they are idle for long."""
     before = our_threads()
     yield
-    until(lambda: all(thread in before for thread in our_threads()), "threads end", seconds=20)
+    wait_until(lambda: all(thread in before for thread in our_threads()), "threads end", seconds=20)
 
 
 @pytest.fixture
@@ -120,10 +120,10 @@ def test_sessions_are_released() -> None:
 
 
 def test_decisions_under_way_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision that waits for its source in a thread of the cascade's own pool ends as if nobody had closed."""
+    """A decision that waits for its source in a thread of the cascade's own pool ends as if the cascade were still open."""
     # Its later calls start a thread after the pool was closed, which goes like any other when it was idle for long.
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
-    source = Hanging(0.0)
+    source = HangingSource(0.0)
     acquirers = Acquirers()
     acquirers.feature("size", timeout_s=60)(source)
     acquirers.feature("links", timeout_s=60)(lambda item: 0.0)
@@ -132,11 +132,11 @@ def test_decisions_under_way_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Decision] = []
     thread = threading.Thread(target=lambda: found.append(cascade.decide(ITEM)))
     thread.start()
-    until(lambda: source.entered, "the source is asked")
+    wait_until(lambda: source.entered, "the source is asked")
     cascade.close()
     with pytest.raises(ClosedError):
         cascade.decide(ITEM)
-    source.let_go.set()
+    source.release_event.set()
     thread.join(60)
     assert (found[0].reason, found[0].stages) == ("inconclusive", 3)
 
@@ -145,13 +145,13 @@ def test_an_async_decision_under_way_finishes() -> None:
     """The same for a coroutine: it was begun, so it ends with its decision, and so do all items of a batch."""
 
     async def main() -> tuple[Decision, list[Decision]]:
-        asked, let_go = asyncio.Event(), asyncio.Event()
+        asked, release_event = asyncio.Event(), asyncio.Event()
         acquirers = Acquirers()
 
         @acquirers.feature("size")
         async def size(item: Any) -> float:
             asked.set()
-            await let_go.wait()
+            await release_event.wait()
             return float(item["size"])
 
         acquirers.features("links", "reputation")(lambda item: item)
@@ -162,7 +162,7 @@ def test_an_async_decision_under_way_finishes() -> None:
         await asked.wait()
         await asyncio.sleep(0)
         await cascade.aclose()
-        let_go.set()
+        release_event.set()
         return await one, await many
 
     one, many = asyncio.run(main())
@@ -178,7 +178,7 @@ def test_what_was_handed_in_stays_open() -> None:
     assert Cascade(sample_bundle(), pool=pool).decide(ITEM).label == "spam"
     with Cascade(sample_bundle()) as owning:
         owning.decide(ITEM, deadline_s=60)
-    until(lambda: owning._pool.counts.threads == 0, "its own threads end")
+    wait_until(lambda: owning._pool.counts.threads == 0, "its own threads end")
     pool.close()
 
 
@@ -194,14 +194,14 @@ def test_a_cascade_that_shares_a_pool_lives_on(folder: Path) -> None:
 
 def test_a_closed_pool_makes_the_calls_that_wait() -> None:
     """Closing takes no call back; a thread from before ends when nothing waits, and a later call gets a new one."""
-    pool, source = AcquirerPool(1), Hanging(1.0)
+    pool, source = AcquirerPool(1), HangingSource(1.0)
     running = pool.submit(source, None)
-    until(lambda: source.entered, "the call runs")
+    wait_until(lambda: source.entered, "the call runs")
     waiting = pool.submit(len, "waits")
     pool.close()
-    source.let_go.set()
+    source.release_event.set()
     assert (running.result(60), waiting.result(60)) == (1.0, 5)
-    until(lambda: pool.counts.threads == 0, "the thread ends")
+    wait_until(lambda: pool.counts.threads == 0, "the thread ends")
     assert pool.submit(len, "again").result(60) == 5
     pool.close()
 
@@ -239,12 +239,12 @@ def test_a_forked_child_closes_for_itself(folder: Path) -> None:
 def test_nothing_is_put_in_service_after_closing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refresh that is under way when the cascade is closed ends first, and what it took up is closed too."""
     cascade = ReloadingCascade(folder)
-    reading, let_go = threading.Event(), threading.Event()
+    reading, release_event = threading.Event(), threading.Event()
     read = reload_module.read_bundle
 
     def slow(path: Any) -> Any:
         reading.set()
-        assert let_go.wait(60)
+        assert release_event.wait(60)
         return read(path)
 
     monkeypatch.setattr(reload_module, "read_bundle", slow)
@@ -255,7 +255,7 @@ def test_nothing_is_put_in_service_after_closing(folder: Path, monkeypatch: pyte
     assert reading.wait(60)
     closing = threading.Thread(target=cascade.close)
     closing.start()
-    let_go.set()
+    release_event.set()
     refreshing.join(60)
     closing.join(60)
     assert cascade.manifest.id == new.manifest.id

@@ -1,4 +1,4 @@
-"""`emsco-inspect` and `emsco-run`, as processes."""
+"""`emsco-inspect` and `emsco-run`, as processes; where the shell or a signal matters, the installed commands themselves."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime.cli._console import Progress, run_command
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.cli import inspect
+from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.processes import BIN, preload_modules, run, start
 
-BIN = Path(sys.executable).parent
+preload_modules(
+    "onnxruntime",
+    "emsco_runtime.bundle.summary",
+    "emsco_runtime.cascade",
+    "emsco_runtime.cli.csv_items",
+    "emsco_runtime.cli.inspect",
+    "emsco_runtime.cli.run",
+)
 
 
-def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run an installed command and capture what it prints."""
-    return subprocess.run([BIN / command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-
-
-def refused(status: int, command: str, *arguments: object) -> str:
+def run_refused(status: int, command: str, *arguments: object) -> str:
     """Run a command that must fail with one line on standard error and no traceback; return the line."""
     done = run(command, *arguments)
     assert done.returncode == status, done.stderr
@@ -42,16 +46,16 @@ def refused(status: int, command: str, *arguments: object) -> str:
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """Write the sample bundle and return its folder."""
-    return written(tmp_path / "bundle", sample_bundle())
+    return write_sample(tmp_path / "bundle", sample_bundle())
 
 
-def written(path: Path, made: Bundle) -> Path:
+def write_sample(path: Path, made: Bundle) -> Path:
     """Write a bundle."""
     write_bundle(path, made.manifest, made.models)
     return path
 
 
-def table(path: Path, text: str) -> Path:
+def write_csv(path: Path, text: str) -> Path:
     """Write a CSV file."""
     path.write_text(text, encoding="utf-8")
     return path
@@ -67,7 +71,7 @@ def test_inspect_shows_what_an_operator_asks_for(bundle: Path) -> None:
     """Stages, features, costs, groups, thresholds, expected figures and certificate are there to read."""
     done = run("emsco-inspect", bundle)
     assert done.returncode == 0
-    for said in (
+    for expected in (
         "sample  version 1",
         "ham, spam",
         "1 to 28 unit an item",
@@ -76,7 +80,7 @@ def test_inspect_shows_what_an_operator_asks_for(bundle: Path) -> None:
         "0.9",
         "certificate  none",
     ):
-        assert said in done.stdout
+        assert expected in done.stdout
     assert done.stderr == ""
 
 
@@ -97,17 +101,17 @@ def test_inspect_of_rich_bundles(tmp_path: Path) -> None:
         Feature(name="spare", kind="boolean", cost=2.0),
     ]
     made = make_bundle([[*names, "colour"]], features=features, threshold={"ham": 0.9, "spam": 0.99})
-    shown = run("emsco-inspect", written(tmp_path / "b", made)).stdout
-    for said in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
-        assert said in shown
+    shown = run("emsco-inspect", write_sample(tmp_path / "b", made)).stdout
+    for expected in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
+        assert expected in shown
 
 
 def test_inspect_refuses_a_damaged_bundle(bundle: Path) -> None:
     """One clear line with the file, the place and the remedy; exit 1."""
     model = next((bundle / "stages").iterdir())
     model.write_bytes(model.read_bytes()[:-1])
-    assert "$.stages[" in refused(1, "emsco-inspect", bundle)
-    assert "does not exist" in refused(1, "emsco-inspect", bundle / "nowhere")
+    assert "$.stages[" in run_refused(1, "emsco-inspect", bundle)
+    assert "does not exist" in run_refused(1, "emsco-inspect", bundle / "nowhere")
 
 
 def test_inspect_into_a_closed_pipe(bundle: Path) -> None:
@@ -130,10 +134,10 @@ def test_a_reader_that_never_reads(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["emsco-inspect", "emsco-run"])
-def test_wrong_use_is_told_with_the_usage(command: str) -> None:
+def test_wrong_use_is_reported_with_the_usage(command: str) -> None:
     """Missing and unknown arguments: exit 2 with the usage; --help: exit 0."""
-    assert "usage:" in refused(2, command)
-    assert "usage:" in refused(2, command, "x", "--nonsense")
+    assert "usage:" in run_refused(2, command)
+    assert "usage:" in run_refused(2, command, "x", "--nonsense")
     assert run(command, "--help").returncode == 0
 
 
@@ -142,10 +146,10 @@ def test_wrong_use_is_told_with_the_usage(command: str) -> None:
 
 def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Path) -> None:
     """The decisions are those of `decide`; coverage, accuracy, cost and exits are printed; gaps behind an exit do not matter."""
-    rows, out = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
+    rows, out = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
     done = run("emsco-run", bundle, rows, "--out", out)
     assert done.returncode == 0, done.stderr
-    for said in (
+    for expected in (
         "rows       4",
         "coverage   75.00 % (3 accepted, 1 rejected)",
         "accuracy   66.67 % (2 of 3 accepted are right)",
@@ -153,7 +157,7 @@ def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Pa
         "exits      stage 1: 2 (50.00 %), stage 3: 1 (25.00 %)",
         "rejected   inconclusive: 1",
     ):
-        assert said in done.stdout
+        assert expected in done.stdout
     with out.open(newline="") as file:
         decided = list(csv.DictReader(file))
     assert [row["label"] for row in decided] == ["spam", "ham", "ham", ""]
@@ -172,10 +176,12 @@ def _umask() -> int:
 
 def test_run_without_a_label_prints_no_accuracy(bundle: Path, tmp_path: Path) -> None:
     """Accuracy is printed where the label is there, under its own name if asked."""
-    rows = table(tmp_path / "rows.csv", "size,links,reputation,truth\n3,0,0,spam\n")
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,truth\n3,0,0,spam\n")
     assert "accuracy" not in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
     assert "accuracy   100.00 %" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv", "--label", "truth").stdout
-    assert "label column 'nope' is missing" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "o", "--label", "nope")
+    assert "label column 'nope' is missing" in run_refused(
+        1, "emsco-run", bundle, rows, "--out", tmp_path / "o", "--label", "nope"
+    )
 
 
 def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
@@ -187,7 +193,7 @@ def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
     made = make_bundle([["flag", "code"]], features=features, threshold=0.9)
     text = '\ufeffflag,code\nTrue,3.0\n\nno,"a,b"\n,\n1,zz\n'
     out = tmp_path / "out.csv"
-    done = run("emsco-run", written(tmp_path / "b", made), table(tmp_path / "rows.csv", text), "--out", out)
+    done = run("emsco-run", write_sample(tmp_path / "b", made), write_csv(tmp_path / "rows.csv", text), "--out", out)
     assert done.returncode == 0, done.stderr
     cascade = Cascade(made)
     items = [{"flag": True, "code": "3"}, {"flag": False, "code": "a,b"}, {"flag": None, "code": None}, {"flag": 1, "code": "zz"}]
@@ -205,29 +211,29 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     made = make_bundle([["c"]], features=features, threshold=0.999)
     texts = ["1234", "01234", "1_234", "nan", "NaN", "1.5", "inf", "7.0", "7", "a", " a"]
     out = tmp_path / "out.csv"
-    rows = table(tmp_path / "rows.csv", "\n".join(["c", *texts]))
-    assert run("emsco-run", written(tmp_path / "b", made), rows, "--out", out).returncode == 0
+    rows = write_csv(tmp_path / "rows.csv", "\n".join(["c", *texts]))
+    assert run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out).returncode == 0
     cascade = Cascade(made)
     with out.open(newline="") as file:
         found = [float(row["confidence"]) for row in csv.DictReader(file)]
-    due = [cascade.decide({"c": "7" if text == "7.0" else text}).confidence for text in texts]
-    assert found == pytest.approx(due, abs=1e-12)
+    confidences = [cascade.decide({"c": "7" if text == "7.0" else text}).confidence for text in texts]
+    assert found == pytest.approx(confidences, abs=1e-12)
 
 
-def test_run_never_replaces_what_is_no_plain_file(bundle: Path, tmp_path: Path) -> None:
+def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     """--out may be a link (its target is replaced), a pipe or a device (written to); the table itself is refused."""
-    rows, out, link = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "link.csv"
+    rows, out, link = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "link.csv"
     link.symlink_to(out)
     assert run("emsco-run", bundle, rows, "--out", link).returncode == 0
     assert link.is_symlink()
     assert out.read_text().startswith("row,status")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen([BIN / "emsco-run", bundle, rows, "--out", pipe], stdout=subprocess.DEVNULL)
+    running = start("emsco-run", bundle, rows, "--out", pipe)
     assert pipe.read_text().startswith("row,status")
-    assert process.wait() == 0
+    assert running.wait().returncode == 0
     assert pipe.is_fifo()
-    assert "that is the table itself" in refused(1, "emsco-run", bundle, rows, "--out", rows)
+    assert "that is the table itself" in run_refused(1, "emsco-run", bundle, rows, "--out", rows)
     assert rows.read_text() == ROWS
 
 
@@ -238,34 +244,33 @@ def test_run_reads_a_pipe(bundle: Path, tmp_path: Path) -> None:
     assert "rows       4" in done.stdout, done.stderr
 
 
-def test_run_counts_only_labels_that_are_told(bundle: Path, tmp_path: Path) -> None:
-    """An empty label is no label; labels that are none of the bundle's make the accuracy meaningless, and that is said."""
+def test_run_counts_only_rows_with_a_label(bundle: Path, tmp_path: Path) -> None:
+    """An empty label does not count; labels that the bundle does not have make the accuracy meaningless, with a warning."""
     out = tmp_path / "out.csv"
-    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,spam\n-3,0,0,\n")
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,spam\n-3,0,0,\n")
     assert "accuracy   100.00 % (1 of 1 accepted are right)" in run("emsco-run", bundle, rows, "--out", out).stdout
-    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,junk\n")
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,junk\n")
     assert (
         "no value of the column 'label' is a label of the bundle (ham, spam)"
         in run("emsco-run", bundle, rows, "--out", out).stderr
     )
-    numbers = written(tmp_path / "n", make_bundle([["a"]], labels=(0, 1), weights=[[[-1.0], [1.0]]], threshold=0.6))
-    rows = table(tmp_path / "rows.csv", "a,label\n3,1.0\n-3,0.0\n")
+    numbers = write_sample(tmp_path / "n", make_bundle([["a"]], labels=(0, 1), weights=[[[-1.0], [1.0]]], threshold=0.6))
+    rows = write_csv(tmp_path / "rows.csv", "a,label\n3,1.0\n-3,0.0\n")
     assert "accuracy   100.00 %" in run("emsco-run", numbers, rows, "--out", out).stdout
 
 
-def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name outside the terminal's alphabet is written with escapes, not answered with a traceback."""
-    made = make_bundle([["größe"]], name="prüfung")
-    path = written(tmp_path / "b", made)
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([BIN / "emsco-inspect", path], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "pr\\xfcfung" in done.stdout
+    path = write_sample(tmp_path / "b", make_bundle([["größe"]], name="prüfung"))
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
+    assert inspect.main([str(path)]) == 0
+    assert b"pr\\xfcfung" in terminal.getvalue()
 
 
 def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
-    """With standard output closed, emsco-run still writes its file, and a full disk is told in one line."""
-    rows, out = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
+    """With standard output closed, emsco-run still writes its file, and a full disk is reported in one line."""
+    rows, out = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv"
     done = subprocess.run(f"{BIN / 'emsco-run'} {bundle} {rows} --out {out} >&-", shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert out.exists()
@@ -275,41 +280,43 @@ def test_a_closed_standard_output(bundle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [("big", "a number is due, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
+    ("value", "expected"),
+    [("big", "expected a number, got 'big'"), ("", "missing"), ("inf", "finite"), ("nan", "missing")],
 )
-def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, said: str) -> None:
+def test_run_stops_at_a_bad_value(bundle: Path, tmp_path: Path, value: str, expected: str) -> None:
     """The line, the feature, the value and the remedy in one line; no output file is left, an older one stays."""
-    rows, out = table(tmp_path / "rows.csv", f"size,links,reputation\n3,0,0\n{value},0,0\n"), tmp_path / "out.csv"
+    rows, out = write_csv(tmp_path / "rows.csv", f"size,links,reputation\n3,0,0\n{value},0,0\n"), tmp_path / "out.csv"
     out.write_text("older")
-    line = refused(1, "emsco-run", bundle, rows, "--out", out)
+    line = run_refused(1, "emsco-run", bundle, rows, "--out", out)
     assert "rows.csv: line 3: feature 'size' (stage 1)" in line
-    assert said in line
+    assert expected in line
     assert "--on-failure" in line
     assert out.read_text() == "older"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "out.csv", "rows.csv"]
 
 
 def test_run_with_lenient_policies_and_a_budget(bundle: Path, tmp_path: Path) -> None:
-    """--on-failure reject and default, and --budget, do what their names say, and the summary tells."""
-    rows, out = table(tmp_path / "rows.csv", "size,links,reputation\n3,0,0\n,0,0\n0,0,0\n"), tmp_path / "out.csv"
+    """--on-failure reject and default, and --budget, do what their names say, and the summary shows it."""
+    rows, out = write_csv(tmp_path / "rows.csv", "size,links,reputation\n3,0,0\n,0,0\n0,0,0\n"), tmp_path / "out.csv"
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "reject", "--budget", "3")
     assert "rejected   acquisition failed: 1, budget: 1" in done.stdout
     assert "size: the value is missing" in out.read_text()
     done = run("emsco-run", bundle, rows, "--out", out, "--on-failure", "default")
     assert "degraded   1 row decided" in done.stdout
     for wrong in ("-1", "nan", "much"):
-        assert "a number of at least 0 is due" in refused(2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong)
+        assert "expected a number of at least 0, got" in run_refused(
+            2, "emsco-run", bundle, rows, "--out", out, "--budget", wrong
+        )
 
 
 def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
     """No accepted row: no accuracy to print, and no exits."""
-    rows = table(tmp_path / "rows.csv", "size,links,reputation,label\n0,0,0,ham\n")
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n0,0,0,ham\n")
     assert "exits      none" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "the file is empty"),
         (b"size,links,reputation\n", "there are no rows below the header"),
@@ -322,51 +329,51 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
     ],
     ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "semicolons"],
 )
-def test_run_refuses_tables_that_are_none(bundle: Path, tmp_path: Path, content: bytes, said: str) -> None:
+def test_run_refuses_invalid_tables(bundle: Path, tmp_path: Path, content: bytes, expected: str) -> None:
     """Each kind of broken table gets one line that says what is wrong and where."""
     rows = tmp_path / "rows.csv"
     rows.write_bytes(content)
-    assert said in refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
+    assert expected in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 
 
 def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> None:
     """A missing table, a folder in its place, an output folder that does not exist: one line with the name."""
-    rows = table(tmp_path / "rows.csv", ROWS)
-    assert "nowhere.csv" in refused(1, "emsco-run", bundle, tmp_path / "nowhere.csv", "--out", tmp_path / "o.csv")
-    assert "directory" in refused(1, "emsco-run", bundle, tmp_path, "--out", tmp_path / "o.csv").lower()
+    rows = write_csv(tmp_path / "rows.csv", ROWS)
+    assert "nowhere.csv" in run_refused(1, "emsco-run", bundle, tmp_path / "nowhere.csv", "--out", tmp_path / "o.csv")
+    assert "directory" in run_refused(1, "emsco-run", bundle, tmp_path, "--out", tmp_path / "o.csv").lower()
     missing = tmp_path / "no" / "o.csv"
-    assert f"--out {missing}: the folder {missing.parent} does not exist" in refused(
+    assert f"--out {missing}: the folder {missing.parent} does not exist" in run_refused(
         1, "emsco-run", bundle, rows, "--out", missing
     )
-    assert "--out : a file is due" in refused(1, "emsco-run", bundle, rows, "--out", "")
-    assert "is a folder" in refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
+    assert "--out : expected a file, its name is empty" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
+    assert "is a folder" in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
 
 
 def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
     """`--run RUN --split NAME` decides just the rows that RUN/splits.csv gives to the split, under their own numbers."""
-    rows, out, splits = table(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "splits.csv"
-    table(splits, "row,split\n0,train\n1,test\n2,train\n3,test\n")
+    rows, out, splits = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "splits.csv"
+    write_csv(splits, "row,split\n0,train\n1,test\n2,train\n3,test\n")
     done = run("emsco-run", bundle, rows, "--out", out, "--run", tmp_path, "--split", "test")
     assert "rows       2" in done.stdout
     with out.open(newline="") as file:
         assert [row["row"] for row in csv.DictReader(file)] == ["1", "3"]
     common = ("emsco-run", bundle, rows, "--out", out, "--run", tmp_path)
-    assert "there is no split 'dev'; it has test, train" in refused(1, *common, "--split", "dev")
-    assert "--run and --split go together" in refused(2, *common)
-    table(splits, "row,split\n1,test\n9,test\n")
-    assert "the split names 2 rows, the file has 1 of them" in refused(1, *common, "--split", "test")
-    table(splits, "row,split\nx,test\n")
-    assert "got the row number 'x'" in refused(1, *common, "--split", "test")
-    table(splits, "row,part\n1,test\n")
-    assert "the column 'split' is missing" in refused(1, *common, "--split", "test")
+    assert "there is no split 'dev'; it has test, train" in run_refused(1, *common, "--split", "dev")
+    assert "--run and --split go together" in run_refused(2, *common)
+    write_csv(splits, "row,split\n1,test\n9,test\n")
+    assert "the split names 2 rows, the file has 1 of them" in run_refused(1, *common, "--split", "test")
+    write_csv(splits, "row,split\nx,test\n")
+    assert "expected a row number, got 'x'" in run_refused(1, *common, "--split", "test")
+    write_csv(splits, "row,part\n1,test\n")
+    assert "the column 'split' is missing" in run_refused(1, *common, "--split", "test")
 
 
 def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path) -> None:
     """More rows than one batch: the same labels and costs as `decide_columns`."""
     matrix = np.random.default_rng(0).normal(size=(9000, 3))
     lines = [",".join(map(repr, row)) for row in matrix.tolist()]
-    rows, out = table(tmp_path / "rows.csv", "\n".join(["size,links,reputation", *lines])), tmp_path / "out.csv"
+    rows, out = write_csv(tmp_path / "rows.csv", "\n".join(["size,links,reputation", *lines])), tmp_path / "out.csv"
     assert run("emsco-run", bundle, rows, "--out", out).returncode == 0
     names = ("size", "links", "reputation")
     columns = Cascade(sample_bundle()).decide_columns({name: matrix[:, index] for index, name in enumerate(names)})
@@ -376,7 +383,7 @@ def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path
     assert [float(row["cost"]) for row in decided] == columns.cost.tolist()
 
 
-def test_an_interrupt_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C inside the work gives status 130 and one line, whatever the work was."""
 
     def interrupted() -> None:
@@ -392,7 +399,7 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "rows.csv"
     os.mkfifo(pipe)
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that. It is undone in a
-    # process of its own: Python that runs between fork and exec may wait for ever for a lock that another thread held.
+    # process of its own: Python that runs between fork and exec may wait forever for a lock that another thread held.
     heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
         [sys.executable, "-c", heed, BIN / "emsco-run", bundle, pipe, "--out", tmp_path / "out.csv"],
@@ -402,8 +409,8 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
     # The command waits for the header; once it has opened the pipe it is past its set-up.
     with pipe.open("w"):
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, "emsco-run: interrupted\n")
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "emsco-run: interrupted\n")
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -413,21 +420,21 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path) -> None:
 def test_progress_in_plain_lines() -> None:
     """Away from a terminal, a plain line is written now and then."""
     stream = io.StringIO()
-    progress = Progress(stream, every_s=0.0)
+    progress = RowProgress(stream, every_s=0.0)
     progress.show(4096)
     progress.close()
     assert stream.getvalue().startswith("4,096 rows, ")
     assert stream.getvalue().endswith("rows/s\n")
     silent = io.StringIO()
-    Progress(silent).show(1)
+    RowProgress(silent).show(1)
     assert silent.getvalue() == ""
 
 
 def test_progress_on_a_terminal() -> None:
-    """On a terminal one line renews itself, and is wiped at the end."""
+    """On a terminal one line is overwritten, and cleared at the end."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as stream:
-        progress = Progress(stream)
+        progress = RowProgress(stream)
         progress._last -= 1.0
         progress.show(60)
         progress.close()

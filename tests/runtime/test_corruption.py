@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from emsco_runtime import Bundle, BundleError, Cascade, read_bundle, write_bundle
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 
 pytestmark = pytest.mark.uncounted
@@ -89,7 +89,7 @@ def meaning(content: bytes) -> str | None:
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key stands twice")
+            raise ValueError("a key occurs twice")
         return dict(pairs)
 
     try:

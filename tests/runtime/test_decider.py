@@ -14,7 +14,7 @@ METHODS = sorted(name for name, member in vars(Decider).items() if getattr(membe
 
 
 def test_both_cascades_are_deciders(tmp_path: Path) -> None:
-    """`isinstance` says so, and says no of a shadow, which decides for nobody."""
+    """`isinstance` is true for both, and false for a shadow, which returns no decisions."""
     bundle = sample_bundle()
     write_bundle(tmp_path / "bundle", bundle.manifest, bundle.models)
     assert isinstance(Cascade(bundle), Decider)

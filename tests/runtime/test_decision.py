@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from emsco_runtime import Cascade, Decision, Failure, StageRecord
-from emsco_runtime._hearing import Heard
+from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.testing import make_bundle, sample_bundle
 
 
@@ -43,18 +43,18 @@ CHANGES: list[Callable[[Any], object]] = [
 def test_an_observer_cannot_change_probabilities(change: Callable[[Any], object]) -> None:
     """What an observer does to the probabilities of a decision, or of its stages, raises there and changes nothing."""
 
-    def meddle(decision: Decision) -> None:
+    def tamper(decision: Decision) -> None:
         for scores in (decision.probabilities, *(record.probabilities for record in decision.trace)):
             with pytest.raises(TypeError, match="this mapping is read-only"):
                 change(scores)
 
     item = {"size": 0.0, "links": 0.0, "reputation": 3.0}
-    watched = Cascade(sample_bundle(), observers=[meddle])
+    watched = Cascade(sample_bundle(), observers=[tamper])
     decisions = [watched.decide(item), *watched.decide_many([item]), watched.decide(item, budget=0.0)]
     plain = Cascade(sample_bundle())
-    due = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
+    expected = [plain.decide(item), plain.decide(item), plain.decide(item, budget=0.0)]
     assert watched.observer_failures == 0
-    assert [one._replace(elapsed_s=0.0) for one in decisions] == [one._replace(elapsed_s=0.0) for one in due]
+    assert [one._replace(elapsed_s=0.0) for one in decisions] == [one._replace(elapsed_s=0.0) for one in expected]
     assert decisions[2].probabilities == {}
 
 
@@ -75,11 +75,11 @@ def test_probabilities_are_a_dictionary_in_all_else() -> None:
 def test_a_listener_cannot_leave_known_values_behind() -> None:
     """The mapping of known values that a listener gets for an item without any is not the one of the next item."""
 
-    def meddle(heard: Heard) -> None:
+    def tamper(recorded: RecordedItem) -> None:
         with pytest.raises(TypeError):
-            heard.known["reputation"] = 9.0  # type: ignore[index]
+            recorded.known["reputation"] = 9.0  # type: ignore[index]
 
-    cascade = Cascade(sample_bundle(), listener=meddle)
+    cascade = Cascade(sample_bundle(), listener=tamper)
     item = {"size": 0.0, "links": 0.0, "reputation": 0.0}
     assert [cascade.decide(item).cost for _ in range(2)] == [28.0, 28.0]
 
@@ -113,7 +113,7 @@ def test_labels_keep_their_type() -> None:
 
 
 def test_accepted_says_it_in_one_word() -> None:
-    """`accepted` is True with a label and False without; it is no field of its own."""
+    """`accepted` is True with a label and False without; it is not a field."""
     cascade = Cascade(sample_bundle())
     accepted, rejected = cascade.decide({"size": 3.0}), cascade.decide({"size": 3.0}, budget=0)
     assert (accepted.accepted, accepted.label) == (True, "spam")
@@ -168,7 +168,7 @@ def test_pydantic_reads_it_back(decision: Decision) -> None:
 
 
 def test_labels_that_are_numbers_come_back_as_text() -> None:
-    """Keys in JSON are text, and nothing tells that they were numbers; the label itself keeps its type."""
+    """Keys in JSON are text, and nothing shows that they were numbers; the label itself keeps its type."""
     decision = Cascade(make_bundle([["a"]], labels=(0, 1), threshold=0.5, weights=[[[-1.0], [1.0]]])).decide({"a": 2.0})
     back = TypeAdapter(Decision).validate_json(decision.to_json())
     assert back.label == 1
@@ -200,7 +200,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("edit", BROKEN.values(), ids=BROKEN)
 def test_pydantic_refuses_what_is_no_decision(edit: tuple[str, object, str]) -> None:
-    """One error names the field and what is wrong with it; a tuple, the shape of before, is none."""
+    """One error names the field and what is wrong with it; a tuple, the earlier form, is refused."""
     field, value, message = edit
     document = {**decisions()[0].to_dict(), field: value}
     if message.endswith("Field required"):

@@ -1,4 +1,4 @@
-"""The drift monitor: false alarms stay under the stated rates, shifts are found, and items cut short feign nothing."""
+"""The drift monitor: false alarms stay under the stated rates, shifts are found, and items cut short never look like drift."""
 
 from __future__ import annotations
 
@@ -17,20 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Cascade, InputError
-from emsco_runtime._evidence import Rise, Stretches
-from emsco_runtime.decision import Decision, StageRecord
+from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
-from emsco_runtime.manifest import Manifest, StageExits
-from emsco_runtime.summary import summarise_costs
+from emsco_runtime.drift.evidence import MeanIncreaseTest, WindowedTotals
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tests.runtime.drift_samples import SAMPLE, STAGES, make_decision, manifest_of
 from tests.runtime.reporting import report
 
-SAMPLE = sample_bundle().manifest
-STAGES = len(SAMPLE.stages)
 PROOFS = pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 # Shares of leaving at stages 1, 2, 3 and of being rejected.
 SHARES = (0.55, 0.2, 0.15, 0.1)
@@ -38,37 +34,9 @@ MORE_REJECTED = (0.5, 0.2, 0.15, 0.15)
 ERROR = 0.03
 
 
-def manifest_of(counts: Sequence[int], *, wrong: int = 0, certificate: object = None) -> Manifest:
-    """Return the sample's manifest with these expected counts: left at each stage, and rejected."""
-    exits = [int(count) for count in counts[:-1]]
-    rights = [exits[0] - wrong, *exits[1:]]
-    expected = SAMPLE.expected.model_copy(
-        update={
-            "rows": int(sum(counts)),
-            "accepted": sum(exits),
-            "right": sum(exits) - wrong,
-            "stages": tuple(StageExits(accepted=left, right=right) for left, right in zip(exits, rights, strict=True)),
-        }
-    )
-    return SAMPLE.model_copy(update={"expected": expected, "certificate": certificate})
-
-
 def certificate(max_error: float, *, accepted: int = 1500, wrong: int = 20) -> Any:
     """Return a stand-in with the fields of a certificate that matter here."""
     return SimpleNamespace(max_error=max_error, confidence=0.95, rows=2000, accepted=accepted, wrong=wrong)
-
-
-def ended(place: int, *, confidence: float = 0.95, bundle: str = SAMPLE.id) -> Decision:
-    """Return a decision: left at stage `place` + 1, or inconclusive, or cut short after `place` - 4 stages."""
-    record = StageRecord(1, ("size",), (), (), 1.0, {})
-    if place < STAGES:
-        return Decision("accepted", "confident", "spam", confidence, {}, place + 1, 1.0, 0.0, (record,), False, (), bundle)
-    if place == STAGES:
-        return Decision("rejected", "inconclusive", None, confidence, {}, STAGES, 28.0, 0.0, (record,), False, (), bundle)
-    scored = place - STAGES - 1
-    return Decision(
-        "rejected", "budget", None, confidence if scored else None, {}, scored, 1.0, 0.0, (record,), False, (), bundle
-    )
 
 
 def figure(status: DriftStatus, name: str) -> FigureStatus:
@@ -77,30 +45,32 @@ def figure(status: DriftStatus, name: str) -> FigureStatus:
     return found
 
 
-def feed(monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0) -> float:
-    """Let items end by these shares, in one go from look to look, until an alarm; return when that was."""
-    into = monitor._streams[stream]
+def feed_counts(
+    monitor: DriftMonitor, rng: np.random.Generator, shares: Sequence[float], items: int, *, stream: int = 0
+) -> float:
+    """Let items end by these shares, in one go from test to test, until an alarm; return when that was."""
+    into = monitor._detector.streams[stream]
     while into.items < items:
-        size = min(into.due, items) - into.items
+        size = min(into.next_check, items) - into.items
         for place, count in enumerate(rng.multinomial(size, shares)):
             into.totals[place] += float(count)
         into.items += size
-        monitor._look(stream)
+        monitor._detector.run_due_tests(stream)
         if monitor.state == "alarm":
             return into.items
     return math.inf
 
 
 def false_alarms(streams: int, items: int, rows: int, seed: int) -> tuple[float, float]:
-    """Return the shares of healthy streams, each with expected figures drawn anew, that alarm, and that warn at least."""
+    """Return the shares of healthy streams, each with its own draw of expected figures, that alarm, and that warn at least."""
     rng = np.random.default_rng(seed)
     alarms = warnings = 0
     for _ in range(streams):
         counts = rng.multinomial(rows, SHARES)
         wrong = min(rng.binomial(rows - counts[-1], ERROR), counts[0])
         monitor = DriftMonitor(manifest_of(counts, wrong=int(wrong)))
-        feed(monitor, rng, SHARES, items)
-        feed(monitor, rng, (1 - ERROR, ERROR), items, stream=1)
+        feed_counts(monitor, rng, SHARES, items)
+        feed_counts(monitor, rng, (1 - ERROR, ERROR), items, stream=1)
         alarms += monitor.state == "alarm"
         warnings += monitor.state != "ok"
     return alarms / streams, warnings / streams
@@ -110,15 +80,15 @@ def delays(streams: int, items: int, rows: int, seed: int) -> list[float]:
     """Return when each stream, with 5 points more rejected than in the population of its expected figures, raises an alarm."""
     rng = np.random.default_rng(seed)
     made = (DriftMonitor(manifest_of(rng.multinomial(rows, SHARES))) for _ in range(streams))
-    return [feed(monitor, rng, MORE_REJECTED, items) for monitor in made]
+    return [feed_counts(monitor, rng, MORE_REJECTED, items) for monitor in made]
 
 
 # ---------------------------------------------------------------- the stated rates
 
 
 def test_few_false_alarms() -> None:
-    """In healthy streams, with the manifest's figures drawn anew in each, alarms and warnings stay under the stated rates."""
-    alarms, warnings = false_alarms(200, 2000, 500, seed=1)
+    """In healthy streams, each with its own draw of the manifest's figures, alarms and warnings stay under the stated rates."""
+    alarms, warnings = false_alarms(100, 2000, 500, seed=1)
     assert alarms <= 0.01
     assert warnings <= 0.1
 
@@ -145,7 +115,7 @@ def test_a_shift_of_five_points_is_found() -> None:
 @PROOFS
 @pytest.mark.parametrize(("rows", "median", "share"), [(500, math.inf, 0.15), (2000, 2000, 0.95), (20_000, 1500, 1.0)])
 def test_a_shift_of_five_points_is_found_long(rows: int, median: float, share: float, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same in 400 streams of 20,000 items; 500 rows are too few to tell five points reliably, however long the stream."""
+    """The same in 400 streams of 20,000 items; 500 rows are too few to show five points reliably, however long the stream."""
     found = delays(400, 20_000, rows, seed=rows + 1)
     reached = sum(map(math.isfinite, found)) / len(found)
     delay = statistics.median(found)
@@ -158,11 +128,13 @@ def test_a_point_null_would_raise_false_alarms() -> None:
     """Taking the expected rate for the truth refutes it in most healthy streams: hence the allowance for estimates."""
     rng = np.random.default_rng(3)
     items, refuted, doubted = 200_000, 0, 0
-    for hits in rng.binomial(500, 0.1, size=100).tolist():
+    for sample_sum in rng.binomial(500, 0.1, size=100).tolist():
         rejected = rng.binomial(items, 0.1)
-        sides = ((rejected, hits), (items - rejected, 500 - hits))
-        refuted += any(Rise(0, 0, limit=share / 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
-        doubted += any(Rise(share, 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
+        sides = ((rejected, sample_sum), (items - rejected, 500 - sample_sum))
+        refuted += any(
+            MeanIncreaseTest(0, 0, limit=share / 500).evidence(total, items)[0] > math.log(100) for total, share in sides
+        )
+        doubted += any(MeanIncreaseTest(share, 500).evidence(total, items)[0] > math.log(100) for total, share in sides)
     assert refuted > 50
     assert doubted <= 1
 
@@ -170,21 +142,24 @@ def test_a_point_null_would_raise_false_alarms() -> None:
 def test_exact_chance_of_a_false_alarm() -> None:
     """By exact enumeration of samples and streams, the chance that the evidence *ever* reaches 1 / a is at most a, and not 0."""
     rows, items, rate = 8, 24, 0.3
-    for mean in (0.1, 0.35, 0.6):
-        ever = 0.0
-        for hits in range(rows + 1):
-            test = Rise(hits, rows)
-            alive = np.array([1.0])  # chance of each total, without an alarm so far
-            alarmed = 0.0
-            for count in range(1, items + 1):
-                alive = np.append(alive * (1 - mean), 0.0) + np.append(0.0, alive * mean)
-                for total in range(count + 1):
-                    high = total / count > hits / rows and test.ceiling(total, count) > math.log(1 / rate)
-                    if high and test.evidence(total, count)[0] >= math.log(1 / rate):
-                        alarmed += alive[total]
-                        alive[total] = 0.0
-            ever += math.comb(rows, hits) * mean**hits * (1 - mean) ** (rows - hits) * alarmed
-        assert 0 < ever <= rate
+    target = math.log(1 / rate)
+    means = (0.1, 0.35, 0.6)
+    ever = dict.fromkeys(means, 0.0)
+    for sample_sum in range(rows + 1):
+        test = MeanIncreaseTest(sample_sum, rows)
+        # Chance of each total without an alarm so far, and of an alarm, for each mean; the evidence is the same for all of them.
+        alive, alarmed = {mean: np.array([1.0]) for mean in means}, dict.fromkeys(means, 0.0)
+        for count in range(1, items + 1):
+            alive = {mean: np.append(one * (1 - mean), 0.0) + np.append(0.0, one * mean) for mean, one in alive.items()}
+            for total in range(count + 1):
+                high = total / count > sample_sum / rows and test.upper_bound(total, count) > target
+                if high and test.evidence(total, count)[0] >= target:
+                    for mean in means:
+                        alarmed[mean] += alive[mean][total]
+                        alive[mean][total] = 0.0
+        for mean in means:
+            ever[mean] += math.comb(rows, sample_sum) * mean**sample_sum * (1 - mean) ** (rows - sample_sum) * alarmed[mean]
+    assert all(0 < chance <= rate for chance in ever.values())
 
 
 # ---------------------------------------------------------------- the evidence
@@ -196,26 +171,26 @@ streams = st.integers(1, 100_000).flatmap(lambda items: st.tuples(st.floats(0, i
 @settings(deadline=None, max_examples=50)
 @given(counts, streams, st.sampled_from([None, 0.0, 0.02, 0.5, 1.0]))
 def test_evidence_is_the_least_over_all_means(sample: tuple[int, int], stream: tuple[float, int], limit: float | None) -> None:
-    """No supposed mean gives less than the evidence, the quick ceiling is never below it, and a higher total gives no less."""
-    test = Rise(*sample) if limit is None else Rise(0, 0, limit=limit)
+    """No mean gives less than the evidence, the fast upper bound is never below it, and a higher total gives no less."""
+    test = MeanIncreaseTest(*sample) if limit is None else MeanIncreaseTest(0, 0, limit=limit)
     total, items = stream
     evidence, slope = test.evidence(total, items)
     assert slope >= 0
-    low, high = test._span
+    low, high = test._mean_range
     means = np.linspace(low, high, 501)
     terms = test._terms(means, total, items)
     tolerance = 1e-6 * (1 + abs(evidence))
     assert evidence <= np.logaddexp.reduce(terms, axis=1).min() + tolerance
-    assert evidence <= test.ceiling(total, items) + tolerance
+    assert evidence <= test.upper_bound(total, items) + tolerance
     assert test.evidence(total + (items - total) / 2, items)[0] >= evidence - tolerance
 
 
 @settings(deadline=None, max_examples=50)
 @given(counts, st.integers(1, 100_000), st.floats(1, 15))
 def test_limits_are_where_the_evidence_reaches_the_target(sample: tuple[int, int], items: int, target: float) -> None:
-    """`least_total` is the total at which the evidence meets the target; None where even the highest total does not."""
-    test = Rise(*sample)
-    total = test.least_total(target, items)
+    """`critical_total` is the total at which the evidence meets the target; None where even the highest total does not."""
+    test = MeanIncreaseTest(*sample)
+    total = test.critical_total(target, items)
     if total is None:
         assert test.evidence(items, items)[0] < target
     else:
@@ -224,28 +199,28 @@ def test_limits_are_where_the_evidence_reaches_the_target(sample: tuple[int, int
 
 def test_evidence_does_not_fade_with_length() -> None:
     """However much longer the stream is than the sample, or shorter, a clear difference stays clear."""
-    sample = Rise(100, 1000)
+    sample = MeanIncreaseTest(100, 1000)
     evidence = [sample.evidence(0.2 * items, items)[0] for items in (1000, 10_000, 100_000, 10_000_000)]
     assert evidence == sorted(evidence)
-    assert Rise(100_000, 1_000_000).evidence(40, 100)[0] > 10
+    assert MeanIncreaseTest(100_000, 1_000_000).evidence(40, 100)[0] > 10
 
 
 @settings(deadline=None)
 @given(st.integers(1, 50), st.integers(1, 2000))
-def test_stretches_share_the_chance(every: int, items: int) -> None:
-    """The shares of all stretches ever begun add up to at most 1; beginnings are regular, and few stretches live at once."""
-    stream = Stretches(1, every)
+def test_windows_share_the_chance(every: int, items: int) -> None:
+    """The shares of all windows ever opened add up to at most 1; they start regularly, and few are open at once."""
+    stream = WindowedTotals(1, every)
     shares: dict[int, float] = {}
     for _ in range(items):
         stream.items += 1
         stream.totals[0] += 1
-        if stream.items == stream.due:
-            for stretch, length, totals in stream.looks():
+        if stream.items == stream.next_check:
+            for window, length, totals in stream.due_windows():
                 assert totals == [length]
-                assert stretch.begun + length == stream.items
-        shares |= {stretch.begun: math.exp(-stretch.penalty) for stretch in stream._alive}
-        assert stream.due > stream.items
-        assert len(stream._alive) <= 2 + 2 * math.log2(1 + stream.items / every)
+                assert window.start + length == stream.items
+        shares |= {window.start: math.exp(-window.penalty) for window in stream._windows}
+        assert stream.next_check > stream.items
+        assert len(stream._windows) <= 2 + 2 * math.log2(1 + stream.items / every)
     assert sum(shares.values()) <= 1
     assert list(shares) == list(range(0, items + 1, every))
 
@@ -258,21 +233,23 @@ places = st.lists(st.integers(0, 2 * STAGES), max_size=400)
 @settings(deadline=None, max_examples=30)
 @given(places, st.integers(1, 100))
 def test_item_by_item_is_as_in_one_go(ends: list[int], every: int) -> None:
-    """The monitor fed by decisions, and one fed by counts from look to look as the simulations are, end alike."""
+    """A monitor fed by decisions, and one fed by counts from test to test as in the simulations, end with the same result."""
     expected = manifest_of([30, 10, 5, 5])
     one, other = (DriftMonitor(expected, restart_every=every, false_alarm_rate=1e-4) for _ in range(2))
     for place in ends:
-        one(ended(place))
-    stream = other._streams[0]
+        one(make_decision(place))
+    stream = other._detector.streams[0]
     while stream.items < len(ends):
-        size = min(stream.due, len(ends)) - stream.items
+        size = min(stream.next_check, len(ends)) - stream.items
         for place in ends[stream.items : stream.items + size]:
             stream.totals[place] += 1
         stream.items += size
-        other._look(0)
+        other._detector.run_due_tests(0)
     assert one.state == other.state
-    assert [each.finding for each in one.status.figures] == [each.finding for each in other.status.figures]
-    assert [each.least for each in one.status.figures] == [each.least for each in other.status.figures]
+    # Without the limits, which take long.
+    first, second = one._detector.status(), other._detector.status()
+    assert [each.finding for each in first.figures] == [each.finding for each in second.figures]
+    assert [each.least for each in first.figures] == [each.least for each in second.figures]
 
 
 @settings(deadline=None, max_examples=50)
@@ -282,10 +259,11 @@ def test_items_cut_short_can_only_hide(items: list[tuple[int, int]]) -> None:
     expected = manifest_of([30, 10, 5, 5])
     whole, cut = (DriftMonitor(expected, confidence=ExpectedConfidence(0.9, 50)) for _ in range(2))
     for place, stages in items:
-        whole(ended(place))
+        whole(make_decision(place))
         # Cut after so many stages, unless it left before.
-        cut(ended(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
-    for true, seen in zip(whole.status.figures[:-1], cut.status.figures[:-1], strict=True):
+        cut(make_decision(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
+    # Without the limits, which take long.
+    for true, seen in zip(whole._detector.status().figures[:-1], cut._detector.status().figures[:-1], strict=True):
         assert true.least == pytest.approx(true.most)
         assert seen.least <= true.least + 1e-9
         assert true.most <= seen.most + 1e-9
@@ -296,7 +274,7 @@ def test_a_budget_raises_no_alarm() -> None:
     rng = np.random.default_rng(5)
     monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]))
     for place in rng.choice(4, size=3000, p=SHARES):
-        monitor(ended(place if place == 0 else STAGES + 2))
+        monitor(make_decision(place if place == 0 else STAGES + 2))
     status = monitor.status
     assert status.state == "ok"
     assert figure(status, "reject").live == 0.0
@@ -305,7 +283,7 @@ def test_a_budget_raises_no_alarm() -> None:
     assert first.least == first.most == first.live
     # And yet a shift is seen where it can be: at the first stage nothing was cut short.
     for place in rng.choice(4, size=3000, p=(0.3, 0.4, 0.2, 0.1)):
-        monitor(ended(place if place == 0 else STAGES + 2))
+        monitor(make_decision(place if place == 0 else STAGES + 2))
     assert figure(monitor.status, "exit_1").state == "alarm"
 
 
@@ -314,7 +292,8 @@ def test_a_real_cascade() -> None:
     bundle = sample_bundle()
     rng = np.random.default_rng(7)
     rows = [dict(zip(("size", "links", "reputation"), row, strict=True)) for row in rng.normal(size=(400, 3)).tolist()]
-    decisions = [Cascade(bundle).decide(row) for row in rows]
+    plain = Cascade(bundle)
+    decisions = [plain.decide(row) for row in rows]
     places = [one.stages - 1 if one.label else STAGES for one in decisions]
     costs = summarise_costs([one.cost for one in decisions])
     drafted = manifest_of([places.count(place) for place in range(4)])
@@ -339,24 +318,24 @@ def test_a_real_cascade() -> None:
     cascade.decide(unclear, deadline_s=-1.0)  # after 0
     rejecting = RecordingAcquirers("size", "links", "reputation", on_failure="reject")
     Cascade(bundle, rejecting, observers=[monitor]).decide(unclear | {"reputation": OSError()})  # after 2
-    cascade.decide(unclear, known={"size": 0.1})  # inconclusive, at a lower bill
-    assert monitor._streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
+    cascade.decide(unclear, known={"size": 0.1})  # inconclusive, at a lower cost
+    assert monitor._detector.streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
     outside = monitor.status.outside
     assert (outside.budget, outside.deadline, outside.acquisition_failed, outside.degraded, outside.foreign) == (2, 1, 1, 2, 0)
 
 
 def test_decisions_of_another_bundle_are_not_counted() -> None:
-    """They are told, and nothing else; a degraded decision without a trace counts as unknown from the first stage on."""
+    """They are reported, and nothing else; a degraded decision without a trace counts as unknown from the first stage on."""
     monitor = DriftMonitor(SAMPLE)
-    monitor(ended(0, bundle="another"))
-    monitor.feedback(ended(0, bundle="another"), "ham")
+    monitor(make_decision(0, bundle="another"))
+    monitor.feedback(make_decision(0, bundle="another"), "ham")
     assert (monitor.status.items, monitor.status.labelled, monitor.status.outside.foreign) == (0, 0, 1)
-    monitor(ended(0)._replace(degraded=True, trace=()))
-    assert monitor._streams[0].totals[4] == 1
+    monitor(make_decision(0)._replace(degraded=True, trace=()))
+    assert monitor._detector.streams[0].totals[4] == 1
 
 
 def test_one_stage_and_equal_costs() -> None:
-    """With one stage the reject rate says it all; there is nothing to compare where all ends cost the same."""
+    """With one stage the reject rate is enough; there is nothing to compare if all ends cost the same."""
     names = [one.name for one in DriftMonitor(make_bundle([["a"]]).manifest).status.figures]
     assert names == ["reject", "error"]
     free = make_bundle([["a"], ["b"]], costs={"a": 1.0, "b": 0.0}).manifest
@@ -370,7 +349,7 @@ def test_states_follow_the_limits() -> None:
     """Over the whole stream, an alarm is `least` above `high` or `most` below `low`; limits close in as items come."""
     for shares in (MORE_REJECTED, (0.64, 0.2, 0.15, 0.01), SHARES):
         monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]), restart_every=10**6)
-        feed(monitor, np.random.default_rng(8), shares, 20_000)
+        feed_counts(monitor, np.random.default_rng(8), shares, 20_000)
         status = monitor.status
         for one in status.figures[:-1]:
             beyond = one.least > one.high or one.most < one.low
@@ -379,29 +358,29 @@ def test_states_follow_the_limits() -> None:
 
 
 def test_a_late_change_is_found() -> None:
-    """After 50,000 healthy items a shift is found within 10,000; without fresh beginnings, not even in 20,000."""
+    """After 50,000 healthy items a shift is found within 10,000; without later windows, not even in 20,000."""
     soon, late = [], []
     for every, found in ((1000, soon), (10**9, late)):
         rng = np.random.default_rng(9)
         for _ in range(3):
             monitor = DriftMonitor(manifest_of([5500, 2000, 1500, 1000]), restart_every=every)
-            assert feed(monitor, rng, SHARES, 50_000) == math.inf
-            found.append(feed(monitor, rng, MORE_REJECTED, 70_000) - 50_000)
+            assert feed_counts(monitor, rng, SHARES, 50_000) == math.inf
+            found.append(feed_counts(monitor, rng, MORE_REJECTED, 70_000) - 50_000)
     assert max(soon) < 10_000
     assert min(late) == math.inf
 
 
 def test_on_change_is_called_once_per_change(caplog: pytest.LogCaptureFixture) -> None:
     """Warning, then alarm: one call and one line in the log each, outside the lock; later items change nothing more."""
-    told: list[tuple[str, str]] = []
+    changes: list[tuple[str, str]] = []
     monitor = DriftMonitor(
-        manifest_of([1100, 400, 300, 200]), on_change=lambda status: told.append((status.state, monitor.status.state))
+        manifest_of([1100, 400, 300, 200]), on_change=lambda status: changes.append((status.state, monitor.status.state))
     )
     with caplog.at_level(logging.WARNING, "emsco_runtime.drift"):
         rng = np.random.default_rng(10)
         for place in rng.choice(4, size=6000, p=MORE_REJECTED):
-            monitor(ended(place))
-    assert told == [("warning", "warning"), ("alarm", "alarm")]
+            monitor(make_decision(place))
+    assert changes == [("warning", "warning"), ("alarm", "alarm")]
     assert [record.message.split(" after")[0] for record in caplog.records] == ["drift: warning", "drift: alarm"]
     finding = figure(monitor.status, "reject").finding
     assert finding is not None
@@ -411,7 +390,7 @@ def test_on_change_is_called_once_per_change(caplog: pytest.LogCaptureFixture) -
     assert f"reject {finding.live:.4g} in items {finding.first} to {finding.last}, 0.1 expected" in str(monitor.status)
     monitor.reset()
     assert (monitor.state, monitor.status.items) == ("ok", 0)
-    assert len(told) == 2
+    assert len(changes) == 2
 
 
 def test_status_as_numbers() -> None:
@@ -425,7 +404,7 @@ def test_status_as_numbers() -> None:
         == empty["figures"]["reject"]
     )
     for _ in range(200):
-        monitor(ended(STAGES))
+        monitor(make_decision(STAGES))
     full = monitor.status.to_dict()
     assert json.loads(json.dumps(full, allow_nan=False)) == full
     assert (full["level"], full["state"], full["figures"]["reject"]["level"]) == (2, "alarm", 2)
@@ -433,7 +412,7 @@ def test_status_as_numbers() -> None:
 
 
 def test_confidence() -> None:
-    """With a reference, a fall of the mean confidence is an alarm; without one it is told, and raises nothing."""
+    """With a reference, a fall of the mean confidence is an alarm; without one it is reported, and raises nothing."""
     expected = manifest_of([1100, 400, 300, 200])
     rng = np.random.default_rng(11)
     ends = rng.choice(4, size=1500, p=SHARES).tolist()
@@ -442,7 +421,7 @@ def test_confidence() -> None:
     unwatched = DriftMonitor(expected)
     for place in ends:
         for monitor, confidence in ((watched, 0.85), (healthy, 0.95), (unwatched, 0.85)):
-            monitor(ended(place, confidence=confidence))
+            monitor(make_decision(place, confidence=confidence))
     assert [monitor.state for monitor in (watched, healthy, unwatched)] == ["alarm", "ok", "ok"]
     assert figure(watched.status, "confidence").live == pytest.approx(0.85)
     assert figure(watched.status, "confidence").expected == pytest.approx(0.95)
@@ -455,79 +434,86 @@ def test_confidence() -> None:
 @pytest.mark.parametrize(("error", "state"), [(0.02, "ok"), (0.06, "alarm")])
 @pytest.mark.parametrize("certified", [False, True])
 def test_labels_that_arrive_later(error: float, state: str, certified: bool) -> None:
-    """The error among the accepted is held against the certificate, else against the expected one; better is never drift."""
-    promise = certificate(0.03) if certified else None
+    """The error among the accepted is compared with the certificate, else with the expected one; better is never drift."""
+    guarantee = certificate(0.03) if certified else None
     for found, wanted in ((error, state), (0.0, "ok")):
-        monitor = DriftMonitor(manifest_of([1100, 400, 300, 200], wrong=45, certificate=promise))
+        monitor = DriftMonitor(manifest_of([1100, 400, 300, 200], wrong=45, certificate=guarantee))
         rng = np.random.default_rng(12)
         for wrong in rng.random(3000) < found:
-            monitor.feedback(ended(0), "ham" if wrong else "spam")
-        told = figure(monitor.status, "error")
-        assert monitor.state == told.state == wanted
-        assert monitor.status.labelled == told.items == 3000
-        assert (told.expected, told.rows, told.low) == ((0.03, 1500, 0.0) if certified else (0.025, 1800, 0.0))
-        assert (told.live or 0.0) > told.high if wanted == "alarm" else (told.live or 0.0) <= told.high
+            monitor.feedback(make_decision(0), "ham" if wrong else "spam")
+        status = monitor.status
+        shown = figure(status, "error")
+        assert monitor.state == shown.state == wanted
+        assert status.labelled == shown.items == 3000
+        assert (shown.expected, shown.rows, shown.low) == ((0.03, 1500, 0.0) if certified else (0.025, 1800, 0.0))
+        assert (shown.live or 0.0) > shown.high if wanted == "alarm" else (shown.live or 0.0) <= shown.high
 
 
 def test_an_error_within_the_certificate_is_no_alarm() -> None:
-    """At just the promised error, with no allowance beyond it, alarms in 100 streams stay under the rate."""
+    """At just the guaranteed error, with no allowance beyond it, alarms in 100 streams stay under the rate."""
     rng = np.random.default_rng(13)
-    promised = manifest_of([1100, 400, 300, 200], certificate=certificate(0.03))
-    monitors = [DriftMonitor(promised, false_alarm_rate=0.05) for _ in range(100)]
-    assert sum(feed(monitor, rng, (0.97, 0.03), 5000, stream=1) < math.inf for monitor in monitors) <= 5
+    guaranteed = manifest_of([1100, 400, 300, 200], certificate=certificate(0.03))
+    monitors = [DriftMonitor(guaranteed, false_alarm_rate=0.05) for _ in range(100)]
+    assert sum(feed_counts(monitor, rng, (0.97, 0.03), 5000, stream=1) < math.inf for monitor in monitors) <= 5
 
 
 def test_which_labels_count() -> None:
     """Accepted decisions and bare labels count; rejected and degraded ones do not; 1 and "1" are the same label."""
     monitor = DriftMonitor(SAMPLE)
     for decision, truth in (
-        (ended(0), "spam"),
-        (ended(0), "ham"),
+        (make_decision(0), "spam"),
+        (make_decision(0), "ham"),
         ("spam", "spam"),
         (1, "1"),
         (1, np.float64(1.0)),
         (2, 1),
         (None, "spam"),
-        (ended(STAGES), "spam"),
-        (ended(0)._replace(degraded=True), "spam"),
+        (make_decision(STAGES), "spam"),
+        (make_decision(0)._replace(degraded=True), "spam"),
     ):
         monitor.feedback(decision, truth)
-    assert monitor._streams[1].totals == [4, 2]
+    assert monitor._detector.streams[1].totals == [4, 2]
     for nothing in (None, math.nan, np.float32("nan"), Decimal("NaN")):
-        with pytest.raises(InputError, match="truth: the true label is due, got"):
-            monitor.feedback(ended(0), nothing)
+        with pytest.raises(InputError, match="truth: expected the true label, got"):
+            monitor.feedback(make_decision(0), nothing)
 
 
 def test_labels_out_of_a_table() -> None:
-    """pandas' gaps stand for a rejected item, and for no truth; numbers too long to print are other labels; no arrays."""
+    """pandas' missing values mean a rejected item, or no truth; numbers too long to print are other labels; no arrays."""
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     monitor = DriftMonitor(SAMPLE)
     for gap in (pd.NA, pd.NaT, math.nan):
         monitor.feedback(gap, "spam")
-        with pytest.raises(InputError, match="truth: the true label is due, got"):
-            monitor.feedback(ended(0), gap)
+        with pytest.raises(InputError, match="truth: expected the true label, got"):
+            monitor.feedback(make_decision(0), gap)
     assert monitor.status.labelled == 0
-    for decision, truth in ((ended(0), 10**5000), (1, 10**5000), (1, -(10**5000)), (10**5000, "spam"), (10**5000, 10**5000)):
+    for decision, truth in (
+        (make_decision(0), 10**5000),
+        (1, 10**5000),
+        (1, -(10**5000)),
+        (10**5000, "spam"),
+        (10**5000, 10**5000),
+    ):
         monitor.feedback(decision, truth)
-    assert monitor._streams[1].totals == [1, 4]
+    assert monitor._detector.streams[1].totals == [1, 4]
     for truth in (np.array(["ham", "spam"]), pd.Series(["ham", "spam"])):
         with pytest.raises(InputError, match="truth: expected one label, text or a whole number, got"):
-            monitor.feedback(ended(0), truth)
+            monitor.feedback(make_decision(0), truth)
 
 
 def test_following_another_bundle_by_hand() -> None:
     """`follow` starts over with the new figures and the whole of the rates; the expected confidence goes with its bundle."""
-    told: list[DriftStatus] = []
+    changes: list[DriftStatus] = []
     expected = ExpectedConfidence(0.95, 1000)
-    monitor = DriftMonitor(SAMPLE, confidence=expected, on_change=told.append)
+    monitor = DriftMonitor(SAMPLE, confidence=expected, on_change=changes.append)
     other = manifest_of([600, 250, 100, 50]).model_copy(update={"id": "f" * 64})
     assert "confidence" in {one.name for one in monitor.reading.figures}
-    monitor(ended(0))
+    monitor(make_decision(0))
     monitor.follow(other)
-    assert (monitor.status.items, monitor.status.reloads, monitor.status.bundle, told) == (0, 1, other.id, [])
+    assert (monitor.status.items, monitor.status.reloads, monitor.status.bundle, changes) == (0, 1, other.id, [])
     assert "confidence" not in {one.name for one in monitor.reading.figures}
-    monitor(ended(0, bundle=other.id))
-    monitor(ended(0))
+    monitor(make_decision(0, bundle=other.id))
+    monitor(make_decision(0))
     reading = monitor.reading
     assert (reading.items, reading.foreign, reading.name, reading.bundle) == (1, 1, other.name, other.id)
     monitor.follow(SAMPLE, confidence=expected)
@@ -539,51 +525,51 @@ def test_following_another_bundle_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        ({"false_alarm_rate": 0}, "false_alarm_rate: a number above 0 and below 1 is due, got 0"),
-        ({"false_alarm_rate": True}, "false_alarm_rate: a number"),
-        ({"warning_rate": 0.001}, "warning_rate: a number from false_alarm_rate, 0.01, to below 1 is due, got 0.001"),
-        ({"warning_rate": 1.0}, "warning_rate: a number"),
-        ({"on_change": 3}, "on_change: something that can be called with a DriftStatus is due, got 3"),
-        ({"restart_every": 0}, "restart_every: a whole number, 1 or more, is due, got 0"),
-        ({"confidence": 0.9}, r"confidence: an ExpectedConfidence\(mean, rows\) is due, got 0.9"),
-        ({"confidence": (1.5, 10)}, "confidence: a mean from 0 to 1 is due, got 1.5"),
-        ({"confidence": (0.9, 0)}, "confidence, rows: a whole number, 1 or more, is due, got 0"),
-        ({"confidence": (0.4, 10)}, "the most probable of 2 labels cannot be 0.4; a number from 0.5 to 1 is due"),
+        ({"false_alarm_rate": 0}, "false_alarm_rate: expected a number above 0 and below 1, got 0"),
+        ({"false_alarm_rate": True}, "false_alarm_rate: expected a number"),
+        ({"warning_rate": 0.001}, "warning_rate: expected a number from false_alarm_rate, 0.01, to below 1, got 0.001"),
+        ({"warning_rate": 1.0}, "warning_rate: expected a number"),
+        ({"on_change": 3}, "on_change: expected a function of a DriftStatus, got 3"),
+        ({"restart_every": 0}, "restart_every: expected a whole number of at least 1, got 0"),
+        ({"confidence": 0.9}, r"confidence: expected an ExpectedConfidence\(mean, rows\), got 0.9"),
+        ({"confidence": (1.5, 10)}, "confidence: expected a mean from 0 to 1, got 1.5"),
+        ({"confidence": (0.9, 0)}, "confidence, rows: expected a whole number of at least 1, got 0"),
+        ({"confidence": (0.4, 10)}, "expected a mean from 0.5 to 1, since there are 2 labels, got 0.4"),
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
-    """Each is named, with the value got and what is due."""
-    with pytest.raises(InputError, match=told):
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    """Each is named, with the value got and what was expected."""
+    with pytest.raises(InputError, match=message):
         DriftMonitor(SAMPLE, **arguments)
 
 
-def test_a_manifest_is_due() -> None:
+def test_a_manifest_is_expected() -> None:
     """A bundle is not one, and the message says where to find it."""
-    with pytest.raises(TypeError, match="a Manifest is due, got Bundle; a bundle and a cascade have one"):
+    with pytest.raises(TypeError, match=r"manifest: expected a Manifest, got Bundle; pass the \.manifest of a bundle"):
         DriftMonitor(sample_bundle())  # type: ignore[arg-type]
 
 
-def test_a_pickled_copy_begins_anew() -> None:
-    """Settings travel, counts do not."""
+def test_a_pickled_copy_starts_over() -> None:
+    """Settings are pickled, counts are not."""
     monitor = DriftMonitor(SAMPLE, false_alarm_rate=0.02, restart_every=77)
-    monitor(ended(0))
+    monitor(make_decision(0))
     copy = pickle.loads(pickle.dumps(monitor))
     assert copy._settings == monitor._settings
     assert (copy.status.items, monitor.status.items) == (0, 1)
 
 
 def _count_in_child(monitor: DriftMonitor, answers: Any) -> None:
-    monitor(ended(0))
+    monitor(make_decision(0))
     answers.put(monitor.status.items)
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
-def test_a_forked_child_begins_anew() -> None:
+def test_a_forked_child_starts_over() -> None:
     """It counts from 0, even if another thread held the lock at the fork."""
     monitor = DriftMonitor(SAMPLE)
-    monitor(ended(0))
+    monitor(make_decision(0))
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     with monitor._lock:
@@ -600,8 +586,8 @@ def test_threads() -> None:
 
     def work() -> None:
         for place in (0, 0, 1, 2, 3) * 400:
-            monitor(ended(place))
-            monitor.feedback(ended(0), "spam")
+            monitor(make_decision(place))
+            monitor.feedback(make_decision(0), "spam")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -610,4 +596,4 @@ def test_threads() -> None:
         thread.join()
     status = monitor.status
     assert (status.items, status.labelled) == (8000, 8000)
-    assert monitor._streams[0].totals[:4] == [3200, 1600, 1600, 1600]
+    assert monitor._detector.streams[0].totals[:4] == [3200, 1600, 1600, 1600]

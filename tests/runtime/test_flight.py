@@ -7,19 +7,22 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime import pool as pool_module
-from emsco_runtime._flight import Flight
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache, CacheClaim
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.driving.guarded_calls import GuardedCall
+from emsco_runtime.engine.plan import Call
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache, CacheClaim
+from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 ITEMS = 50
 SOON = 0.05
@@ -34,10 +37,10 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
-class Watched(AcquirerCache):
+class WatchedCache(AcquirerCache):
     """A cache that counts who waits for the call of another; every item has the same key."""
 
     def __init__(self, **options: Any) -> None:
@@ -47,10 +50,10 @@ class Watched(AcquirerCache):
     def claim(self, key: Any, unusable: Any = AcquirerCache.MISS) -> CacheClaim:
         """Count, and do as always."""
         claim = super().claim(key, unusable)
-        self.joined += claim.flight is not None and not claim.leads
+        self.joined += claim.flight is not None and not claim.is_leader
         return claim
 
-    def all_wait(self, count: int) -> Callable[[], bool]:
+    def wait_for_followers(self, count: int) -> Callable[[], bool]:
         """Return whether so many wait, as a condition."""
         return lambda: self.joined >= count
 
@@ -58,7 +61,7 @@ class Watched(AcquirerCache):
 class Source:
     """A source that answers only when so many others wait for its first call; with an exception to raise, it raises that."""
 
-    def __init__(self, cache: Watched, followers: int, raised: BaseException | None = None, value: Any = 0.1) -> None:
+    def __init__(self, cache: WatchedCache, followers: int, raised: BaseException | None = None, value: Any = 0.1) -> None:
         self.cache, self.followers, self.raised, self.value = cache, followers, raised, value
         self.calls = 0
 
@@ -66,16 +69,16 @@ class Source:
         """Answer in a thread."""
         self.calls += 1
         if self.calls == 1:
-            until(self.cache.all_wait(self.followers), "the others wait")
+            wait_until(self.cache.wait_for_followers(self.followers), "the others wait")
             if self.raised is not None:
                 raise self.raised
         return self.value
 
-    async def awaited(self, item: Any) -> Any:
+    async def async_source(self, item: Any) -> Any:
         """Answer in an event loop."""
         self.calls += 1
         if self.calls == 1:
-            while not self.cache.all_wait(self.followers)():  # noqa: ASYNC110 - a cache sets no events of a loop
+            while not self.cache.wait_for_followers(self.followers)():  # noqa: ASYNC110 - a cache sets no events of a loop
                 await asyncio.sleep(0)
             if self.raised is not None:
                 raise self.raised
@@ -93,9 +96,9 @@ def cascade_of(source: Any, cache: AcquirerCache, **options: Any) -> Cascade:
 WAYS = ["threads", "many, pool", "many, async", "many, async pool"]
 
 
-def decide_all(way: str, source: Source, cache: Watched, **options: Any) -> list[Any]:
+def decide_all(way: str, source: Source, cache: WatchedCache, **options: Any) -> list[Any]:
     """Decide fifty items of one key at the same time; a failure that is raised stands in the place of its decision."""
-    function = source.awaited if way == "many, async" else source.plain
+    function = source.async_source if way == "many, async" else source.plain
     cascade = cascade_of(function, cache, pool=AcquirerPool(4) if "pool" in way else None, **options)
     if way == "threads":
         with ThreadPoolExecutor(ITEMS) as executor:
@@ -109,7 +112,7 @@ def decide_all(way: str, source: Source, cache: Watched, **options: Any) -> list
 @pytest.mark.parametrize(("charge", "bills"), [("free", 1.0), ("full", float(ITEMS))])
 def test_items_of_one_key_share_one_call(way: str, charge: str, bills: float) -> None:
     """Fifty items at once: one call; the others are hits, billed and shown as if they had come one after the other."""
-    cache = Watched(charge=charge)
+    cache = WatchedCache(charge=charge)
     source = Source(cache, ITEMS - 1)
     decisions = decide_all(way, source, cache)
     assert source.calls == 1
@@ -123,7 +126,7 @@ def test_items_of_one_key_share_one_call(way: str, charge: str, bills: float) ->
 @pytest.mark.parametrize("way", WAYS)
 def test_those_who_wait_for_a_call_that_fails_fail_alike(way: str) -> None:
     """One call, one failure of the source for the breaker; it is not kept: who comes later calls again."""
-    cache, breaker = Watched(), CircuitBreaker(failures=2)
+    cache, breaker = WatchedCache(), CircuitBreaker(failures=2)
     source = Source(cache, ITEMS - 1, OSError("down"))
     decisions = decide_all(way, source, cache, on_failure="reject", breaker=breaker)
     assert source.calls == 1
@@ -136,7 +139,7 @@ def test_those_who_wait_for_a_call_that_fails_fail_alike(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_value_that_is_not_allowed_is_shared_and_not_kept(way: str) -> None:
     """The source answers None to the one call: every item fails for it, in full, and the next one asks again."""
-    cache = Watched()
+    cache = WatchedCache()
     source = Source(cache, ITEMS - 1, value=None)
     decisions = decide_all(way, source, cache, on_failure="reject")
     assert source.calls == 1
@@ -147,14 +150,14 @@ def test_a_value_that_is_not_allowed_is_shared_and_not_kept(way: str) -> None:
 def test_an_open_breaker_is_not_waited_for() -> None:
     """The one who would have led meets an open breaker: it fails at once, and so does the next, on its own."""
     breaker = CircuitBreaker(failures=1)
-    cache = Watched()
+    cache = WatchedCache()
     cascade = cascade_of(lambda item: 1 / 0, cache, breaker=breaker, on_failure="reject")
     kinds = [cascade.decide(0).errors[0].kind for _ in range(3)]
     assert kinds == ["exception", "breaker_open", "breaker_open"]
     assert cache.joined == 0
 
 
-# Leaders that give up
+# Leaders that are cancelled
 
 
 class Leave(BaseException):
@@ -164,7 +167,7 @@ class Leave(BaseException):
 @pytest.mark.parametrize("pooled", [False, True])
 def test_an_interrupted_leader_is_replaced(pooled: bool) -> None:
     """The leader is interrupted: that passes through to its caller; one of the others makes the call, and all are served."""
-    cache = Watched()
+    cache = WatchedCache()
     source = Source(cache, 3, Leave())
     cascade = cascade_of(source.plain, cache, pool=AcquirerPool(2) if pooled else None)
     with ThreadPoolExecutor(4) as executor:
@@ -177,7 +180,7 @@ def test_an_interrupted_leader_is_replaced(pooled: bool) -> None:
 
 def test_a_cancelled_leader_is_replaced() -> None:
     """The task of the leader is cancelled: one of the others makes the call."""
-    cache = Watched()
+    cache = WatchedCache()
     begun: list[Any] = []
 
     async def source(item: Any) -> float:
@@ -191,7 +194,7 @@ def test_a_cancelled_leader_is_replaced() -> None:
     async def main() -> list[float]:
         leader = asyncio.create_task(cascade.decide_async("leader"))
         others = [asyncio.create_task(cascade.decide_async(number)) for number in range(3)]
-        while not cache.all_wait(3)():  # noqa: ASYNC110 - as above
+        while not cache.wait_for_followers(3)():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0)
         leader.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -204,9 +207,9 @@ def test_a_cancelled_leader_is_replaced() -> None:
 
 @pytest.mark.parametrize("way", ["threads", "async"])
 def test_a_leader_whose_deadline_comes_is_replaced(way: str) -> None:
-    """It had no time; one who has makes the call again. What the call that was given up answers in the end is thrown away."""
-    cache = Watched()
-    first = Hanging(value=9.0)
+    """It had no time; one who has makes the call again. What the abandoned call answers in the end is ignored."""
+    cache = WatchedCache()
+    first = HangingSource(value=9.0)
     calls: list[Any] = []
 
     def source(item: Any) -> float:
@@ -224,27 +227,27 @@ def test_a_leader_whose_deadline_comes_is_replaced(way: str) -> None:
 
     with ThreadPoolExecutor(2) as executor:
         leader = executor.submit(lead)
-        until(lambda: first.entered, "the leader calls")
+        wait_until(lambda: first.entered, "the leader calls")
         follower = executor.submit(cascade.decide, "y")
         assert leader.result(60).reason == "deadline"
         decision = follower.result(60)
     assert (decision.trace[0].acquired, decision.cost) == (("a",), 1.0)
-    first.let_go.set()
-    until(lambda: first.ended, "the call that was given up ends")
+    first.release_event.set()
+    wait_until(lambda: first.ended, "the abandoned call ends")
     assert cache.get("one") == 0.1
 
 
 def test_a_leader_that_the_pool_refuses_is_replaced() -> None:
-    """The pool takes no more calls: those who wait try for themselves, and are refused by kind; nobody waits for ever."""
+    """The pool takes no more calls: those who wait try for themselves, and fail with the kind "refused"; no wait is endless."""
     pool = AcquirerPool(1, max_abandoned=0)
-    stuck = Hanging()
+    stuck = HangingSource()
     call = pool.submit(stuck, None)
-    until(lambda: stuck.entered, "the only thread is busy")
+    wait_until(lambda: stuck.entered, "the only thread is busy")
     pool.abandon(call)
-    cascade = cascade_of(lambda item: 0.1, Watched(), pool=pool, on_failure="reject")
+    cascade = cascade_of(lambda item: 0.1, WatchedCache(), pool=pool, on_failure="reject")
     assert [decision.errors[0].kind for decision in cascade.decide_many(range(3))] == ["refused"] * 3
-    stuck.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    stuck.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
     assert [decision.errors for decision in cascade.decide_many(range(3))] == [()] * 3
 
 
@@ -254,17 +257,17 @@ def test_a_leader_that_the_pool_refuses_is_replaced() -> None:
 @pytest.mark.parametrize("way", ["decide", "async"])
 def test_a_follower_waits_no_longer_than_until_its_deadline(way: str) -> None:
     """The leader has time, the follower has not: it is rejected for its deadline, and the call goes on for the leader."""
-    cache, source = Watched(), Hanging(0.1)
+    cache, source = WatchedCache(), HangingSource(0.1)
     cascade = cascade_of(source, cache, pool=AcquirerPool(2))
     with ThreadPoolExecutor(1) as executor:
         leader = executor.submit(cascade.decide, "x")
-        until(lambda: source.entered, "the leader calls")
+        wait_until(lambda: source.entered, "the leader calls")
         if way == "decide":
             decision = cascade.decide("y", deadline_s=SOON)
         else:
             decision = asyncio.run(cascade.decide_async("y", deadline_s=SOON))
         assert (decision.reason, decision.cost, decision.errors) == ("deadline", 1.0, ())
-        source.let_go.set()
+        source.release_event.set()
         assert leader.result(60).errors == ()
     assert source.entered == 1
 
@@ -273,9 +276,9 @@ def test_a_follower_waits_no_longer_than_until_its_deadline(way: str) -> None:
 def test_a_follower_is_served_or_timed_out_while_its_leader_looks_elsewhere(way: str) -> None:
     """A leader is held up by another call of its stage: a follower gets the answer when it comes, or its own time-out."""
     for hangs in (False, True):
-        cache, slow, source = Watched(), Hanging(), Hanging(0.1)
+        cache, slow, source = WatchedCache(), HangingSource(), HangingSource(0.1)
         if not hangs:
-            source.let_go.set()
+            source.release_event.set()
         acquirers = Acquirers()
         acquirers.feature("slow")(slow)
         acquirers.feature("a", cache=cache, timeout_s=SOON if hangs else 600.0, on_failure="reject")(source)
@@ -284,13 +287,13 @@ def test_a_follower_is_served_or_timed_out_while_its_leader_looks_elsewhere(way:
         one = Cascade(BUNDLE, acquirers, pool=pool)
         with ThreadPoolExecutor(1) as executor:
             leader = executor.submit(both.decide, "x")
-            until(lambda source=source: source.entered, "the leader calls")
+            wait_until(lambda source=source: source.entered, "the leader calls")
             decision = one.decide("y") if way == "decide" else asyncio.run(one.decide_async("y"))
             assert [failure.kind for failure in decision.errors] == (["timeout"] if hangs else [])
             assert decision.trace[0].cached == (() if hangs else ("a",))
             assert source.entered == 1
-            slow.let_go.set()
-            source.let_go.set()
+            slow.release_event.set()
+            source.release_event.set()
             leader.result(60)
 
 
@@ -306,11 +309,13 @@ def test_a_call_that_decides_with_its_own_key_does_not_wait_for_itself(way: str)
         depths.append(item)
         return 0.1 if item == 2 else float(cascade.decide(item + 1).stages)
 
-    async def awaited(item: int) -> float:
+    async def async_source(item: int) -> float:
         depths.append(item)
         return 0.1 if item == 2 else float((await cascade.decide_async(item + 1)).stages)
 
-    cascade = cascade_of(awaited if way == "async" else plain, Watched(), pool=AcquirerPool(4) if way == "pool" else None)
+    cascade = cascade_of(
+        async_source if way == "async" else plain, WatchedCache(), pool=AcquirerPool(4) if way == "pool" else None
+    )
     decision = asyncio.run(cascade.decide_async(0)) if way == "async" else cascade.decide(0)
     assert decision.errors == ()
     assert depths == [0, 1, 2]
@@ -318,19 +323,19 @@ def test_a_call_that_decides_with_its_own_key_does_not_wait_for_itself(way: str)
 
 def test_plain_code_in_an_event_loop_does_not_wait_for_a_task_of_that_loop() -> None:
     """`decide` inside a coroutine, while a task of the same loop makes the call: it calls for itself, and nothing hangs."""
-    cache, source = Watched(), Source(Watched(), 0)
-    let_go, begun = threading.Event(), threading.Event()
+    cache, source = WatchedCache(), Source(WatchedCache(), 0)
+    release_event, begun = threading.Event(), threading.Event()
 
     def slow(item: Any) -> float:
         if item == "task":
             begun.set()
-            assert let_go.wait(60)
+            assert release_event.wait(60)
         return float(source.plain(item))
 
     for pool in (AcquirerPool(2), None):
-        let_go.clear()
+        release_event.clear()
         begun.clear()
-        cache.begin_anew()
+        cache.reset_after_fork()
         cascade = cascade_of(slow, cache, timeout_s=600.0, pool=pool)
 
         async def main(cascade: Cascade = cascade) -> tuple[Any, Any]:
@@ -338,7 +343,7 @@ def test_plain_code_in_an_event_loop_does_not_wait_for_a_task_of_that_loop() -> 
             while not begun.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0.001)
             here = cascade.decide("here")
-            let_go.set()
+            release_event.set()
             return here, await task
 
         here, task = asyncio.run(main())
@@ -348,7 +353,7 @@ def test_plain_code_in_an_event_loop_does_not_wait_for_a_task_of_that_loop() -> 
 @pytest.mark.parametrize("given_up", [False, True])
 def test_a_plain_call_in_the_loops_thread_lets_the_loop_go_on(given_up: bool) -> None:
     """It meets a call of the same key in a thread, which ends only if the loop runs: it waits in a task, or takes over there."""
-    cache, source = Watched(), Hanging(0.2)
+    cache, source = WatchedCache(), HangingSource(0.2)
     calls: list[str] = []
 
     def ask(item: str) -> float:
@@ -368,11 +373,11 @@ def test_a_plain_call_in_the_loops_thread_lets_the_loop_go_on(given_up: bool) ->
         if given_up:
             first.cancel()
         else:
-            source.let_go.set()
+            source.release_event.set()
         return (await asyncio.gather(first, second, return_exceptions=True))[0], await second
 
     first, second = asyncio.run(asyncio.wait_for(main(), 60))
-    source.let_go.set()
+    source.release_event.set()
     if given_up:
         assert isinstance(first, asyncio.CancelledError)
         assert (calls, second.cost) == (["hurried", "plain"], 1.0)
@@ -382,9 +387,9 @@ def test_a_plain_call_in_the_loops_thread_lets_the_loop_go_on(given_up: bool) ->
 
 def test_two_loops_share_a_call() -> None:
     """Tasks of loops in two threads want the same key: one call, and the other loop is woken when it ends."""
-    cache = Watched()
+    cache = WatchedCache()
     source = Source(cache, 1)
-    cascade = cascade_of(source.awaited, cache)
+    cascade = cascade_of(source.async_source, cache)
     with ThreadPoolExecutor(2) as executor:
         runs = [executor.submit(lambda: asyncio.run(cascade.decide_async(0))) for _ in range(2)]
         costs = sorted(run.result(60).cost for run in runs)
@@ -402,17 +407,17 @@ def test_a_value_of_another_bundle_is_asked_for_again_while_others_wait() -> Non
 
 
 def test_the_first_end_of_a_flight_counts() -> None:
-    """A call that was given up, or was late, and answers or raises afterwards: those who waited keep what they got."""
-    late = Flight()
-    late.fail(TimeoutError())
+    """A call that was abandoned, or was late, and answers or raises afterwards: those who waited keep what they got."""
+    late = InFlightCall()
+    late.set_failure(TimeoutError())
     assert late.run(len, "abc") == 3
     assert isinstance(late.exception(), TimeoutError)
-    given_up = Flight()
+    given_up = InFlightCall()
     given_up.cancel()
     with pytest.raises(ZeroDivisionError):
         given_up.run(lambda item: 1 / 0, None)
     assert given_up.cancelled()
-    assert [flight.can_be_followed for flight in (late, given_up, Flight())] == [False, False, True]
+    assert [flight.can_be_joined for flight in (late, given_up, InFlightCall())] == [False, False, True]
 
 
 def test_a_call_that_was_given_up_is_not_found_by_those_it_wakes() -> None:
@@ -422,16 +427,16 @@ def test_a_call_that_was_given_up_is_not_found_by_those_it_wakes() -> None:
     assert first is not None
     first.cancel()
     second = cache.claim("k")
-    assert second.leads
-    cache.end("k", first)
+    assert second.is_leader
+    cache.finish("k", first)
     third = cache.claim("k")
-    assert (third.flight, third.leads) == (second.flight, False)
+    assert (third.flight, third.is_leader) == (second.flight, False)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=repr)
 def test_a_leader_that_cannot_hand_in_its_call_gives_it_up(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted, or out of memory, before the pool has the call: that passes through, and the next one makes the call."""
-    cache, pool = Watched(), AcquirerPool(2)
+    cache, pool = WatchedCache(), AcquirerPool(2)
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     fail(breaker)
@@ -451,7 +456,7 @@ def test_a_leader_that_cannot_hand_in_its_call_gives_it_up(error: BaseException,
 
 def test_an_error_of_one_call_carries_the_index_of_each_item() -> None:
     """Under "raise" the first item that waited, or led, ends `decide_many`, with its own index and the cause."""
-    cascade = cascade_of(lambda item: 1 / 0, Watched(), pool=AcquirerPool(2))
+    cascade = cascade_of(lambda item: 1 / 0, WatchedCache(), pool=AcquirerPool(2))
     with pytest.raises(AcquisitionError) as caught:
         cascade.decide_many(range(3))
     assert caught.value.index == 0
@@ -459,7 +464,7 @@ def test_an_error_of_one_call_carries_the_index_of_each_item() -> None:
 
 
 def test_keys_do_not_wait_for_each_other() -> None:
-    """Two senders, twenty items: two calls, side by side."""
+    """Two senders, twenty items: two calls, at the same time."""
     together = threading.Barrier(2)
     calls: list[str] = []
 
@@ -476,3 +481,15 @@ def test_keys_do_not_wait_for_each_other() -> None:
     decisions = cascade.decide_many([{"sender": "ab"[number % 2]} for number in range(20)])
     assert sorted(calls) == ["a", "b"]
     assert sorted(decision.cost for decision in decisions) == [3.0] * 18 + [28.0] * 2
+
+
+def test_a_call_that_has_ended_is_not_cancelled() -> None:
+    """Cancelling after the outcome changes nothing: the guard is notified of the success alone."""
+    log: list[str] = []
+    guard = SimpleNamespace(
+        succeeded=lambda ticket, outcome: log.append("succeeded"), cancelled=lambda ticket: log.append("cancelled")
+    )
+    guarded = GuardedCall(cast("Call", SimpleNamespace(guard=guard)), "item")
+    assert guarded.finish(lambda: 1.0) == 1.0
+    guarded.cancel()
+    assert (guarded.outcome, log) == (1.0, ["succeeded"])

@@ -1,4 +1,4 @@
-"""Golden items: what a bundle promises is replayed at load, and bundles of every format version are kept for good."""
+"""Golden items: they are replayed when a bundle is loaded, and bundles of every format version are kept for good."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_runtime import BundleError, Cascade, _golden, read_bundle
-from emsco_runtime.manifest import Feature, Golden, GoldenDecision, Manifest, Model, RawValue
-from emsco_runtime.publish import seal
-from emsco_runtime.testing import _node, _number, _part, _port, _tensor, logistic_model, make_bundle, sample_bundle
+from emsco_runtime import BundleError, Cascade, read_bundle
+from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Manifest, Model, RawValue
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.driving import golden_replay as _golden
+from emsco_runtime.testing import (
+    _bytes_field,
+    _int_field,
+    _node_proto,
+    _tensor_proto,
+    _value_info,
+    logistic_model,
+    make_bundle,
+    sample_bundle,
+)
 
 KEPT = Path(__file__).parent / "golden"
 # Weights of `sample_bundle`.
@@ -23,8 +33,8 @@ SAMPLE = sample_bundle()
 def with_golden(manifest: Manifest, *, values: dict[str, RawValue] | None = None, **decision: Any) -> Manifest:
     """Return a manifest whose golden item has other values or another decision."""
     golden = manifest.golden[0]
-    promised = golden.decision.model_copy(update=decision)
-    changed = golden.model_copy(update={"values": values or golden.values, "decision": promised})
+    expected = golden.decision.model_copy(update=decision)
+    changed = golden.model_copy(update={"values": values or golden.values, "decision": expected})
     return manifest.model_copy(update={"golden": (changed,)})
 
 
@@ -37,9 +47,9 @@ def with_models(manifest: Manifest, models: Sequence[bytes]) -> Manifest:
     return manifest.model_copy(update={"stages": tuple(stages)})
 
 
-def refused(manifest: Manifest, models: Sequence[bytes]) -> BundleError:
+def load_error(manifest: Manifest, models: Sequence[bytes]) -> BundleError:
     """Seal what is sound to the audit, bind what must be refused, and return the error."""
-    bundle = seal(manifest, models)
+    bundle = build_bundle(manifest, models)
     with pytest.raises(BundleError) as caught:
         Cascade(bundle)
     assert caught.value.path == bundle.path
@@ -50,55 +60,57 @@ def refused(manifest: Manifest, models: Sequence[bytes]) -> BundleError:
 @pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize(("difference", "accepted"), [(1e-6, False), (1e-12, True), (0.0, True)])
 def test_a_model_that_computes_something_else(stage: int, difference: float, accepted: bool) -> None:
-    """A model that is off by 1e-6 breaks the promise although hashes and id are right; one in the last bits does not."""
+    """A model that is off by 1e-6 is found although hashes and id are right; one in the last bits does not."""
     models = [logistic_model(matrix, [difference * (index == stage), 0.0]) for index, matrix in enumerate(WEIGHTS)]
     manifest = with_models(SAMPLE.manifest, models)
     if accepted:
-        assert Cascade(seal(manifest, models)).decide({"size": 2.0}).label == "spam"
+        assert Cascade(build_bundle(manifest, models)).decide({"size": 2.0}).label == "spam"
     else:
-        error = refused(manifest, models)
+        error = load_error(manifest, models)
         assert error.json_path == "$.golden[0]"
         assert f"stage {stage + 1} gives [" in error.message
-        assert f"the bundle promises {list(manifest.golden[0].probabilities[stage])}" in error.message
+        assert f"the bundle expects {list(manifest.golden[0].probabilities[stage])}" in error.message
 
 
 def test_models_in_another_order_of_labels() -> None:
     """Labels that were mixed up on the way are noticed."""
     models = [logistic_model(np.array(matrix)[::-1], np.zeros(2)) for matrix in WEIGHTS]
-    assert refused(with_models(SAMPLE.manifest, models), models).json_path == "$.golden[0]"
+    assert load_error(with_models(SAMPLE.manifest, models), models).json_path == "$.golden[0]"
 
 
-DUE = SAMPLE.manifest.golden[0].decision
+EXPECTED = SAMPLE.manifest.golden[0].decision
 WRONG: dict[str, dict[str, Any]] = {
-    "status": {"status": "accepted" if DUE.status == "rejected" else "rejected"},
-    "reason": {"reason": "confident" if DUE.reason == "inconclusive" else "inconclusive"},
-    "label": {"label": "ham" if DUE.label != "ham" else "spam"},
-    "stages": {"stages": DUE.stages % 3 + 1},
-    "cost in the last bit": {"cost": float(np.nextafter(DUE.cost, 1e9))},
+    "status": {"status": "accepted" if EXPECTED.status == "rejected" else "rejected"},
+    "reason": {"reason": "confident" if EXPECTED.reason == "inconclusive" else "inconclusive"},
+    "label": {"label": "ham" if EXPECTED.label != "ham" else "spam"},
+    "stages": {"stages": EXPECTED.stages % 3 + 1},
+    "cost in the last bit": {"cost": float(np.nextafter(EXPECTED.cost, 1e9))},
 }
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
 def test_a_decision_that_is_not_kept(change: dict[str, Any]) -> None:
-    """Each part of the promised decision counts, the cost to its last bit; both decisions are shown."""
-    error = refused(with_golden(SAMPLE.manifest, **change), SAMPLE.models)
+    """Each part of the expected decision counts, the cost to its last bit; both decisions are shown."""
+    error = load_error(with_golden(SAMPLE.manifest, **change), SAMPLE.models)
     assert error.json_path == "$.golden[0]"
-    assert error.message.startswith(f"the decision is ({DUE.status!r}, {DUE.reason!r}, {DUE.label!r}, {DUE.stages}, {DUE.cost})")
-    assert repr(next(iter(change.values()))) in error.message.split("the bundle promises")[1]
+    assert error.message.startswith(
+        f"the decision is ({EXPECTED.status!r}, {EXPECTED.reason!r}, {EXPECTED.label!r}, {EXPECTED.stages}, {EXPECTED.cost})"
+    )
+    assert repr(next(iter(change.values()))) in error.message.split("the bundle expects")[1]
 
 
 def test_the_label_keeps_its_type() -> None:
-    """A promise of "1" is not kept by the label 1."""
+    """The label 1 is not the label "1"."""
     bundle = make_bundle([["x"]], labels=(0, 1), weights=[[[-3.0], [3.0]]], threshold=0.5)
     label = bundle.manifest.golden[0].decision.label
     assert isinstance(label, int)
-    assert "the decision is" in refused(with_golden(bundle.manifest, label=str(label)), bundle.models).message
+    assert "the decision is" in load_error(with_golden(bundle.manifest, label=str(label)), bundle.models).message
 
 
 def test_other_values_than_promised() -> None:
     """An item whose values were changed no longer gives its probabilities."""
     values = dict(SAMPLE.manifest.golden[0].values) | {"reputation": -5.0}
-    assert "stage 3 gives" in refused(with_golden(SAMPLE.manifest, values=values), SAMPLE.models).message
+    assert "stage 3 gives" in load_error(with_golden(SAMPLE.manifest, values=values), SAMPLE.models).message
 
 
 def test_the_second_item_counts_too() -> None:
@@ -106,32 +118,32 @@ def test_the_second_item_counts_too() -> None:
     first = SAMPLE.manifest.golden[0]
     second = with_golden(SAMPLE.manifest, cost=1e6).golden[0]
     manifest = SAMPLE.manifest.model_copy(update={"golden": (first, second)})
-    assert refused(manifest, SAMPLE.models).json_path == "$.golden[1]"
+    assert load_error(manifest, SAMPLE.models).json_path == "$.golden[1]"
 
 
 def linear_model(weights: Any) -> bytes:
     """Return a model that gives x @ weights as it is: no probabilities, unless the numbers happen to be some."""
     matrix = np.asarray(weights, dtype=np.float64)
-    graph = _part(1, _node("MatMul", ["features", "weights"], "probabilities")) + _part(2, b"linear")
-    graph += _part(5, _tensor("weights", matrix)) + _part(11, _port("features", matrix.shape[0]))
-    graph += _part(12, _port("probabilities", matrix.shape[1]))
-    return _number(1, 8) + _part(7, graph) + _part(8, _part(1, b"") + _number(2, 17))
+    graph = _bytes_field(1, _node_proto("MatMul", ["features", "weights"], "probabilities")) + _bytes_field(2, b"linear")
+    graph += _bytes_field(5, _tensor_proto("weights", matrix)) + _bytes_field(11, _value_info("features", matrix.shape[0]))
+    graph += _bytes_field(12, _value_info("probabilities", matrix.shape[1]))
+    return _int_field(1, 8) + _bytes_field(7, graph) + _bytes_field(8, _bytes_field(1, b"") + _int_field(2, 17))
 
 
 @pytest.mark.parametrize("value", [1.0, 1e308], ids=["numbers that are no probabilities", "overflow"])
 def test_a_model_without_probabilities(value: float) -> None:
-    """Scores that do not add up to one, or are not even numbers, are no promise that can be kept."""
+    """Scores that do not add up to one, or are not even numbers, cannot be expected."""
     bundle = make_bundle([["x"]], weights=[[[1.0], [-1.0]]])
     models = [linear_model([[0.6, 0.9]] if value == 1.0 else [[1e308, -1e308]])]
     decision = GoldenDecision(status="accepted", reason="confident", label="spam", stages=1, cost=1.0)
     golden = Golden(values={"x": value}, probabilities=((0.6, 0.9),), decision=decision)
-    error = refused(with_models(bundle.manifest, models).model_copy(update={"golden": (golden,)}), models)
-    told = (
+    error = load_error(with_models(bundle.manifest, models).model_copy(update={"golden": (golden,)}), models)
+    start = (
         "its values are refused: feature 'x' (stage 1): the stage's model gives no probabilities"
         if value == 1.0
         else "stage 1 gives"
     )
-    assert error.message.startswith(told)
+    assert error.message.startswith(start)
 
 
 FIRST, SECOND, BIAS = np.array([[2.0], [-2.0]]), np.array([[1.0, 4.0], [-1.0, -4.0]]), np.array([0.5, 0.0])
@@ -177,7 +189,7 @@ def test_gaps_and_unknown_categories(values: dict[str, RawValue], encoded: list[
     )
     rows = (softmax(FIRST, encoded[:1]), softmax(SECOND, encoded))
     golden = Golden(values=values, probabilities=rows, decision=decision)
-    found = Cascade(seal(manifest.model_copy(update={"golden": (golden,)}), models)).decide(values)
+    found = Cascade(build_bundle(manifest.model_copy(update={"golden": (golden,)}), models)).decide(values)
     assert (found.status, found.label, found.stages, found.cost) == (decision.status, label, 2, 3.0)
 
 
@@ -226,13 +238,13 @@ def test_all_kept_bundles_are_listed() -> None:
 
 @pytest.mark.parametrize("name", KEPT_BUNDLES)
 def test_kept_bundles_stay_readable(name: str) -> None:
-    """A bundle that was once written loads for good: the same id, its golden promises kept, the same decisions."""
+    """A bundle that was once written loads for good: the same id, its golden items pass, the same decisions."""
     digest, decisions = KEPT_BUNDLES[name]
     cascade = Cascade.load(KEPT / name)
     assert cascade.manifest.id == read_bundle(KEPT / name).manifest.id == digest
-    for item, due in decisions:
+    for item, expected in decisions:
         found = cascade.decide(item)
-        assert (found.status, found.label, found.stages, found.cost) == due
+        assert (found.status, found.label, found.stages, found.cost) == expected
         assert found.bundle == digest
 
 

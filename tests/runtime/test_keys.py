@@ -39,14 +39,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
-@pytest.fixture(params=["cascade", "reloading", "with a pool", "listened to"])
+@pytest.fixture(params=["cascade", "reloading", "with a pool", "recorded"])
 def decider(request: pytest.FixtureRequest, folder: Path) -> Decider:
     """Return each kind of thing that decides, on each of its ways through the drivers."""
     if request.param == "reloading":
         return ReloadingCascade(folder)
     if request.param == "with a pool":
         return Cascade.load(folder, pool=AcquirerPool(2))
-    if request.param == "listened to":
+    if request.param == "recorded":
         return Cascade.load(folder, listener=Shadow(folder, background=False))
     return Cascade.load(folder)
 
@@ -77,7 +77,7 @@ def test_a_key_changes_nothing_else() -> None:
 
 
 def calls() -> dict[str, tuple[str, Callable[[Cascade], Any]]]:
-    """Return wrong uses of keys, with the beginning of what they are told."""
+    """Return wrong uses of keys, with the beginning of the message."""
 
     def many(keys: Any) -> Callable[[Cascade], Any]:
         return lambda cascade: cascade.decide_many(ITEMS, keys=keys)
@@ -118,15 +118,15 @@ def test_a_wrong_key_is_refused_before_anything_is_acquired(name: str) -> None:
 
 
 def test_an_error_has_the_key_of_its_item() -> None:
-    """An item that ends in an `AcquisitionError` is named by it, alone and among many, and observers are told."""
-    told: list[str | None] = []
+    """An item that ends in an `AcquisitionError` is named by it, alone and among many, and observers are notified."""
+    received: list[str | None] = []
 
     class Watching:
         def __call__(self, decision: Decision) -> None:
             pass
 
         def on_error(self, error: AcquisitionError, bundle: str) -> None:
-            told.append(error.key)
+            received.append(error.key)
 
     cascade = Cascade(sample_bundle(), observers=[Watching()])
     with pytest.raises(AcquisitionError, match=r"^item 'm-1': feature 'size'") as alone:
@@ -139,7 +139,7 @@ def test_an_error_has_the_key_of_its_item() -> None:
         cascade.decide_many([ITEM, {}])
     with pytest.raises(AcquisitionError, match=r"^feature 'size'"):
         cascade.decide({})
-    assert told == ["m-1", "m-2", None, None]
+    assert received == ["m-1", "m-2", None, None]
 
 
 def test_an_item_whose_model_overflows_is_named() -> None:
@@ -175,13 +175,13 @@ def test_log_records_have_the_key(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_spans_have_the_key() -> None:
-    """A span has the key of its decision, and none where there is none."""
+    """A span has the key of its decision, if there is one."""
     pytest.importorskip("opentelemetry.sdk", reason="no OpenTelemetry SDK is installed")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from emsco_runtime.tracing import DecisionTracer
+    from emsco_runtime.observing.tracing import DecisionTracer
 
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

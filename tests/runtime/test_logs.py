@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Cascade, InputError
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.logs import DecisionLogger
+from emsco_runtime.observing.logs import DecisionLogger
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, sample_bundle
 
 BUNDLE = sample_bundle()
@@ -53,7 +53,7 @@ def test_one_record_per_decision(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_where_values_came_from(caplog: pytest.LogCaptureFixture) -> None:
-    """Known, cached, defaulted and acquired features are told apart, over all stages."""
+    """Known, cached, defaulted and acquired features have fields of their own, over all stages."""
     caplog.set_level(logging.INFO)
     acquirers = RecordingAcquirers("reputation")
     acquirers.feature("size", cache=AcquirerCache(key=lambda item: 1, ttl_s=60.0))(lambda item: item["size"])
@@ -107,16 +107,16 @@ def test_levels(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("levels", "told"),
+    ("levels", "message"),
     [
-        ({"acepted": 10}, "levels: got the key 'acepted', one of accepted, rejected, confident,"),
-        ({"accepted": "INFO"}, "levels: accepted: a number such as logging.INFO is due, got 'INFO'"),
-        ({"accepted": True}, "levels: accepted: a number such as logging.INFO is due, got True"),
+        ({"acepted": 10}, "levels: expected keys among accepted, rejected, confident, .*, got 'acepted'"),
+        ({"accepted": "INFO"}, "levels: accepted: expected a number such as logging.INFO, got 'INFO'"),
+        ({"accepted": True}, "levels: accepted: expected a number such as logging.INFO, got True"),
     ],
 )
-def test_wrong_levels_are_refused(levels: Any, told: str) -> None:
-    """A key that names nothing, and a level that is no number, are told at once."""
-    with pytest.raises(InputError, match=told):
+def test_wrong_levels_are_refused(levels: Any, message: str) -> None:
+    """An unknown key, and a level that is not a number, raise at once."""
+    with pytest.raises(InputError, match=message):
         DecisionLogger(levels=levels)
 
 

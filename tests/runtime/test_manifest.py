@@ -10,24 +10,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_runtime import BundleError, BundleVersionError, Manifest
-from emsco_runtime import bundle as bundle_module
-from emsco_runtime.bundle import parse
-from emsco_runtime.manifest import SCHEMA_VERSION, digest
+from emsco_runtime.bundle import reading as bundle_module
+from emsco_runtime.bundle.manifest import SCHEMA_VERSION, manifest_id
+from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.testing import sample_bundle
 
 DOCUMENT: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")
 PATH = "bundle/manifest.json"
 
 
-def leaves(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def leaf_paths(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Yield the place of every scalar in a document."""
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(part, (*place, key))
+            yield from leaf_paths(part, (*place, key))
     else:
         yield place
 
@@ -39,11 +38,11 @@ def get(document: Any, place: tuple[str | int, ...]) -> Any:
     return document
 
 
-def changed(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
+def with_value(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
     """Return the sample document with one value replaced or added, and the id that it then has."""
     document = copy.deepcopy(DOCUMENT)
     get(document, place[:-1])[place[-1]] = value
-    return document if place == ("id",) else document | {"id": digest(document)}
+    return document if place == ("id",) else document | {"id": manifest_id(document)}
 
 
 def text(document: Any) -> bytes:
@@ -51,21 +50,21 @@ def text(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def refused(content: bytes) -> BundleError:
+def load_error(content: bytes) -> BundleError:
     """Parse what must be refused and return the error."""
     with pytest.raises(BundleError) as caught:
-        parse(content, PATH)
+        parse_manifest(content, PATH)
     assert caught.value.path == PATH
     return caught.value
 
 
-LEAVES = [place for place in leaves(DOCUMENT) if place != ("id",)]
+LEAVES = [place for place in leaf_paths(DOCUMENT) if place != ("id",)]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)
 
 
 def test_round_trip() -> None:
     """A manifest written as JSON is read back as the same manifest."""
-    assert parse(text(DOCUMENT), PATH) == Manifest.model_validate_json(text(DOCUMENT))
+    assert parse_manifest(text(DOCUMENT), PATH) == Manifest.model_validate_json(text(DOCUMENT))
 
 
 @given(
@@ -77,7 +76,7 @@ def test_round_trip() -> None:
 def test_white_space_is_harmless(indent: int | None, keys_sorted: bool, ascii_only: bool, around: str) -> None:
     """Indentation, order of keys, escapes and blanks change no value, so the manifest and its id stay the same."""
     written = json.dumps(DOCUMENT, indent=indent, sort_keys=keys_sorted, ensure_ascii=ascii_only)
-    assert parse(f"{around}{written}{around}".encode(), PATH) == parse(text(DOCUMENT), PATH)
+    assert parse_manifest(f"{around}{written}{around}".encode(), PATH) == parse_manifest(text(DOCUMENT), PATH)
 
 
 @given(place=st.sampled_from(LEAVES), value=SCALARS)
@@ -86,9 +85,9 @@ def test_any_changed_value_changes_the_digest(place: tuple[str | int, ...], valu
     document = copy.deepcopy(DOCUMENT)
     same = json.dumps(get(document, place)) == json.dumps(value)
     get(document, place[:-1])[place[-1]] = value
-    assert (digest(document) == DOCUMENT["id"]) == same
+    assert (manifest_id(document) == DOCUMENT["id"]) == same
     if not same:
-        refused(text(document))
+        load_error(text(document))
 
 
 @given(place=st.sampled_from(LEAVES))
@@ -97,12 +96,12 @@ def test_a_value_left_out_or_added_is_noticed(place: tuple[str | int, ...]) -> N
     document = copy.deepcopy(DOCUMENT)
     holder = get(document, place[:-1])
     value = holder.pop(place[-1])
-    assert digest(document) != DOCUMENT["id"]
+    assert manifest_id(document) != DOCUMENT["id"]
     if isinstance(holder, dict):
         holder[f"{place[-1]}_"] = value
     else:
         holder.extend([value, value])
-    assert digest(document) != DOCUMENT["id"]
+    assert manifest_id(document) != DOCUMENT["id"]
 
 
 @pytest.mark.parametrize(
@@ -111,29 +110,29 @@ def test_a_value_left_out_or_added_is_noticed(place: tuple[str | int, ...]) -> N
     ids=json.dumps,
 )
 def test_values_that_python_calls_equal_have_other_digests(one: object, other: object) -> None:
-    """The id tells 1 from 1.0 and from true: it covers what is written, not what compares equal."""
-    assert digest({"x": one}) != digest({"x": other})
+    """The id differs for 1, 1.0 and true: it covers what is written, not what compares equal."""
+    assert manifest_id({"x": one}) != manifest_id({"x": other})
 
 
 def test_wrong_id_is_shown_with_the_right_one() -> None:
     """A manifest changed by hand is refused with both ids and the next step."""
     document = copy.deepcopy(DOCUMENT)
     document["name"] = "another"
-    error = refused(text(document))
+    error = load_error(text(document))
     assert error.json_path == "$.id"
     assert document["id"] in error.message
-    assert digest(document) in error.message
+    assert manifest_id(document) in error.message
     assert "export the bundle again" in error.message
 
 
 def test_sealed_gives_the_id_of_the_content() -> None:
     """`sealed` computes the id over the document as it will be written."""
-    manifest = sample_bundle().manifest.model_copy(update={"name": "renamed", "id": "0" * 64}).sealed()
-    assert manifest.id == digest(json.loads(manifest.model_dump_json())) != DOCUMENT["id"]
+    manifest = sample_bundle().manifest.model_copy(update={"name": "renamed", "id": "0" * 64}).with_id()
+    assert manifest.id == manifest_id(json.loads(manifest.model_dump_json())) != DOCUMENT["id"]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param(b"", "Expecting value", id="empty file"),
         pytest.param(b"\x00\x01\x02", "Expecting value", id="binary"),
@@ -148,8 +147,8 @@ def test_sealed_gives_the_id_of_the_content() -> None:
         pytest.param(b'{"cost": -Infinity}', "-Infinity", id="minus Infinity"),
         pytest.param(b'{"cost": 1e999}', "1e999 is too large", id="a number beyond float"),
         pytest.param(b'{"cost": -1e999}', "-1e999 is too large", id="a negative number beyond float"),
-        pytest.param(b'{"a": 1, "b": 2, "a": 1}', "the key 'a' stands twice", id="duplicate key"),
-        pytest.param(b'{"a": {"x": 1, "\\u0078": 2}}', "the key 'x' stands twice", id="duplicate key, escaped and nested"),
+        pytest.param(b'{"a": 1, "b": 2, "a": 1}', "the key 'a' occurs twice", id="duplicate key"),
+        pytest.param(b'{"a": {"x": 1, "\\u0078": 2}}', "the key 'x' occurs twice", id="duplicate key, escaped and nested"),
         pytest.param(b'{"name": "\\ud800"}', "surrogates not allowed", id="lone surrogate"),
         pytest.param(b'{"\\udfff": 1}', "surrogates not allowed", id="lone surrogate in a key"),
         pytest.param(b"[" * 200_000, "recursion|overflow", id="deep lists, unclosed"),
@@ -161,12 +160,12 @@ def test_sealed_gives_the_id_of_the_content() -> None:
         pytest.param(b'{"a": "\n"}', "Invalid control character", id="line break in text"),
     ],
 )
-def test_not_json(content: bytes, told: str) -> None:
+def test_not_json(content: bytes, expected: str) -> None:
     """What is not strict JSON is refused with the parser's own word for it."""
-    error = refused(content)
+    error = load_error(content)
     assert error.json_path is None
     assert error.message.startswith("not valid JSON: ")
-    assert re.search(told, error.message)
+    assert re.search(expected, error.message)
     assert error.message.endswith(". Copy or export the bundle again")
 
 
@@ -176,41 +175,41 @@ def test_not_json(content: bytes, told: str) -> None:
     ids=["list", "number", "text", "null", "true", "float"],
 )
 def test_not_an_object(content: bytes, kind: str) -> None:
-    """JSON that is no object is refused at its root, with what it is."""
-    error = refused(content)
-    assert (error.json_path, error.message) == ("$", f"a JSON object is due, got {kind}")
+    """JSON that is not an object is refused at its root, with what it is."""
+    error = load_error(content)
+    assert (error.json_path, error.message) == ("$", f"expected a JSON object, got {kind}")
 
 
 @pytest.mark.parametrize("depth", [150, 250, 500, 900, 990])
 def test_nesting_that_json_still_reads(depth: int) -> None:
     """Nesting below Python's own limit is refused by ours, at any place, never by a crash."""
     nested = b"[" * depth + b"]" * depth
-    refused(b'{"format":' + nested + b"}")
-    refused(text(DOCUMENT)[:-1] + b',"more":' + nested + b"}")
-    refused(text(DOCUMENT).replace(b'"settings": {', b'"settings": {"deep": ' + nested, 1))
+    load_error(b'{"format":' + nested + b"}")
+    load_error(text(DOCUMENT)[:-1] + b',"more":' + nested + b"}")
+    load_error(text(DOCUMENT).replace(b'"settings": {', b'"settings": {"deep": ' + nested, 1))
 
 
 @pytest.mark.parametrize(
     "value", [None, "emsco", 1, ["emsco-bundle"], "x" * 500], ids=["null", "other", "number", "list", "long"]
 )
 def test_foreign_json(value: object) -> None:
-    """JSON of another make is told by its format; a long value is cut short in the message."""
-    error = refused(text({"format": value, "schema_version": 99}))
+    """JSON of another program is recognised by its format; a long value is shortened in the message."""
+    error = load_error(text({"format": value, "schema_version": 99}))
     assert error.json_path == "$.format"
-    assert '"emsco-bundle" is due' in error.message
+    assert 'expected "emsco-bundle", got ' in error.message
     assert repr(value)[:80] in error.message
     assert len(error.message) < 200
 
 
 def test_format_left_out() -> None:
-    """A document without a format is no bundle."""
-    assert refused(b'{"name": "web app", "start_url": "/"}').json_path == "$.format"
+    """A document without a format is not a bundle."""
+    assert load_error(b'{"name": "web app", "start_url": "/"}').json_path == "$.format"
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 10**30])
 def test_newer_schema(version: int) -> None:
     """A newer version is refused before anything else is looked at, with the advice to upgrade."""
-    error = refused(text({"format": "emsco-bundle", "schema_version": version, "nothing": "that we know"}))
+    error = load_error(text({"format": "emsco-bundle", "schema_version": version, "nothing": "that we know"}))
     assert isinstance(error, BundleVersionError)
     assert error.json_path == "$.schema_version"
     assert f"schema version {version}, this library reads up to {SCHEMA_VERSION}" in error.message
@@ -219,8 +218,8 @@ def test_newer_schema(version: int) -> None:
 
 @pytest.mark.parametrize("version", [None, 0, -1, True, 1.0, "1", [1]], ids=repr)
 def test_impossible_schema_version(version: object) -> None:
-    """A version that is no whole number from 1 is a damaged manifest, not a newer one."""
-    error = refused(text(changed(("schema_version",), version)))
+    """A version that is not a whole number of at least 1 is a damaged manifest, not a newer one."""
+    error = load_error(text(with_value(("schema_version",), version)))
     assert not isinstance(error, BundleVersionError)
     assert error.json_path == "$.schema_version"
     assert f"got {version!r}" in error.message
@@ -285,13 +284,13 @@ FAULTS: list[tuple[str, tuple[str | int, ...], object, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "json_path", "told"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
+    ("place", "value", "json_path", "expected"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
 )
-def test_shapes_and_ranges(place: tuple[str | int, ...], value: object, json_path: str, told: str) -> None:
+def test_shapes_and_ranges(place: tuple[str | int, ...], value: object, json_path: str, expected: str) -> None:
     """Every field is held to its type and range, and the error names the place and the value."""
-    error = refused(text(changed(place, value)))
+    error = load_error(text(with_value(place, value)))
     assert error.json_path == json_path
-    assert told in error.message
+    assert expected in error.message
     assert "; also" not in error.message
 
 
@@ -315,7 +314,7 @@ PATHS = [
 @pytest.mark.parametrize("path", PATHS, ids=repr)
 def test_a_model_path_never_leaves_the_bundle(path: str) -> None:
     """Only `stages/<number>-<12 hex digits>.onnx` is a path; anything else is refused before any file is opened."""
-    error = refused(text(changed(("stages", 0, "model", "path"), path)))
+    error = load_error(text(with_value(("stages", 0, "model", "path"), path)))
     assert error.json_path == "$.stages[0].model.path"
     assert repr(path) in error.message
 
@@ -324,22 +323,22 @@ def test_a_model_path_never_leaves_the_bundle(path: str) -> None:
 def test_missing_field(field: str) -> None:
     """A field left out is named."""
     document = {key: value for key, value in DOCUMENT.items() if key != field}
-    error = refused(text(document))
+    error = load_error(text(document))
     assert error.json_path == f"$.{field}"
     assert "Field required" in error.message
 
 
 def test_every_fault_in_one_error() -> None:
-    """Several faults are told at once, the first as the error's own place; beyond twenty they are counted."""
+    """Several faults are reported at once, the first as the error's own place; beyond twenty they are counted."""
     document = copy.deepcopy(DOCUMENT)
     document["name"], document["version"] = 1, 2
     document["stages"][0]["thresholds"]["ham"] = 7
-    error = refused(text(document))
+    error = load_error(text(document))
     assert error.json_path == "$.name"
     assert "got 1; also $.version: " in error.message
     assert "; also $.stages[0].thresholds.ham: " in error.message
     document |= {f"extra{number}": number for number in range(1997)}
-    error = refused(text(document))
+    error = load_error(text(document))
     assert error.message.count("; also ") == 19
     assert error.message.endswith("; and 1,980 more")
     assert "\n" not in str(error)
@@ -350,7 +349,7 @@ def test_thousands_of_faults_take_time_in_proportion() -> None:
     document = copy.deepcopy(DOCUMENT)
     document["features"] = [{"name": f"f{number}", "kind": "numeric", "cost": -1} for number in range(20_000)]
     started = time.perf_counter()
-    error = refused(text(document))
+    error = load_error(text(document))
     assert time.perf_counter() - started < 60
     assert error.json_path == "$.features[0].cost"
     assert error.message.count("; also ") == 19
@@ -358,12 +357,12 @@ def test_thousands_of_faults_take_time_in_proportion() -> None:
 
 
 def test_a_repeated_key_among_many_takes_time_in_proportion() -> None:
-    """The last of 100,000 keys stands twice: found within a hang guard; counting every name among all took an hour."""
+    """The last of 100,000 keys occurs twice: found within a hang guard; counting every name among all took an hour."""
     pairs = ",".join(f'"key{number}":1' for number in [*range(100_000), 99_999])
     started = time.perf_counter()
-    error = refused(f"{{{pairs}}}".encode())
+    error = load_error(f"{{{pairs}}}".encode())
     assert time.perf_counter() - started < 60
-    assert "the key 'key99999' stands twice in one object" in error.message
+    assert "the key 'key99999' occurs twice in one object" in error.message
 
 
 def test_contradictions_are_counted_and_not_kept() -> None:
@@ -371,7 +370,7 @@ def test_contradictions_are_counted_and_not_kept() -> None:
     document = copy.deepcopy(DOCUMENT)
     document["features"][0]["group"] = "nowhere"
     document["stages"][0]["acquire"] = [f"unknown{number}" for number in range(50)]
-    error = refused(text(document | {"id": digest(document)}))
+    error = load_error(text(document | {"id": manifest_id(document)}))
     assert error.json_path == "$.features[0].group"
     assert error.message.count("; also ") == 19
     assert re.search(r"; and \d+ more$", error.message)
@@ -379,17 +378,17 @@ def test_contradictions_are_counted_and_not_kept() -> None:
 
 def test_a_manifest_of_rubbish_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit the faults are only counted, since a list of them all would fill the memory."""
-    monkeypatch.setattr(bundle_module, "_MOST_FAULTS", 5)
-    error = refused(text(DOCUMENT | {f"extra{number}": number for number in range(1234)}))
+    monkeypatch.setattr(bundle_module, "_MAX_FAULTS", 5)
+    error = load_error(text(DOCUMENT | {f"extra{number}": number for number in range(1234)}))
     assert error.json_path == "$"
     assert error.message == "1,234 values are not allowed. Copy or export the bundle again"
 
 
-def test_of_a_long_list_the_first_faulty_entry_is_told() -> None:
+def test_of_a_long_list_the_first_faulty_entry_is_reported() -> None:
     """Of thousands of categories that are no text one is named: keeping a fault for each took gigabytes."""
     document = copy.deepcopy(DOCUMENT)
     document["features"][0]["categories"] = ["a", *range(5000)]
-    error = refused(text(document))
+    error = load_error(text(document))
     assert error.json_path == "$.features[0].categories[1]"
     assert "also" not in error.message
 
@@ -403,7 +402,7 @@ def test_limits_accept_what_is_just_inside() -> None:
     document["stages"][0]["thresholds"]["ham"] = 1
     document["cost_unit"] = "x" * 256
     document["provenance"]["seed"] = 10**400
-    manifest = parse(text(document | {"id": digest(document)}), PATH)
+    manifest = parse_manifest(text(document | {"id": manifest_id(document)}), PATH)
     assert manifest.labels == ("ham", 2**53)
     assert manifest.stages[0].thresholds["ham"] == 1.0
     assert manifest.provenance.seed == 10**400

@@ -1,4 +1,4 @@
-"""Many items in step, and whole tables: exactly what deciding one by one gives."""
+"""Many items in lockstep, and whole tables: exactly what deciding one by one gives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
-from emsco_runtime import _columns as columns_module
-from emsco_runtime._rule import NEAR
-from emsco_runtime._scorer import Scorer
-from emsco_runtime.manifest import Feature
-from emsco_runtime.publish import seal
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.rule import RESCORE_MARGIN
+from emsco_runtime.driving import columns as columns_module
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
 
@@ -73,10 +72,10 @@ def test_rows_that_sit_at_the_threshold(data: st.DataObject) -> None:
     plain = make_bundle([names], threshold=0.5, seed=seed)
     matrix = rng.normal(size=(16, len(names)))
     row = matrix[data.draw(st.integers(0, 15))].tolist()
-    top = max(Scorer.of(plain).score(0, row))
+    top = max(Scorer.from_bundle(plain).score(0, row))
     threshold = data.draw(st.sampled_from([top, np.nextafter(top, 0.0), min(1.0, np.nextafter(top, 2.0))]))
     # A bundle keeps its golden item away from the threshold.
-    assume(abs(max(plain.manifest.golden[0].probabilities[0]) - threshold) > 2 * NEAR)
+    assume(abs(max(plain.manifest.golden[0].probabilities[0]) - threshold) > 2 * RESCORE_MARGIN)
     cascade = Cascade(with_threshold(plain, float(threshold)))
     rows = [dict(zip(names, values, strict=True)) for values in matrix.tolist()]
     single = [cascade.decide(item) for item in rows]
@@ -99,14 +98,14 @@ def with_threshold(bundle: Bundle, threshold: float) -> Bundle:
     status = ("accepted", "confident") if top >= threshold else ("rejected", "inconclusive")
     decision = golden.decision.model_copy(update={"status": status[0], "reason": status[1], "label": label})
     golden = golden.model_copy(update={"decision": decision})
-    return seal(manifest.model_copy(update={"stages": stages, "golden": (golden,)}), bundle.models)
+    return build_bundle(manifest.model_copy(update={"stages": stages, "golden": (golden,)}), bundle.models)
 
 
 def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows whose two best labels are as good as equal get the same label alone, in step and in a table."""
+    """Rows whose two best labels are as good as equal get the same label alone, in lockstep and in a table."""
     # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
-    monkeypatch.setattr("emsco_runtime.testing.NEAR", -1.0)
-    monkeypatch.setattr("emsco_runtime._audit.NEAR", -1.0)
+    monkeypatch.setattr("emsco_runtime.testing.RESCORE_MARGIN", -1.0)
+    monkeypatch.setattr("emsco_runtime.bundle.checks.RESCORE_MARGIN", -1.0)
     weights = [[[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]]
     cascade = Cascade(make_bundle([["a", "b"]], weights=weights, labels=("x", "y", "z"), threshold=0.4, seed=1))
     matrix = np.random.default_rng(0).normal(size=(50, 2)) + 1
@@ -234,7 +233,7 @@ def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: 
 
 
 def test_a_batch_acquirer_of_several_must_return_a_mapping() -> None:
-    """A list from an acquirer of two features cannot be told apart by name; a missing name fails alone."""
+    """A list from an acquirer of two features cannot be read by name; a missing name fails alone."""
     for result, kind in (([1.0, 2.0], "wrong_type"), ({"links": [1.0]}, "missing_key")):
         acquirers = RecordingAcquirers("size")
         acquirers.batch("links", "reputation", on_failure="reject")(lambda items, result=result: result)
@@ -266,7 +265,7 @@ def test_a_failed_item_is_not_asked_about_again() -> None:
 
 
 def test_known_values_per_item() -> None:
-    """One mapping or None per item; items with everything known are scored in step with the others."""
+    """One mapping or None per item; items with everything known are scored together with the others."""
     acquirers = RecordingAcquirers("size", "links", "reputation")
     cascade = Cascade(sample_bundle(), acquirers)
     everything = dict(UNCLEAR)
@@ -310,7 +309,7 @@ def test_a_column_is_only_looked_at_where_it_is_needed() -> None:
         ({"size": [1.0], "links": [1.0, 2.0], "reputation": [1.0]}, "same length"),
         ({"size": 1.0, "links": 1.0, "reputation": 1.0}, "one dimension"),
         (dict.fromkeys(("size", "links", "reputation"), np.ones((1, 1))), "one dimension"),
-        (None, "a mapping of arrays or a data frame is due, got NoneType"),
+        (None, "expected a mapping of arrays or a data frame, got NoneType"),
     ],
 )
 def test_columns_that_do_not_fit(columns: dict[str, Any], said: str) -> None:
@@ -350,13 +349,13 @@ def test_tables_follow_the_policies_of_the_acquirers() -> None:
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table larger than a block, with faults in several blocks, comes out as in one piece."""
+    """A table larger than a block, with faults in several blocks, is decided as in one piece."""
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=100) for name in ("size", "links", "reputation")}
     columns["links"][[3, 50, 97]] = np.nan
     cascade = Cascade(sample_bundle(), on_failure="reject")
     whole = cascade.decide_columns(columns, budget=10.0)
-    monkeypatch.setattr(columns_module, "_BLOCK", 7)
+    monkeypatch.setattr(columns_module, "_BLOCK_ROWS", 7)
     parts = cascade.decide_columns(columns, budget=10.0)
     for name in EXACT:
         assert getattr(whole, name).tolist() == getattr(parts, name).tolist()

@@ -1,6 +1,6 @@
 """Every policy, limit and state of a breaker, in every way of deciding: who was called, in which order, and the exact bill.
 
-Three stages, (a, b), (c, d), (e); each feature costs twice the one before, so that a bill tells which features it holds. What
+Three stages, (a, b), (c, d), (e); each feature costs twice the one before, so that a bill shows which features it holds. What
 befalls an item befalls `c`, the first of the second stage.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from emsco_runtime import AcquirerCache, AcquirerPool, Acquirers, AcquisitionError, Cascade, CircuitBreaker
-from emsco_runtime import pool as pool_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import Clock, fail
-from tests.runtime.waiting import our_threads, until
+from tests.runtime.waiting import our_threads, wait_until
 
 STAGES = [["a", "b"], ["c", "d"], ["e"]]
 PRICES = {"a": 1.0, "b": 2.0, "c": 4.0, "d": 8.0, "e": 16.0}
@@ -34,7 +34,7 @@ class World:
     befalls: str
     asynchronous: bool
     calls: list[str] = field(default_factory=list)
-    let_go: threading.Event = field(default_factory=threading.Event)
+    release_event: threading.Event = field(default_factory=threading.Event)
 
     def source(self, name: str) -> Callable[[Any], Any]:
         """Return a source that notes its call."""
@@ -42,16 +42,16 @@ class World:
         def plain(item: Any) -> Any:
             self.calls.append(name)
             if name == "c" and self.befalls == "hangs":
-                assert self.let_go.wait(60)
+                assert self.release_event.wait(60)
             return self.answer(name)
 
-        async def awaited(item: Any) -> Any:
+        async def async_source(item: Any) -> Any:
             self.calls.append(name)
             if name == "c" and self.befalls == "hangs":
                 await asyncio.Event().wait()
             return self.answer(name)
 
-        return awaited if self.asynchronous else plain
+        return async_source if self.asynchronous else plain
 
     def answer(self, name: str) -> Any:
         """Return a value, or what befalls."""
@@ -88,18 +88,18 @@ def decide(way: str, acquirers: Acquirers, **limits: Any) -> Any:
         return error
 
 
-def called(way: str, calls: list[str], due: str, perhaps: str = "") -> None:
+def calls_made(way: str, calls: list[str], expected: str, perhaps: str = "") -> None:
     """Check the calls: in order, where they are made one after the other; else by stage, where others may have begun too."""
     if way in ("decide", "many"):
-        assert "".join(calls) == due
+        assert "".join(calls) == expected
         return
     assert len(calls) == len(set(calls))
-    assert set(due) <= set(calls) <= set(due + perhaps)
+    assert set(expected) <= set(calls) <= set(expected + perhaps)
     stage = {name: number for number, names in enumerate(STAGES) for name in names}
     assert [stage[name] for name in calls] == sorted(stage[name] for name in calls)
 
 
-def ended(found: Any, policy: str, kind: str) -> None:
+def decision_summary(found: Any, policy: str, kind: str) -> None:
     """Check an item whose `c` failed: the outcome by its policy, the exact bill, and the failure by feature, stage and kind."""
     if policy == "raise":
         assert isinstance(found, AcquisitionError)
@@ -107,8 +107,8 @@ def ended(found: Any, policy: str, kind: str) -> None:
         assert [record.cost for record in found.trace] == [3.0, 12.0]
         return
     assert [failure[:3] for failure in found.errors] == [("c", 2, kind)]
-    due = ("acquisition_failed", 1, 15.0, False) if policy == "reject" else ("inconclusive", 3, 31.0, True)
-    assert (found.reason, found.stages, found.cost, found.degraded) == due
+    expected = ("acquisition_failed", 1, 15.0, False) if policy == "reject" else ("inconclusive", 3, 31.0, True)
+    assert (found.reason, found.stages, found.cost, found.degraded) == expected
     assert [record.cost for record in found.trace] == ([3.0, 12.0] if policy == "reject" else [3.0, 12.0, 16.0])
 
 
@@ -118,7 +118,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.005)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -130,15 +130,15 @@ def test_failures(way: str, policy: str, befalls: str, kind: str) -> None:
     """A call that fails ends the stage's calls unless it falls back; a value that is not allowed is found when all are there."""
     world = World(befalls, is_async(way))
     found = decide(way, world.registry(policy, timeout_s=SOON if befalls == "hangs" else None))
-    world.let_go.set()
+    world.release_event.set()
     if befalls == "nothing":
         assert (found.reason, found.stages, found.cost, found.errors) == ("inconclusive", 3, 31.0, ())
-        called(way, world.calls, "abcde")
+        calls_made(way, world.calls, "abcde")
         return
-    ended(found, policy, kind)
+    decision_summary(found, policy, kind)
     whole = "abcde" if policy == "default" else "abcd" if befalls == "gives None" else "abc"
     # Side by side, d begins with c.
-    called(way, world.calls, whole, "d")
+    calls_made(way, world.calls, whole, "d")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -158,25 +158,27 @@ def test_states_of_a_breaker(way: str, policy: str, state: str) -> None:
     found = decide(way, world.registry(policy, breaker=breaker))
     if state in ("closed", "half-open"):
         assert (found.reason, found.stages, found.cost, found.errors) == ("inconclusive", 3, 31.0, ())
-        called(way, world.calls, "abcde")
+        calls_made(way, world.calls, "abcde")
         assert breaker.state == "closed"
         return
     asked = state.endswith("fails")
-    ended(found, policy, "exception" if asked else "breaker_open")
-    due = ("abcde" if asked else "abde") if policy == "default" else ("abc" if asked else "ab")
-    called(way, world.calls, due, "d")
+    decision_summary(found, policy, "exception" if asked else "breaker_open")
+    expected = ("abcde" if asked else "abde") if policy == "default" else ("abc" if asked else "ab")
+    calls_made(way, world.calls, expected, "d")
     assert breaker.state == ("half-open" if state.endswith("probing") else "open")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("budget", "due", "cost"), [(0.0, "", 0.0), (2.99, "", 0.0), (3.0, "ab", 3.0), (30.99, "abcd", 15.0)])
-def test_budgets(way: str, policy: str, budget: float, due: str, cost: float) -> None:
-    """A stage that would exceed the budget is not begun: nobody is called for it and nothing is charged, whatever the policy."""
+@pytest.mark.parametrize(
+    ("budget", "expected", "cost"), [(0.0, "", 0.0), (2.99, "", 0.0), (3.0, "ab", 3.0), (30.99, "abcd", 15.0)]
+)
+def test_budgets(way: str, policy: str, budget: float, expected: str, cost: float) -> None:
+    """A stage that would exceed the budget is not begun: nothing is called for it and nothing is charged, whatever the policy."""
     world = World("nothing", is_async(way))
     found = decide(way, world.registry(policy), budget=budget)
     assert (found.status, found.reason, found.cost) == ("rejected", "budget", cost)
-    called(way, world.calls, due)
+    calls_made(way, world.calls, expected)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -186,13 +188,13 @@ def test_a_deadline_already_past(way: str, policy: str) -> None:
     world = World("nothing", is_async(way))
     found = decide(way, world.registry(policy), deadline_s=0.0)
     assert (found.status, found.reason, found.cost, found.trace) == ("rejected", "deadline", 0.0, ())
-    called(way, world.calls, "")
+    calls_made(way, world.calls, "")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("state", ["closed", "half-open"])
 def test_a_deadline_during_a_stage(way: str, state: str) -> None:
-    """The stage begun is charged, those after it are not begun, and a breaker is told nothing: the next call may probe again."""
+    """The stage begun is charged, those after it are not begun, and a breaker counts nothing: the next call may probe again."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     if state == "half-open":
@@ -200,10 +202,10 @@ def test_a_deadline_during_a_stage(way: str, state: str) -> None:
         clock.now = 10.0
     world = World("hangs", is_async(way))
     found = decide(way, world.registry("reject", breaker=breaker), deadline_s=WITHIN)
-    world.let_go.set()
+    world.release_event.set()
     assert (found.status, found.reason, found.cost, found.stages) == ("rejected", "deadline", 15.0, 1)
     assert found.errors == ()
-    called(way, world.calls, "abc", "d")
+    calls_made(way, world.calls, "abc", "d")
     assert breaker.state == state
     assert breaker.enter() is not None
 
@@ -221,22 +223,22 @@ def test_cached_values(way: str, charge: Any, policy: str) -> None:
     found = decide(way, world.registry(policy, cache=cache, breaker=breaker))
     assert (found.reason, found.errors, found.cost) == ("inconclusive", (), 31.0 if charge == "full" else 27.0)
     assert found.trace[1].cached == ("c",)
-    called(way, world.calls, "abde")
+    calls_made(way, world.calls, "abde")
 
 
 @pytest.mark.parametrize("way", ["pooled", "pooled many", "pooled async"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_pool_that_refuses(way: str, policy: str) -> None:
-    """With as many abandoned calls as allowed, nobody is called: the first feature fails by its policy, as "refused"."""
+    """With as many abandoned calls as allowed, nothing is called: the first feature fails by its policy, as "refused"."""
     pool = AcquirerPool(1, max_abandoned=1)
-    let_go, begun = threading.Event(), threading.Event()
+    release_event, calls_begun = threading.Event(), threading.Event()
 
     def hang(item: Any) -> None:
-        begun.set()
-        assert let_go.wait(60)
+        calls_begun.set()
+        assert release_event.wait(60)
 
     call = pool.submit(hang, None)
-    assert begun.wait(60)
+    assert calls_begun.wait(60)
     pool.abandon(call)
     world = World("nothing", asynchronous=False)
     cascade = Cascade(BUNDLE, world.registry(policy), pool=pool)
@@ -247,7 +249,7 @@ def test_a_pool_that_refuses(way: str, policy: str) -> None:
             found = cascade.decide_many([None])[0] if "many" in way else cascade.decide(None)
     except AcquisitionError as error:
         found = error
-    let_go.set()
+    release_event.set()
     assert world.calls == []
     if policy == "raise":
         assert (found.feature, found.stage, found.kind, found.cost) == ("a", 1, "refused", 3.0)
@@ -263,7 +265,7 @@ def test_a_call_from_before_lets_no_second_probe_through(way: str) -> None:
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     asked: list[str] = []
 
-    async def play() -> list[str]:
+    async def run_scenario() -> list[str]:
         gates = {name: asyncio.Event() for name in ("early", "probe")}
         under_way = {name: asyncio.Event() for name in gates}
 
@@ -284,24 +286,24 @@ def test_a_call_from_before_lets_no_second_probe_through(way: str) -> None:
         acquirers.feature("a", breaker=breaker, on_failure="reject")(links if way == "async" else plain)
         cascade = Cascade(make_bundle([["a"]], threshold=1.0), acquirers, pool=AcquirerPool(4))
 
-        async def decided(item: str) -> str:
+        async def run_decision(item: str) -> str:
             decision = await cascade.decide_async(item)
             return decision.errors[0].kind if decision.errors else "ok"
 
-        async def begun(item: str) -> asyncio.Task[str]:
-            task = asyncio.ensure_future(decided(item))
+        async def calls_begun(item: str) -> asyncio.Task[str]:
+            task = asyncio.ensure_future(run_decision(item))
             await under_way[item].wait()
             return task
 
-        early = await begun("early")
-        kinds = [await decided("failing"), await decided("next")]
+        early = await calls_begun("early")
+        kinds = [await run_decision("failing"), await run_decision("next")]
         clock.now = 10.0
-        probe = await begun("probe")
+        probe = await calls_begun("probe")
         gates["early"].set()
-        kinds += [await early, await decided("second probe")]
+        kinds += [await early, await run_decision("second probe")]
         gates["probe"].set()
-        kinds += [await probe, await decided("last")]
+        kinds += [await probe, await run_decision("last")]
         return kinds
 
-    assert asyncio.run(play()) == ["exception", "breaker_open", "ok", "breaker_open", "ok", "ok"]
+    assert asyncio.run(run_scenario()) == ["exception", "breaker_open", "ok", "breaker_open", "ok", "ok"]
     assert asked == ["early", "failing", "probe", "last"]

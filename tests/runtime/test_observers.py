@@ -1,4 +1,4 @@
-"""Observers: told of everything, and never able to break anything."""
+"""Observers: notified of everything, and never able to break anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, Decision, Manifest
-from emsco_runtime.observers import AcquirerCall, Observers
+from emsco_runtime.observing.observers import AcquirerCall, Observers
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}
@@ -22,8 +22,8 @@ UNCLEAR = {"size": 0.0, "links": 0.0, "reputation": 0.0}
 BUNDLE = sample_bundle()
 
 
-class Watcher:
-    """An observer with every method, which keeps what it is told; at the top level, so that it can be pickled."""
+class RecordingObserver:
+    """An observer with every method, which keeps what it receives; at the top level, so that it can be pickled."""
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
@@ -53,13 +53,13 @@ class Watcher:
         self.failures.append(error)
 
     @property
-    def told(self) -> list[tuple[tuple[str, ...], str, int]]:
+    def received(self) -> list[tuple[tuple[str, ...], str, int]]:
         """Return features, outcome and number of items of each call."""
         return [(call.features, call.outcome, call.items) for call in self.calls]
 
 
-class Broken(Watcher):
-    """An observer that raises whatever it is told."""
+class Broken(RecordingObserver):
+    """An observer that raises in every method."""
 
     def __call__(self, decision: Decision) -> None:
         """Raise."""
@@ -95,27 +95,27 @@ def same(one: Decision, other: Decision) -> bool:
     return one._replace(elapsed_s=0.0) == other._replace(elapsed_s=0.0)
 
 
-def test_each_finished_decision_is_told() -> None:
+def test_each_finished_decision_is_reported() -> None:
     """`decide`, `decide_many` and `decide_async` hand the very object that they return to each observer, in order."""
-    watcher, order = Watcher(), []
+    watcher, order = RecordingObserver(), []
     cascade = Cascade(BUNDLE, observers=[watcher, lambda decision: order.append(len(watcher.decisions))])
     made = [cascade.decide(SPAM), *cascade.decide_many([SPAM, UNCLEAR]), asyncio.run(cascade.decide_async(UNCLEAR))]
-    assert all(told is due for told, due in zip(watcher.decisions, made, strict=True))
+    assert all(received is expected for received, expected in zip(watcher.decisions, made, strict=True))
     assert order == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("ended_by", [OSError("down"), KeyboardInterrupt()], ids=repr)
-def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseException) -> None:
-    """Of five items two leave at stage 1 and one at stage 2; then one raises: the three are told in order, then the error."""
-    watcher = Watcher()
-    heard: list[Decision] = []
+def test_decisions_made_before_another_item_raised_are_reported(ended_by: BaseException) -> None:
+    """Of five items two leave at stage 1 and one at stage 2; then one raises: observers get the three, then the error."""
+    watcher = RecordingObserver()
+    recorded: list[Decision] = []
     order: list[str] = []
 
-    def listen(told: Any) -> None:
-        heard.append(told.decision)
+    def listen(received: Any) -> None:
+        recorded.append(received.decision)
 
-    class Ordered(Watcher):
-        """Notes the order in which things are told."""
+    class Ordered(RecordingObserver):
+        """Records the order of the notifications."""
 
         def __call__(self, decision: Decision) -> None:
             """Note it."""
@@ -138,16 +138,16 @@ def test_decisions_made_before_another_item_raised_are_told(ended_by: BaseExcept
     alone = [Cascade(BUNDLE).decide(items[index]) for index in (1, 2, 3)]
     with pytest.raises(AcquisitionError if isinstance(ended_by, OSError) else KeyboardInterrupt) as caught:
         cascade.decide_many(items)
-    assert all(same(told, due) for told, due in zip(watcher.decisions, alone, strict=True))
-    assert heard == watcher.decisions
+    assert all(same(received, expected) for received, expected in zip(watcher.decisions, alone, strict=True))
+    assert recorded == watcher.decisions
     errors = [(caught.value, cascade.manifest.id)] if isinstance(ended_by, OSError) else []
     assert watcher.errors == errors
     assert order == ["decision"] * 3 + ["error"] * len(errors)
 
 
-def test_tables_tell_nobody() -> None:
-    """Rows of a table are no traffic: `decide_columns` tells no decision, no call and no error, of rows decided alone neither."""
-    watcher = Watcher()
+def test_tables_notify_no_observer() -> None:
+    """Rows of a table are not traffic: `decide_columns` notifies of no decision, call or error, nor of rows decided alone."""
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher], on_failure="reject")
     table = {"size": [2.0, 0.0, None], "links": [1.0, 0.0, 0.0], "reputation": [0.5, 0.0, 0.0]}
     assert cascade.decide_columns(table).reason.tolist() == ["confident", "inconclusive", "acquisition_failed"]
@@ -157,9 +157,9 @@ def test_tables_tell_nobody() -> None:
     assert (watcher.decisions, watcher.calls, watcher.errors) == ([], [], [])
 
 
-def test_a_bundle_is_told_once_it_is_bound() -> None:
+def test_a_bundle_is_reported_once_it_is_bound() -> None:
     """`on_bind` gets the manifest before the first decision, and not at all if binding fails."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     with pytest.raises(BindError):
         Cascade(BUNDLE, Acquirers(), observers=[watcher])
     assert watcher.bound == []
@@ -168,8 +168,8 @@ def test_a_bundle_is_told_once_it_is_bound() -> None:
 
 
 def test_what_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """An observer that raises in every method changes no decision; failures are counted, and others are still told."""
-    watcher = Watcher()
+    """An observer that raises in every method changes no decision; failures are counted, and others are still notified."""
+    watcher = RecordingObserver()
     acquirers = by_key("size", "links", "reputation")
     subject = Cascade(BUNDLE, acquirers, observers=[Broken(), watcher])
     assert same(subject.decide(UNCLEAR), Cascade(BUNDLE, acquirers).decide(UNCLEAR))
@@ -196,7 +196,7 @@ def test_a_failure_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
     times = [0.0, 59.9, 60.0, 60.1, 119.9]
     observers = Observers([first], clock=iter(times).__next__)
     for _ in times:
-        observers.tell(decision)
+        observers.notify(decision)
     assert observers.failures == 5
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
     assert "first raised (1 failures" in caplog.text
@@ -204,8 +204,8 @@ def test_a_failure_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
     assert "ValueError: first" in caplog.text
     caplog.clear()
     both = Observers([first, second], clock=lambda: 0.0)
-    both.tell(decision)
-    both.tell(decision)
+    both.notify(decision)
+    both.notify(decision)
     assert [record.getMessage().split(" raised")[0].rsplit(".", 1)[1] for record in caplog.records] == ["first", "second"]
 
 
@@ -224,7 +224,7 @@ def test_an_observer_that_cannot_be_printed(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_what_ends_the_process_passes() -> None:
-    """An observer may raise what is no `Exception`: a request to stop is not swallowed."""
+    """An observer may raise something other than an `Exception`: a request to stop is not swallowed."""
 
     def stop(decision: Decision) -> None:
         raise KeyboardInterrupt
@@ -234,7 +234,7 @@ def test_what_ends_the_process_passes() -> None:
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    """Something that is no observer is told when the cascade is made."""
+    """Something that is not an observer raises when the cascade is created."""
     with pytest.raises(BindError, match="observers: 3 cannot be called"):
         Cascade(BUNDLE, observers=[3])  # type: ignore[list-item]
 
@@ -252,8 +252,8 @@ def test_what_cannot_be_called_is_refused() -> None:
     ],
 )
 def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
-    """A method that looks like a hook and is none would never be called: the error names it, and the hooks there are."""
-    kind = type("Mine", (Watcher,), {name: lambda self, *told: None})
+    """A method that only looks like a hook would never be called: the error names it, and the existing hooks."""
+    kind = type("Mine", (RecordingObserver,), {name: lambda self, *received: None})
     with pytest.raises(BindError) as caught:
         Cascade(BUNDLE, observers=[kind()])
     said = str(caught.value)
@@ -264,9 +264,9 @@ def test_a_misspelt_hook_is_refused(name: str, meant: str | None) -> None:
 
 
 def test_only_methods_count_as_hooks() -> None:
-    """Properties are not run, what is no method and what begins with an underscore is left alone; a class method counts."""
+    """Properties are not run; attributes and names with an underscore are ignored; a class method counts."""
 
-    class Mine(Watcher):
+    class Mine(RecordingObserver):
         on_time = True
         on_demand = None
 
@@ -304,68 +304,68 @@ def test_an_observer_without_a_call_says_what_to_write() -> None:
     assert call == "observers: a value that cannot be printed cannot be called"
 
 
-class Starts:
+class StartObserver:
     """An observer that keeps what starts and ends."""
 
-    def __init__(self, told: list[Any], name: str = "") -> None:
-        self._told, self._name = told, name
+    def __init__(self, received: list[Any], name: str = "") -> None:
+        self._received, self._name = received, name
 
     def __call__(self, decision: Decision) -> None:
         """Keep the label."""
-        self._told.append(f"{self._name}decided {decision.label}")
+        self._received.append(f"{self._name}decided {decision.label}")
 
     def on_start(self, bundle: str, items: int) -> Any:
         """Keep the number of items, and how it ends."""
         assert bundle == BUNDLE.manifest.id
-        self._told.append(f"{self._name}start {items}")
-        return lambda error: self._told.append(f"{self._name}end {type(error).__name__}")
+        self._received.append(f"{self._name}start {items}")
+        return lambda error: self._received.append(f"{self._name}end {type(error).__name__}")
 
 
-def test_starts_and_ends_are_told() -> None:
+def test_starts_and_ends_are_reported() -> None:
     """`on_start` comes before anything is acquired; what it returns is called last, the last observer's first."""
-    told: list[Any] = []
+    received: list[Any] = []
     acquirers = by_key("links", "reputation")
-    acquirers.feature("size")(lambda item: told.append("acquired") or item["size"])
-    cascade = Cascade(BUNDLE, acquirers, observers=[Starts(told, "1 "), Starts(told, "2 ")])
+    acquirers.feature("size")(lambda item: received.append("acquired") or item["size"])
+    cascade = Cascade(BUNDLE, acquirers, observers=[StartObserver(received, "1 "), StartObserver(received, "2 ")])
     whole = ["1 start 1", "2 start 1", "acquired", "1 decided spam", "2 decided spam", "2 end NoneType", "1 end NoneType"]
     cascade.decide(SPAM)
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     asyncio.run(cascade.decide_async(SPAM))
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     asyncio.run(cascade.decide_many_async([SPAM]))
-    assert told == whole
-    told.clear()
+    assert received == whole
+    received.clear()
     cascade.decide_many([SPAM, SPAM])
-    assert told[:2] == ["1 start 2", "2 start 2"]
-    assert told[-2:] == ["2 end NoneType", "1 end NoneType"]
-    told.clear()
+    assert received[:2] == ["1 start 2", "2 start 2"]
+    assert received[-2:] == ["2 end NoneType", "1 end NoneType"]
+    received.clear()
     with pytest.raises(AcquisitionError):
         cascade.decide({"size": None})
-    assert told[-2:] == ["2 end AcquisitionError", "1 end AcquisitionError"]
+    assert received[-2:] == ["2 end AcquisitionError", "1 end AcquisitionError"]
 
 
 def test_a_start_that_raises_breaks_nothing() -> None:
     """What `on_start` raises, or what it returns raises, is counted; it may return nothing."""
-    told: list[Any] = []
+    received: list[Any] = []
 
-    class Bad(Starts):
+    class Bad(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             raise ValueError("no")
 
-    class Worse(Starts):
+    class Worse(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             return lambda error: 1 / 0
 
-    class Quiet(Starts):
+    class Quiet(StartObserver):
         def on_start(self, bundle: str, items: int) -> Any:
             return None
 
-    cascade = Cascade(BUNDLE, observers=[Bad(told), Worse(told), Quiet(told), Starts(told)])
+    cascade = Cascade(BUNDLE, observers=[Bad(received), Worse(received), Quiet(received), StartObserver(received)])
     assert cascade.decide(SPAM).label == "spam"
     assert cascade.observer_failures == 2
-    assert told == ["start 1", *["decided spam"] * 4, "end NoneType"]
+    assert received == ["start 1", *["decided spam"] * 4, "end NoneType"]
 
 
 def test_without_on_call_nothing_is_wrapped() -> None:
@@ -373,14 +373,14 @@ def test_without_on_call_nothing_is_wrapped() -> None:
     acquirers = by_key("size", "links", "reputation")
     own = [entry.function for entry in acquirers.entries]
     plain = Cascade(BUNDLE, acquirers, observers=[bool])
-    assert [call.function for call in plain._plan.calls.values()] == own
-    watched = Cascade(BUNDLE, acquirers, observers=[Watcher()])
-    assert all(call.function not in own for call in watched._plan.calls.values())
+    assert [call.function for call in plain._runner.plan.calls.values()] == own
+    watched = Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])
+    assert all(call.function not in own for call in watched._runner.plan.calls.values())
 
 
-def test_an_observer_without_on_call_may_say_so_by_none() -> None:
-    """An attribute that is no method counts as absent: an option can turn a method off."""
-    watcher = Watcher()
+def test_on_call_may_be_none() -> None:
+    """An attribute that is not callable counts as absent: an option can turn a method off."""
+    watcher = RecordingObserver()
     watcher.on_call = None  # type: ignore[assignment, method-assign]
     Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher]).decide(SPAM)
     assert watcher.calls == []
@@ -388,26 +388,26 @@ def test_an_observer_without_on_call_may_say_so_by_none() -> None:
 
 
 def test_items_that_are_mappings_have_no_calls() -> None:
-    """Without acquirers nothing is called, and nothing is told."""
-    watcher = Watcher()
+    """Without acquirers there are no calls, and no notifications."""
+    watcher = RecordingObserver()
     Cascade(BUNDLE, observers=[watcher]).decide(SPAM)
     assert watcher.calls == []
 
 
 def test_calls_of_plain_acquirers() -> None:
-    """Each call is told as it ends, with its features, its time and the bundle; what is not called is not told."""
-    watcher = Watcher()
+    """Each call is reported as it ends, with its features, its time and the bundle; nothing else is reported."""
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", ("links", "reputation")), observers=[watcher])
     cascade.decide(SPAM)
-    assert watcher.told == [(("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 1)]
     cascade.decide(UNCLEAR)
-    assert watcher.told[1:] == [(("size",), "ok", 1), (("links", "reputation"), "ok", 1)]
+    assert watcher.received[1:] == [(("size",), "ok", 1), (("links", "reputation"), "ok", 1)]
     assert all(call.elapsed_s >= 0 and call.bundle == cascade.manifest.id for call in watcher.calls)
 
 
 def test_the_time_is_that_of_the_function() -> None:
     """A call takes as long as its function says that it took, or a little longer, and not longer than the decision."""
-    watcher, took = Watcher(), []
+    watcher, took = RecordingObserver(), []
     acquirers = by_key("links", "reputation")
 
     @acquirers.feature("size")
@@ -423,8 +423,8 @@ def test_the_time_is_that_of_the_function() -> None:
 
 @pytest.mark.parametrize("policy", ["reject", "default", "raise"])
 def test_calls_that_raise(policy: Any) -> None:
-    """A function that raises is told as "exception", whatever the policy makes of it."""
-    watcher = Watcher()
+    """A function that raises is reported as "exception", whatever the policy."""
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation", on_failure=policy), observers=[watcher])
     item = {"size": OSError("down"), "links": 0.0, "reputation": 0.0}
     if policy == "raise":
@@ -436,20 +436,20 @@ def test_calls_that_raise(policy: Any) -> None:
     else:
         assert cascade.decide(item).errors[0].kind == "exception"
         assert watcher.errors == []
-    assert watcher.told[0] == (("size",), "exception", 1)
+    assert watcher.received[0] == (("size",), "exception", 1)
 
 
 def test_calls_of_batch_acquirers() -> None:
     """A batch is one call with so many items; alone, an item is a batch of one; a batch of another length is a failure."""
-    watcher = Watcher()
+    watcher = RecordingObserver()
     acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
     cascade.decide_many([SPAM, SPAM, SPAM])
     cascade.decide(SPAM)
-    assert watcher.told == [(("size",), "ok", 3), (("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 3), (("size",), "ok", 1)]
     with pytest.raises(AcquisitionError) as caught:
         cascade.decide_many([SPAM, {"size": OSError("down")}])
-    assert watcher.told[2:] == [(("size",), "exception", 2)]
+    assert watcher.received[2:] == [(("size",), "exception", 2)]
     assert watcher.errors == [(caught.value, cascade.manifest.id)]
     assert caught.value.index == 0
     short = Acquirers()
@@ -457,12 +457,12 @@ def test_calls_of_batch_acquirers() -> None:
     for name in ("links", "reputation"):
         short.feature(name)(len)
     Cascade(BUNDLE, short, observers=[watcher]).decide(SPAM)
-    assert watcher.told[3:] == [(("size",), "missing_key", 1)]
+    assert watcher.received[3:] == [(("size",), "missing_key", 1)]
 
 
 def test_calls_of_async_acquirers() -> None:
     """Async functions are timed until their end; they may return, raise, or be cancelled by a time-out."""
-    watcher, took = Watcher(), []
+    watcher, took = RecordingObserver(), []
     acquirers = Acquirers()
 
     @acquirers.feature("size")
@@ -484,15 +484,15 @@ def test_calls_of_async_acquirers() -> None:
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])
     decision = asyncio.run(cascade.decide_async({}))
     assert [failure.kind for failure in decision.errors] == ["exception", "timeout"]
-    assert watcher.told == [(("size",), "ok", 1), (("links",), "exception", 1), (("reputation",), "cancelled", 1)]
+    assert watcher.received == [(("size",), "ok", 1), (("links",), "exception", 1), (("reputation",), "cancelled", 1)]
     assert watcher.calls[0].elapsed_s >= took[0]
     with pytest.raises(BindError, match="async"):
         cascade.decide({})
 
 
-def test_an_async_error_is_told() -> None:
-    """`decide_async` and `decide_many_async` tell of an item that raises, once."""
-    watcher = Watcher()
+def test_an_async_error_is_reported() -> None:
+    """`decide_async` and `decide_many_async` notify of an item that raises, once."""
+    watcher = RecordingObserver()
     cascade = Cascade(BUNDLE, by_key("size", "links", "reputation"), observers=[watcher])
     with pytest.raises(AcquisitionError):
         asyncio.run(cascade.decide_async({}))
@@ -501,11 +501,11 @@ def test_an_async_error_is_told() -> None:
     assert [(error.feature, bundle) for error, bundle in watcher.errors] == [("size", cascade.manifest.id)] * 2
 
 
-def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
-    """A plain function that outlives its time-out is told with its real time, after the decision."""
-    watcher, took, go, ended = Watcher(), [], threading.Event(), threading.Event()
+def test_an_abandoned_call_is_reported_when_it_ends() -> None:
+    """A plain function that exceeds its time-out is reported with its real time, after the decision."""
+    watcher, took, go, ended = RecordingObserver(), [], threading.Event(), threading.Event()
 
-    class Late(Watcher):
+    class Late(RecordingObserver):
         def on_call(self, call: AcquirerCall) -> None:
             watcher.on_call(call)
             ended.set()
@@ -524,7 +524,7 @@ def test_a_call_that_was_given_up_is_told_when_it_ends() -> None:
     assert watcher.calls == []
     go.set()
     assert ended.wait(30)
-    assert watcher.told == [(("size",), "ok", 1)]
+    assert watcher.received == [(("size",), "ok", 1)]
     assert watcher.calls[0].elapsed_s >= took[0]
 
 
@@ -533,15 +533,15 @@ def test_faults_of_acquirers_are_found_behind_the_wrapper() -> None:
     acquirers = by_key("links", "reputation")
     acquirers.feature("size")(lambda: 0.0)
     with pytest.raises(BindError, match="it must take one argument"):
-        Cascade(BUNDLE, acquirers, observers=[Watcher()])
+        Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])
 
 
 def test_timing_changes_no_decision() -> None:
-    """Mixed acquirers over several stages decide alike with and without an observer of calls, known values included."""
+    """Mixed acquirers over several stages decide the same with and without an observer of calls, known values included."""
     names = [f"f{index}" for index in range(6)]
     bundle = make_bundle([names[:2], names[2:4], names[4:]], threshold=0.95, seed=1)
     acquirers = RecordingAcquirers(names[0], (names[1], names[4]), (names[2], names[3]), batch=[names[5]])
-    plain, watched = Cascade(bundle, acquirers), Cascade(bundle, acquirers, observers=[Watcher()])
+    plain, watched = Cascade(bundle, acquirers), Cascade(bundle, acquirers, observers=[RecordingObserver()])
     for size in (0.0, 0.3, 3.0):
         item = {name: size * (index - 2) for index, name in enumerate(names)}
         for known in ({}, {names[1]: 0.5}, {names[2]: 0.1, names[5]: 0.2}):
@@ -553,14 +553,14 @@ def read_size(item: Any) -> float:
     return float(item["size"])
 
 
-def test_a_pickled_cascade_tells_its_own_copy() -> None:
+def test_a_pickled_cascade_notifies_its_own_copy() -> None:
     """Observers go with a cascade to another process: bound again there, timed again there."""
     acquirers = Acquirers()
     for name in ("size", "links", "reputation"):
         acquirers.feature(name)(read_size)
-    copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[Watcher()])))
+    copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, acquirers, observers=[RecordingObserver()])))
     copy.decide(SPAM)
-    (watcher,) = copy._state.observers
+    (watcher,) = copy._state.options.observers
     assert (len(watcher.decisions), len(watcher.calls), len(watcher.bound)) == (1, 1, 2)
 
 
@@ -572,7 +572,7 @@ def test_a_forked_child_is_not_held_by_a_lock() -> None:
         child = os.fork()
         if child == 0:  # pragma: no cover - the child leaves without telling coverage
             signal.alarm(60)
-            observers.tell(Cascade(BUNDLE).decide(SPAM))
+            observers.notify(Cascade(BUNDLE).decide(SPAM))
             os._exit(0 if observers.failures == 2 else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0

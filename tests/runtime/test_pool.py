@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Acquirers, Cascade, InputError
-from emsco_runtime import pool as pool_module
-from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull, place_free
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -28,27 +28,27 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
-        ({"threads": 0}, "threads: a whole number, 1 or more, is due, got 0"),
-        ({"threads": True}, "threads: a whole number, 1 or more, is due, got True"),
-        ({"max_abandoned": -1}, "max_abandoned: a whole number, 0 or more, is due, got -1"),
-        ({"max_abandoned": 1.0}, "max_abandoned: a whole number, 0 or more, is due, got 1.0"),
+        ({"threads": 0}, "threads: expected a whole number of at least 1, got 0"),
+        ({"threads": True}, "threads: expected a whole number of at least 1, got True"),
+        ({"max_abandoned": -1}, "max_abandoned: expected a whole number of at least 0, got -1"),
+        ({"max_abandoned": 1.0}, "max_abandoned: expected a whole number of at least 0, got 1.0"),
     ],
 )
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings(options: dict[str, Any], expected: str) -> None:
     """Settings that could never work are refused at once, with the value got."""
     with pytest.raises(InputError) as caught:
         AcquirerPool(**options)
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 def test_calls_give_what_their_functions_give() -> None:
-    """Results and errors reach whoever waits, SystemExit included."""
+    """Results and errors reach the caller that waits, SystemExit included."""
     pool = AcquirerPool(2)
 
     def leave(item: object) -> None:
@@ -63,7 +63,7 @@ def test_calls_in_quick_succession_run_side_by_side() -> None:
     """Two calls for one idle thread: a second thread is started, although the first one was only just woken."""
     pool = AcquirerPool(4)
     assert pool.submit(len, "").result(60) == 0
-    until(lambda: pool._idle == 1, "the thread is idle")
+    wait_until(lambda: pool._idle == 1, "the thread is idle")
     together = threading.Barrier(3)
 
     def meet(item: object) -> int:
@@ -98,12 +98,12 @@ def test_no_more_threads_than_allowed() -> None:
 def test_a_call_that_has_not_begun_is_taken_back() -> None:
     """Given up while it waits: never made, not counted as abandoned, and it leaves the queue at once."""
     pool = AcquirerPool(1)
-    source, other = Hanging(), Hanging()
+    source, other = HangingSource(), HangingSource()
     first, second = pool.submit(source, None), pool.submit(other, None)
-    until(lambda: source.entered, "the first call begins")
+    wait_until(lambda: source.entered, "the first call begins")
     pool.abandon(second)
     assert pool.counts == (1, 0, 0, 0)
-    source.let_go.set()
+    source.release_event.set()
     assert first.result(60) == 0.0
     assert other.entered == 0
     pool.abandon(first)
@@ -114,12 +114,12 @@ def test_a_call_that_has_not_begun_is_taken_back() -> None:
 def test_a_call_that_its_owner_cancels_is_skipped() -> None:
     """A call is a future: one cancelled as such is passed over by the threads."""
     pool = AcquirerPool(1)
-    source, other = Hanging(), Hanging()
+    source, other = HangingSource(), HangingSource()
     pool.submit(source, None)
-    until(lambda: source.entered, "the first call begins")
+    wait_until(lambda: source.entered, "the first call begins")
     assert pool.submit(other, None).cancel()
     last = pool.submit(len, "ab")
-    source.let_go.set()
+    source.release_event.set()
     assert last.result(60) == 2
     assert other.entered == 0
 
@@ -127,20 +127,20 @@ def test_a_call_that_its_owner_cancels_is_skipped() -> None:
 def test_abandoned_calls_are_replaced_counted_limited_and_forgotten() -> None:
     """Two of at most two abandoned: their places were taken, then new calls are refused, until one of them ends."""
     pool = AcquirerPool(1, max_abandoned=2)
-    sources = [Hanging(), Hanging()]
+    sources = [HangingSource(), HangingSource()]
     for number, source in enumerate(sources, start=1):
         call = pool.submit(source, None)
-        until(lambda source=source: source.entered, "a thread takes the place of the abandoned one")
+        wait_until(lambda source=source: source.entered, "a thread takes the place of the abandoned one")
         pool.abandon(call)
         pool.abandon(call)
         assert pool.counts[2:] == (number, number)
     with pytest.raises(PoolFull, match="2 abandoned calls still run, 2 are allowed"):
         pool.submit(len, "abc")
-    sources[0].let_go.set()
-    until(lambda: pool.counts.abandoned == 1, "the call ends")
+    sources[0].release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 1, "the call ends")
     assert pool.submit(len, "abc").result(60) == 3
-    sources[1].let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the other call ends")
+    sources[1].release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the other call ends")
     assert pool.counts.abandoned_ever == 2
     assert pool.counts.threads <= 1
 
@@ -148,58 +148,58 @@ def test_abandoned_calls_are_replaced_counted_limited_and_forgotten() -> None:
 def test_an_abandoned_call_frees_its_place_for_what_waits() -> None:
     """A call waits behind a hanging one: abandoning that starts a thread for it."""
     pool = AcquirerPool(1)
-    source = Hanging()
+    source = HangingSource()
     stuck, waiting = pool.submit(source, None), pool.submit(len, "abc")
-    until(lambda: source.entered, "the first call begins")
+    wait_until(lambda: source.entered, "the first call begins")
     assert pool.counts.waiting == 1
     pool.abandon(stuck)
     assert waiting.result(60) == 3
-    source.let_go.set()
+    source.release_event.set()
 
 
 def test_not_one_may_be_abandoned() -> None:
-    """`max_abandoned=0`: calls are taken, and refused as soon as one was given up and runs."""
+    """`max_abandoned=0`: calls are taken, and refused as soon as an abandoned one runs."""
     pool = AcquirerPool(1, max_abandoned=0)
-    source = Hanging()
+    source = HangingSource()
     call = pool.submit(source, None)
-    until(lambda: source.entered, "the call begins")
+    wait_until(lambda: source.entered, "the call begins")
     pool.abandon(call)
     with pytest.raises(PoolFull):
         pool.submit(len, "")
-    source.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the call ends")
+    source.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the call ends")
     assert pool.submit(len, "").result(60) == 0
 
 
 def test_a_call_abandoned_as_it_ends_is_not_counted_for_ever() -> None:
-    """Many calls given up at the very moment in which they end: the count comes back to zero."""
+    """Many calls abandoned at the very moment in which they end: the count comes back to zero."""
     pool = AcquirerPool(4, max_abandoned=1000)
     for _ in range(300):
         call = pool.submit(len, "")
         pool.abandon(call)
-    until(lambda: pool.counts.abandoned == 0, "all have ended")
+    wait_until(lambda: pool.counts.abandoned == 0, "all have ended")
     assert pool.submit(len, "ab").result(60) == 2
 
 
 def test_an_end_between_two_looks_is_counted_once() -> None:
     """The call ends after `abandon` has looked and before it has noted: the thread notices when it asks under the lock."""
     pool = AcquirerPool(1)
-    source = Hanging()
+    source = HangingSource()
     call = pool.submit(source, None)
-    until(lambda: source.entered, "the call begins")
-    with pool._work:
-        source.let_go.set()
-        until(call.done, "the call ends")
+    wait_until(lambda: source.entered, "the call begins")
+    with pool._condition:
+        source.release_event.set()
+        wait_until(call.done, "the call ends")
         call.abandoned = True
         pool._abandoned += 1
-    until(lambda: pool.counts.abandoned == 0, "the thread takes it off")
+    wait_until(lambda: pool.counts.abandoned == 0, "the thread takes it off")
 
 
 def test_idle_threads_end_and_new_ones_come() -> None:
     """A thread that has had nothing to do for a while ends; the next call starts another."""
     pool = AcquirerPool(2)
     assert pool.submit(len, "a").result(60) == 1
-    until(lambda: pool.counts.threads == 0, "the idle thread ends")
+    wait_until(lambda: pool.counts.threads == 0, "the idle thread ends")
     assert pool.submit(len, "ab").result(60) == 2
 
 
@@ -213,14 +213,14 @@ def test_an_idle_thread_keeps_no_item_alive(monkeypatch: pytest.MonkeyPatch) -> 
     pool, item = AcquirerPool(1), Item()
     gone = weakref.ref(item)
     assert pool.submit(id, item).result(60) == id(item)
-    until(lambda: pool._idle == 1, "the thread is idle")
+    wait_until(lambda: pool._idle == 1, "the thread is idle")
     del item
     gc.collect()
     assert gone() is None
 
 
 def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread can be started: refused when there is none at all; otherwise those that are there do the work."""
+    """No thread can be started: refused when there is none at all; otherwise the existing ones do the work."""
     pool, start = AcquirerPool(3), threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -231,37 +231,37 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
         pool.submit(len, "")
     assert pool.counts == (0, 0, 0, 0)
     monkeypatch.setattr(threading.Thread, "start", start)
-    source = Hanging()
+    source = HangingSource()
     stuck = pool.submit(source, None)
-    until(lambda: source.entered, "the call begins")
+    wait_until(lambda: source.entered, "the call begins")
     monkeypatch.setattr(threading.Thread, "start", refuse)
     waiting = pool.submit(len, "abc")
     pool.abandon(stuck)
-    source.let_go.set()
+    source.release_event.set()
     assert waiting.result(60) == 3
 
 
 def test_a_pickled_pool_begins_anew() -> None:
     """Settings travel, threads do not."""
     pool = AcquirerPool(1, max_abandoned=0)
-    source = Hanging()
+    source = HangingSource()
     call = pool.submit(source, None)
-    until(lambda: source.entered, "the call begins")
+    wait_until(lambda: source.entered, "the call begins")
     pool.abandon(call)
     copy = pickle.loads(pickle.dumps(pool))
     assert copy.counts == (0, 0, 0, 0)
     assert copy.submit(len, "abc").result(60) == 3
-    source.let_go.set()
+    source.release_event.set()
 
 
 def test_a_forked_child_has_a_pool_of_its_own() -> None:
     """Threads busy, calls abandoned and the lock held in the parent: the child's pool works, and knows nothing of them."""
     pool = AcquirerPool(1, max_abandoned=1)
-    source = Hanging()
+    source = HangingSource()
     call = pool.submit(source, None)
-    until(lambda: source.entered, "the call begins")
+    wait_until(lambda: source.entered, "the call begins")
     pool.abandon(call)
-    with pool._work:
+    with pool._condition:
         child = os.fork()
         if child == 0:
             status = 1
@@ -271,7 +271,7 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
                 os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert pool.counts.abandoned == 1
-    source.let_go.set()
+    source.release_event.set()
 
 
 def test_a_call_runs_its_function_once() -> None:
@@ -321,8 +321,8 @@ def test_context_variables_follow_into_the_threads(way: str) -> None:
 # In a cascade
 
 
-def meeting(parties: int) -> Any:
-    """Return a source that answers only when so many calls are under way at the same time."""
+def barrier_sources(parties: int) -> Any:
+    """Return a source that answers only when so many calls run at the same time."""
     barrier = threading.Barrier(parties)
 
     def source(item: Any) -> float:
@@ -335,7 +335,7 @@ def meeting(parties: int) -> Any:
 @pytest.mark.parametrize("way", ["decide", "async"])
 def test_the_users_pool_runs_the_acquirers_of_a_stage_side_by_side(way: str) -> None:
     """Three sources that wait for each other: answered, with a pool, in plain and in async code."""
-    source = meeting(3)
+    source = barrier_sources(3)
     acquirers = Acquirers()
     for name in "abc":
         acquirers.feature(name)(source)
@@ -347,7 +347,7 @@ def test_the_users_pool_runs_the_acquirers_of_a_stage_side_by_side(way: str) -> 
 
 def test_the_users_pool_runs_many_items_side_by_side() -> None:
     """Three items whose sources wait for each other: `decide_many` with a pool answers, in the order of the items."""
-    source = meeting(3)
+    source = barrier_sources(3)
     acquirers = Acquirers()
     acquirers.feature("a")(lambda item: (source(item), item)[1])
     cascade = Cascade(make_bundle([["a"]], threshold=1.0), acquirers, pool=AcquirerPool(3))
@@ -365,7 +365,7 @@ def test_one_pool_may_serve_several_cascades() -> None:
     assert pool.counts.threads <= 1
 
 
-def nested(pool: AcquirerPool, way: str, **options: Any) -> tuple[Cascade, list[str]]:
+def nested_cascades(pool: AcquirerPool, way: str, **options: Any) -> tuple[Cascade, list[str]]:
     """Return a cascade whose acquirer decides with another one that uses the same pool; and the names of the calls made."""
     called: list[str] = []
 
@@ -393,9 +393,9 @@ def nested(pool: AcquirerPool, way: str, **options: Any) -> tuple[Cascade, list[
 @pytest.mark.parametrize("way", ["decide", "deadline", "many", "async"])
 @pytest.mark.parametrize("timeout_s", [None, 600.0])
 def test_a_call_may_decide_with_the_same_pool(way: str, timeout_s: float | None) -> None:
-    """A pool of one thread, and a cascade inside an acquirer of another: the outer call gives up its place while it waits."""
+    """A pool of one thread, and a cascade inside an acquirer of another: the outer call releases its slot while it waits."""
     pool = AcquirerPool(1)
-    cascade, called = nested(pool, way, timeout_s=timeout_s)
+    cascade, called = nested_cascades(pool, way, timeout_s=timeout_s)
     decisions: list[Any] = []
     # In a thread of its own: without that, a hang would hang the tests.
     thread = threading.Thread(target=lambda: decisions.append(cascade.decide(1)), daemon=True)
@@ -403,21 +403,21 @@ def test_a_call_may_decide_with_the_same_pool(way: str, timeout_s: float | None)
     thread.join(60)
     assert [decision.errors for decision in decisions] == [()]
     assert sorted(called) == ["a", "b", "b", "c", "c"] if way == "many" else sorted(called) == ["a", "b", "c"]
-    until(lambda: pool._aside == 0, "no call is counted as waiting")
+    wait_until(lambda: pool._blocked == 0, "no call is counted as waiting")
 
 
 def test_many_nested_decisions_do_not_fill_the_machine_with_threads() -> None:
     """Forty outer calls in a pool of two: the inner calls go first, so that there are a few threads, not forty."""
     pool = AcquirerPool(2)
-    cascade, called = nested(pool, "decide")
+    cascade, called = nested_cascades(pool, "decide")
     most: list[int] = []
-    watched = pool._serve
+    watched = pool._run_thread
 
     def serve() -> None:
         most.append(pool.counts.threads)
         watched()
 
-    pool._serve = serve  # type: ignore[method-assign]
+    pool._run_thread = serve  # type: ignore[method-assign]
     decisions: list[Any] = []
     thread = threading.Thread(target=lambda: decisions.extend(cascade.decide_many(range(40))), daemon=True)
     thread.start()
@@ -429,19 +429,19 @@ def test_many_nested_decisions_do_not_fill_the_machine_with_threads() -> None:
 
 def test_a_call_that_was_abandoned_while_it_waited_is_not_counted_twice() -> None:
     """Given up during its nested wait: counted as abandoned, then forgotten; the pool's limits stay what they were."""
-    pool, source = AcquirerPool(1), Hanging()
+    pool, source = AcquirerPool(1), HangingSource()
 
     def outer(item: Any) -> Any:
-        with place_free():
+        with released_slot():
             return source(item)
 
     call = pool.submit(outer, None)
-    until(lambda: pool._aside == 1, "it waits")
+    wait_until(lambda: pool._blocked == 1, "it waits")
     pool.abandon(call)
-    assert (pool._aside, pool.counts.abandoned) == (0, 1)
-    source.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "it ends")
-    assert (pool._aside, pool._busy <= 1) == (0, True)
+    assert (pool._blocked, pool.counts.abandoned) == (0, 1)
+    source.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "it ends")
+    assert (pool._blocked, pool._active <= 1) == (0, True)
 
 
 def test_a_place_is_freed_once_however_many_waits_there_are() -> None:
@@ -450,16 +450,16 @@ def test_a_place_is_freed_once_however_many_waits_there_are() -> None:
     seen: list[int] = []
 
     def outer(item: Any) -> None:
-        with place_free():
-            with place_free():
-                seen.append(pool._aside)
-            seen.append(pool._aside)
-        seen.append(pool._aside)
+        with released_slot():
+            with released_slot():
+                seen.append(pool._blocked)
+            seen.append(pool._blocked)
+        seen.append(pool._blocked)
 
     pool.submit(outer, None).result(60)
     assert seen == [1, 1, 0]
-    with place_free():
-        assert pool._aside == 0
+    with released_slot():
+        assert pool._blocked == 0
 
 
 def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
@@ -468,19 +468,19 @@ def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
     contexts: list[contextvars.Context] = []
     pool.submit(lambda item: contexts.append(contextvars.copy_context()), None).result(60)
     late = contexts[0].run(pool.submit, len, "abc")
-    assert not late.is_inside(pool)
+    assert not late.is_nested_in(pool)
     assert late.result(60) == 3
 
     def waits() -> int:
-        with place_free():
-            return pool._aside
+        with released_slot():
+            return pool._blocked
 
     assert contexts[0].run(lambda: contexts[0].copy().run(waits)) == 0
     other = AcquirerPool(1)
     inside: list[tuple[bool, bool]] = []
 
     def outer(item: Any) -> None:
-        call = other.submit(lambda item: inside.append((call.is_inside(pool), call.is_inside(other))), None)
+        call = other.submit(lambda item: inside.append((call.is_nested_in(pool), call.is_nested_in(other))), None)
         call.result(60)
 
     pool.submit(outer, None).result(60)
@@ -499,7 +499,7 @@ def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> Non
     def outer(item: Any) -> None:
         monkeypatch.setattr(threading.Thread, "start", refuse)
         waiting.append(pool.submit(len, "abc"))
-        with place_free():
+        with released_slot():
             pass
 
     pool.submit(outer, None).result(60)
@@ -509,12 +509,14 @@ def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
     """`with_bundle`: the same pool, so that abandoned calls still count, and the same options; other acquirers on request."""
     acquirers = RecordingAcquirers("a")
-    told: list[str] = []
-    old = Cascade(make_bundle([["a"]], seed=1), acquirers, on_failure="reject", observers=[lambda one: told.append(one.bundle)])
+    decided: list[str] = []
+    old = Cascade(
+        make_bundle([["a"]], seed=1), acquirers, on_failure="reject", observers=[lambda one: decided.append(one.bundle)]
+    )
     new = old.with_bundle(make_bundle([["a"]], seed=2))
     assert new._pool is old._pool
     assert new.decide({"a": None}).reason == "acquisition_failed"
-    assert told == [new.manifest.id]
+    assert decided == [new.manifest.id]
     other = RecordingAcquirers("b")
     wider = old.with_bundle(make_bundle([["b"]]), other)
     assert wider.decide({"b": 0.1}).trace[0].acquired == ("b",)

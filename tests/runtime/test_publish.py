@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_runtime import BundleError, Cascade, publish, read_bundle, write_bundle
-from emsco_runtime.manifest import Model
-from emsco_runtime.publish import seal
+from emsco_runtime import BundleError, Cascade, read_bundle, write_bundle
+from emsco_runtime.bundle import publish
+from emsco_runtime.bundle.manifest import Model
+from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.testing import logistic_model, make_bundle, sample_bundle
 
 OLD = sample_bundle()
@@ -128,7 +129,7 @@ def test_a_foreign_folder_is_refused(tmp_path: Path, force: bool) -> None:
 
 
 def test_an_existing_bundle_needs_force(folder: Path) -> None:
-    """Without force the old bundle stays, and the message tells the way."""
+    """Without force the old bundle stays, and the message says how to replace it."""
     before = contents(folder)
     with pytest.raises(BundleError, match=r"there is a bundle already. Use force to replace it"):
         write_bundle(folder, NEW.manifest, NEW.models)
@@ -157,7 +158,7 @@ def test_what_is_removed_afterwards(folder: Path) -> None:
 
 
 def test_what_cannot_be_removed_is_left(folder: Path) -> None:
-    """Once the new manifest is in place the export has succeeded: a stray that resists is no error."""
+    """Once the new manifest is in place the export has succeeded: a file that cannot be removed is not an error."""
     (folder / "stages" / "9-0123456789ab.onnx").mkdir()
     replace(folder)
     assert read_bundle(folder).manifest == NEW.manifest
@@ -246,7 +247,7 @@ def count_syncs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_sync_that_fails_midway(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk at any sync is one error that leaves a whole bundle (the old one until the last step) and no litter."""
+    """A full disk at any sync is one error that leaves a whole bundle (the old one until the last step), no temporary file."""
     before = contents(folder)
     syncs = count_syncs(folder, monkeypatch)
     assert syncs >= 2 * len(NEW.models) + 2
@@ -264,7 +265,7 @@ def test_a_sync_that_fails_midway(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_move_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rename that fails, at a model or at the manifest, leaves the old bundle and no litter."""
+    """A rename that fails, at a model or at the manifest, leaves the old bundle and no temporary files."""
     before = contents(folder)
     for at in range(len(NEW.models) + 1):
         with monkeypatch.context() as patch:
@@ -278,7 +279,7 @@ def test_a_move_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
 def test_file_systems_that_cannot_sync_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Some network file systems refuse to sync a folder; that is no reason not to write there."""
+    """Some network file systems refuse to sync a folder; that does not prevent writing there."""
     sync = os.fsync
 
     def files_only(descriptor: int) -> None:
@@ -349,7 +350,7 @@ def kill_writers(folder: Path, kills: int, seed: int) -> int:
 
 
 def test_a_killed_writer_leaves_a_whole_bundle(folder: Path) -> None:
-    """After each of 20 kills the folder is wholly the old or the new bundle; the next export clears the litter away."""
+    """After each of 20 kills the folder is wholly the old or the new bundle; the next export removes the temporary files."""
     kill_writers(folder, 20, seed=1)
 
 
@@ -375,8 +376,8 @@ def test_two_writers_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("count", [0, 2, 4])
 def test_seal_wants_a_model_per_stage(count: int) -> None:
     """Too few or too many models are refused with both numbers."""
-    with pytest.raises(BundleError, match=f"got {count} models for 3 stages; one per stage is due") as caught:
-        seal(OLD.manifest, (*OLD.models, b"")[:count])
+    with pytest.raises(BundleError, match=f"expected one model per stage, got {count} models for 3 stages") as caught:
+        build_bundle(OLD.manifest, (*OLD.models, b"")[:count])
     assert caught.value.json_path == "$.stages"
 
 
@@ -386,11 +387,11 @@ def test_seal_refuses_what_could_not_be_read_again(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         BundleError, match=f"the model is too large: {len(OLD.models[2])} bytes.*Use a smaller classifier"
     ) as caught:
-        seal(OLD.manifest, OLD.models)
+        build_bundle(OLD.manifest, OLD.models)
     assert caught.value.json_path == "$.stages[2].model"
     monkeypatch.setattr(publish, "MAX_MANIFEST_BYTES", 100)
     with pytest.raises(BundleError, match=r"the manifest is too large: .* at most 100 are read"):
-        seal(OLD.manifest, OLD.models)
+        build_bundle(OLD.manifest, OLD.models)
 
 
 def test_seal_audits(tmp_path: Path) -> None:
@@ -411,7 +412,7 @@ def test_a_foreign_manifest_is_never_replaced(tmp_path: Path) -> None:
     """Other programs have a manifest.json too: force replaces bundles, sound or damaged, and nothing else."""
     made = sample_bundle()
     (tmp_path / "manifest.json").write_text('{"name": "web app"}')
-    with pytest.raises(BundleError, match="no emsco bundle, and is not replaced"):
+    with pytest.raises(BundleError, match="not an emsco bundle, and not replaced"):
         write_bundle(tmp_path, made.manifest, made.models, force=True)
     assert (tmp_path / "manifest.json").read_text() == '{"name": "web app"}'
     (tmp_path / "manifest.json").write_text('{"format": "emsco-bundle", "damaged": ')

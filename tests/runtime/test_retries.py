@@ -1,4 +1,4 @@
-"""Retries inside an acquirer, as docs/operating.md tells: all attempts together are one call."""
+"""Retries inside an acquirer, as in docs/operating.md: all attempts together are one call."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import stamina
 from emsco_runtime import Acquirers, Cascade, CircuitBreaker
 from emsco_runtime.testing import make_bundle
 from tests.runtime.test_breaker import decide
-from tests.runtime.test_observers import Watcher
-from tests.runtime.waiting import until
+from tests.runtime.test_observers import RecordingObserver
+from tests.runtime.waiting import wait_until
 
 WAYS = ["decide", "many", "plain async", "async"]
 QUICK = {"wait_initial": 0.001, "wait_max": 0.001, "wait_jitter": 0.0}
@@ -36,17 +36,17 @@ class Flaky:
         return 0.1
 
 
-def retrying(source: Flaky, way: str, retry: dict[str, Any], **options: Any) -> tuple[Cascade, Watcher]:
+def retrying_acquirers(source: Flaky, way: str, retry: dict[str, Any], **options: Any) -> tuple[Cascade, RecordingObserver]:
     """Return a cascade of one feature, whose acquirer retries."""
 
     def plain(item: Any) -> float:
         return source.ask()
 
-    async def awaited(item: Any) -> float:
+    async def async_source(item: Any) -> float:
         return source.ask()
 
-    acquirers, watcher = Acquirers(), Watcher()
-    function = stamina.retry(on=OSError, **retry)(awaited if way == "async" else plain)
+    acquirers, watcher = Acquirers(), RecordingObserver()
+    function = stamina.retry(on=OSError, **retry)(async_source if way == "async" else plain)
     acquirers.feature("a", on_failure="reject", **options)(function)
     return Cascade(make_bundle([["a"]], threshold=1.0), acquirers, observers=[watcher]), watcher
 
@@ -56,7 +56,9 @@ def retrying(source: Flaky, way: str, retry: dict[str, Any], **options: Any) -> 
 def test_attempts_are_one_call(way: str, timeout_s: float | None) -> None:
     """Two failures and an answer: one call that went well, billed once, and nothing for the breaker to count."""
     source, breaker = Flaky(2), CircuitBreaker(failures=1)
-    cascade, watcher = retrying(source, way, {"attempts": 3, "timeout": None, **QUICK}, timeout_s=timeout_s, breaker=breaker)
+    cascade, watcher = retrying_acquirers(
+        source, way, {"attempts": 3, "timeout": None, **QUICK}, timeout_s=timeout_s, breaker=breaker
+    )
     decision = decide(cascade, way.removeprefix("plain "), None)
     assert (decision.errors, decision.cost, source.attempts) == ((), 1.0, 3)
     assert [call.outcome for call in watcher.calls] == ["ok"]
@@ -67,7 +69,7 @@ def test_attempts_are_one_call(way: str, timeout_s: float | None) -> None:
 def test_a_source_that_stays_down_is_one_failure(way: str) -> None:
     """When the last attempt fails, the breaker counts one failure, and its message is the source's own."""
     source, breaker = Flaky(float("inf")), CircuitBreaker(failures=2)
-    cascade, watcher = retrying(source, way, {"attempts": 3, "timeout": None, **QUICK}, breaker=breaker)
+    cascade, watcher = retrying_acquirers(source, way, {"attempts": 3, "timeout": None, **QUICK}, breaker=breaker)
     for state in ("closed", "open"):
         decision = decide(cascade, way.removeprefix("plain "), None)
         assert [(one.kind, "busy" in one.message) for one in decision.errors] == [("exception", True)]
@@ -78,21 +80,21 @@ def test_a_source_that_stays_down_is_one_failure(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_time_out_is_around_all_attempts(way: str) -> None:
-    """A source that would be asked for ever: the time-out ends the wait; a coroutine asks no more, a thread for a while."""
+    """A source that would be asked without end: the time-out ends the wait; a coroutine asks no more, a thread for a while."""
     source = Flaky(float("inf"))
     forever = {"attempts": None, "timeout": 0.5, "wait_initial": 0.01, "wait_max": 0.01, "wait_jitter": 0.0}
-    cascade, _ = retrying(source, way, forever, timeout_s=0.1)
+    cascade, _ = retrying_acquirers(source, way, forever, timeout_s=0.1)
 
-    async def decided_and_watched() -> tuple[Any, int]:
+    async def decide_and_count() -> tuple[Any, int]:
         decision = await cascade.decide_async(None)
         asked = source.attempts
         await asyncio.sleep(0.1)
         return decision, source.attempts - asked
 
     if way == "async":
-        decision, asked_later = asyncio.run(decided_and_watched())
+        decision, asked_later = asyncio.run(decide_and_count())
         assert asked_later == 0
     else:
         decision = decide(cascade, way.removeprefix("plain "), None)
-        until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned retries end by themselves")
+        wait_until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned retries end by themselves")
     assert [one.kind for one in decision.errors] == ["timeout"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_runtime._rule import NEAR, accept, accept_rows, is_distribution
+from emsco_runtime.bundle.rule import RESCORE_MARGIN, accept, accept_rows, is_distribution
 
 scores = st.integers(2, 5).flatmap(
     lambda labels: st.lists(
         # Few distinct values, so that ties and hits of the threshold are common.
-        st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5 + NEAR / 2, 0.75, 0.9, 1.0]), min_size=labels, max_size=labels),
+        st.lists(
+            st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5 + RESCORE_MARGIN / 2, 0.75, 0.9, 1.0]), min_size=labels, max_size=labels
+        ),
         min_size=1,
         max_size=20,
     )
@@ -51,7 +52,11 @@ def test_the_vectorised_rule_is_the_rule(rows: list[list[float]], data: st.DataO
         assert (label[index], accepted[index]) == accept(row, thresholds)
         assert top[index] == max(row)
         first, second = sorted(row, reverse=True)[:2]
-        must = not is_distribution(row) or first - second <= NEAR or abs(first - thresholds[label[index]]) <= NEAR
+        must = (
+            not is_distribution(row)
+            or first - second <= RESCORE_MARGIN
+            or abs(first - thresholds[label[index]]) <= RESCORE_MARGIN
+        )
         assert near[index] == must
 
 

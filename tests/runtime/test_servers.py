@@ -25,10 +25,10 @@ from prometheus_client.multiprocess import mark_process_dead
 from prometheus_client.parser import text_string_to_metric_families
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime import pool as pool_module
+from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.service import FOLDER, acquirers
-from tests.runtime.waiting import our_threads, until
+from tests.runtime.waiting import our_threads, wait_until
 
 pytestmark = pytest.mark.uncounted
 
@@ -45,7 +45,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = our_threads()
     yield
-    until(lambda: all(thread in before for thread in our_threads()), "threads end")
+    wait_until(lambda: all(thread in before for thread in our_threads()), "threads end")
 
 
 def item_of(number: int) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def item_of(number: int) -> dict[str, Any]:
     return item
 
 
-def told(decision: Any) -> dict[str, Any]:
+def describe(decision: Any) -> dict[str, Any]:
     """Return a decision without its time."""
     return {key: value for key, value in decision.items() if key != "elapsed_s"}
 
@@ -117,7 +117,7 @@ class Server:
         try:
             worker, content = self.ask("POST", "/decide", body)
         except ConnectionError:
-            # A worker that ends closes connections on which it has read nothing yet; whoever is before a server asks again. Had
+            # A worker that ends closes connections on which it has read nothing yet; proxies ask again. Had
             # it decided all the same, the metrics would count one decision too many.
             worker, content = self.ask("POST", "/decide", body)
         with self._lock:
@@ -131,7 +131,7 @@ class Server:
             try:
                 for _ in range(requests // CLIENTS):
                     self.decide(load)
-            except Exception as error:  # noqa: BLE001 - told by the test
+            except Exception as error:  # noqa: BLE001 - reported by the test
                 load.faults.append(repr(error))
 
         clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
@@ -153,12 +153,12 @@ class Server:
 
 
 @contextmanager
-def started(command: Sequence[str], folder: Path) -> Iterator[Server]:
+def start_server(command: Sequence[str], folder: Path) -> Iterator[Server]:
     """Start a server on a free port of this machine; its first argument that is "FD" becomes the number of the socket."""
     write_bundle(folder / "bundle", OLD.manifest, OLD.models)
     (folder / "metrics").mkdir()
     environment = {**os.environ, FOLDER: str(folder / "bundle"), "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
-    # Made here and handed on: nobody can take the port in between.
+    # Made here and passed on: no other process can take the port in between.
     with socket.create_server(("127.0.0.1", 0)) as listening, (folder / "log").open("wb") as log:
         number = str(listening.fileno())
         process = subprocess.Popen(
@@ -181,8 +181,8 @@ def check(load: Load, bundles: Sequence[Bundle]) -> None:
     cascades = {bundle.manifest.id: Cascade(bundle, acquirers(asynchronous=False)) for bundle in bundles}
     assert load.faults == []
     for number, decision in load.decisions:
-        due = cascades[decision["bundle"]].decide(item_of(number))
-        assert told(decision) == told(json.loads(due.to_json()))
+        expected = cascades[decision["bundle"]].decide(item_of(number))
+        assert describe(decision) == describe(json.loads(expected.to_json()))
 
 
 def check_metrics(series: Series, loads: Sequence[Load]) -> None:
@@ -217,13 +217,13 @@ def check_all(loads: Sequence[Load], gone: int, told_by: Sequence[Series], *, wo
         check_metrics(series, loads)
 
 
-def in_service(series: Series) -> set[str]:
+def bundles_shown(series: Series) -> set[str]:
     """Return the ids of the bundles that some worker has in service."""
     return {dict(labels)["id"] for (name, labels), value in series.items() if name == "emsco_bundle_info" and value == 1}
 
 
 def scraped_by(server: Server, workers: int) -> list[Series]:
-    """Return what so many different workers tell."""
+    """Return the answers of so many different workers."""
     found: dict[int, Series] = {}
 
     def look() -> bool:
@@ -231,11 +231,11 @@ def scraped_by(server: Server, workers: int) -> list[Series]:
         found[worker] = series
         return len(found) >= workers
 
-    until(look, f"{workers} workers answer")
+    wait_until(look, f"{workers} workers answer")
     return list(found.values())
 
 
-def burst(server: Server) -> Load:
+def ask_some(server: Server) -> Load:
     """Have a few items decided, several at a time: one after the other, they would mostly go to the same worker."""
     load = Load()
     for client in server.decide_many(load, 8 * CLIENTS):
@@ -244,17 +244,17 @@ def burst(server: Server) -> Load:
     return load
 
 
-def all_answer(server: Server, workers: int, bundle: Bundle) -> Load:
+def ask_all_workers(server: Server, workers: int, bundle: Bundle) -> Load:
     """Have items decided until so many different workers have answered at once, all with one bundle; return all answers."""
     answers = Load()
 
     def answered() -> bool:
-        load = burst(server)
+        load = ask_some(server)
         answers.decisions += load.decisions
         answers.workers = load.workers
         return len(load.workers) >= workers and all(one["bundle"] == bundle.manifest.id for _, one in load.decisions)
 
-    until(answered, f"{workers} workers answer")
+    wait_until(answered, f"{workers} workers answer")
     return answers
 
 
@@ -262,7 +262,7 @@ def end_one(server: Server, worker: int) -> Load:
     """End a worker in the middle of a load; return what the clients were answered."""
     load = Load()
     clients = server.decide_many(load, 300)
-    until(lambda: len(load.decisions) > 60 or load.faults, "clients are answered")
+    wait_until(lambda: len(load.decisions) > 60 or load.faults, "clients are answered")
     os.kill(worker, signal.SIGTERM)
     for client in clients:
         client.join()
@@ -273,8 +273,8 @@ def end_one(server: Server, worker: int) -> Load:
 def replace_bundle(server: Server, folder: Path, workers: int) -> Load:
     """Put a new bundle in the place of the old one, and have items decided until every worker has taken it up by itself."""
     write_bundle(folder / "bundle", NEW.manifest, NEW.models, force=True)
-    load = all_answer(server, workers, NEW)
-    until(lambda: in_service(server.scrape()[1]) == {NEW.manifest.id}, "the metrics tell of the new bundle alone")
+    load = ask_all_workers(server, workers, NEW)
+    wait_until(lambda: bundles_shown(server.scrape()[1]) == {NEW.manifest.id}, "the metrics show the new bundle alone")
     return load
 
 
@@ -283,8 +283,8 @@ def test_gunicorn(tmp_path: Path) -> None:
     pytest.importorskip("gunicorn", reason="gunicorn is not installed")
     command = ["gunicorn", "--config", "tests/runtime/gunicorn_conf.py", "--bind", "fd://FD"]
     workers = ["--preload", "--workers", "4", "--threads", "4"]
-    with started([*command, *workers, "tests.runtime.service:wsgi()"], tmp_path) as server:
-        first = all_answer(server, 4, OLD)
+    with start_server([*command, *workers, "tests.runtime.service:wsgi()"], tmp_path) as server:
+        first = ask_all_workers(server, 4, OLD)
         assert server.process.pid not in first.workers
         gone = min(first.workers)
         during = end_one(server, gone)
@@ -292,18 +292,18 @@ def test_gunicorn(tmp_path: Path) -> None:
         told_by = scraped_by(server, 4)
         log = server.stop()
     check_all([first, during, last], gone, told_by, workers=4)
-    # Every worker went out by the front door: gunicorn tells of those that a signal ended.
+    # Every worker ended by itself: gunicorn logs those that a signal ended.
     assert "Traceback" not in log
     assert "was sent SIG" not in log, log
     assert server.process.returncode == 0, log
 
 
 def test_uvicorn(tmp_path: Path) -> None:
-    """Two workers that decide in their event loops: the same promises."""
+    """Two workers that decide in their event loops: the same guarantees."""
     pytest.importorskip("uvicorn", reason="uvicorn is not installed")
     command = ["uvicorn", "--fd", "FD", "--workers", "2", "--factory", "--no-access-log", "tests.runtime.service:asgi"]
-    with started(command, tmp_path) as server:
-        first = all_answer(server, 2, OLD)
+    with start_server(command, tmp_path) as server:
+        first = ask_all_workers(server, 2, OLD)
         gone = min(first.workers)
         during = end_one(server, gone)
         # It has no hook for the end of a worker: its gauges are taken out here.

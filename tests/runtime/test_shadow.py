@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Bundle, Cascade, InputError, write_bundle
-from emsco_runtime import pool as pool_module
-from emsco_runtime import shadow as shadow_module
-from emsco_runtime._hearing import Heard
-from emsco_runtime.breaker import CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.manifest import Feature
-from emsco_runtime.pool import PoolFull
-from emsco_runtime.reload import ReloadingCascade
-from emsco_runtime.shadow import Shadow, ShadowSummary
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.observing.recording import RecordedItem
+from emsco_runtime.serving import shadow as shadow_module
+from emsco_runtime.serving.reloading import ReloadingCascade
+from emsco_runtime.serving.shadow import Shadow, ShadowSummary
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import PoolFull
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items
 from tests.runtime.test_breaker import decide
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 WAYS = ["decide", "many", "async", "many_async"]
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
@@ -43,7 +42,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads end")
+    wait_until(lambda: set(our_threads()) <= before, "threads end")
 
 
 def on_size(sign: float = 1.0, threshold: float = 0.9) -> Bundle:
@@ -77,7 +76,7 @@ def test_agreement_and_the_two_ways_to_differ(way: str, background: bool) -> Non
 
 
 def test_a_summary_without_items() -> None:
-    """Nothing was compared: there is no mean."""
+    """Nothing was compared: the mean is NaN."""
     shadow = Shadow(on_size())
     assert shadow.drain()
     assert shadow.summary == ShadowSummary(on_size().manifest.id, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
@@ -86,7 +85,7 @@ def test_a_summary_without_items() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_not_acquired_is_not_comparable(way: str) -> None:
-    """The shadow wants a feature of a stage that the cascade never came to: nobody acquires it."""
+    """The shadow needs a feature of a stage that the cascade never reached: nothing acquires it."""
     acquirers = RecordingAcquirers(*CLEAR)
     shadow = Shadow(make_bundle([["size"], ["reputation"]], threshold=1.0), acquirers, background=False)
     cascade = Cascade(sample_bundle(), acquirers, listener=shadow)
@@ -136,34 +135,34 @@ def test_async_sources_are_not_called_by_a_shadow() -> None:
 def test_a_shadow_trips_no_breaker_and_fills_no_cache() -> None:
     """Guards of a shared registry are the cascade's: failures and values of the shadow leave them alone; its time-out holds."""
     breaker, cache = CircuitBreaker(failures=1), AcquirerCache(key=str, ttl_s=60.0)
-    source = Hanging()
+    source = HangingSource()
     acquirers = RecordingAcquirers("size")
     acquirers.feature("links", breaker=breaker)(lambda item: 1 / 0)
     acquirers.feature("reputation", cache=cache, timeout_s=0.2)(lambda item: source(item) if item is UNCLEAR else 0.1)
     cascade = Cascade(sample_bundle(), acquirers)
     for feature, item, reason in (("links", CLEAR, "exception"), ("reputation", CLEAR, None), ("reputation", UNCLEAR, "timeout")):
         shadow = Shadow(make_bundle([["size"], [feature]], threshold=1.0), acquirers, share=1.0, background=False)
-        heard = Heard(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
-        found = shadow._decide(heard)
+        recorded = RecordedItem(item, {"size": 0.0}, math.inf, {}, frozenset(), cascade.decide(CLEAR))
+        found = shadow._decide(recorded)
         assert [failure.kind for failure in found.errors] == ([reason] if reason else [])
-    source.let_go.set()
+    source.release_event.set()
     assert breaker.state == "closed"
     assert cache.counts == (0, 0, 0)
 
 
-def test_failures_are_heard_too() -> None:
+def test_failures_are_recorded_too() -> None:
     """A source failed and the item fell back: the shadow meets the same failure, by its own policy."""
     acquirers = RecordingAcquirers(*CLEAR)
     broken = {**UNCLEAR, "links": OSError("down")}
-    for policy, due in (("default", "agreed"), ("reject", "agreed"), ("raise", "errors")):
+    for policy, expected in (("default", "agreed"), ("reject", "agreed"), ("raise", "errors")):
         shadow = Shadow(sample_bundle(), on_failure=policy, background=False)  # type: ignore[arg-type]
         cascade = Cascade(sample_bundle(), acquirers, on_failure="default", listener=shadow)
         assert cascade.decide(broken).degraded
-        assert getattr(shadow.summary, due) == 1
+        assert getattr(shadow.summary, expected) == 1
 
 
 def test_the_policy_of_the_shadows_own_acquirers() -> None:
-    """Where it has an acquirer for a feature, that one's policy holds for a failure that was heard."""
+    """If it has an acquirer for a feature, that one's policy applies to a recorded failure."""
     own = RecordingAcquirers(*CLEAR, on_failure="default")
     shadow = Shadow(sample_bundle(), own, on_failure="reject", background=False)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), on_failure="default", listener=shadow)
@@ -202,7 +201,7 @@ def test_known_values_that_the_shadow_does_not_know_of() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_items_that_ended_at_their_deadline_are_not_comparable(way: str) -> None:
     """The cascade had no time: that says nothing about the bundles."""
-    source = Hanging()
+    source = HangingSource()
     acquirers = RecordingAcquirers("size", "reputation")
     acquirers.feature("links")(source)
     shadow = Shadow(on_size(), background=False)
@@ -214,11 +213,11 @@ def test_items_that_ended_at_their_deadline_are_not_comparable(way: str) -> None
         "many_async": lambda: asyncio.run(cascade.decide_many_async([UNCLEAR], deadline_s=WITHIN)),
     }
     calls[way]()
-    source.let_go.set()
+    source.release_event.set()
     assert shadow.summary.not_comparable == 1
 
 
-def test_an_item_that_ends_in_an_error_is_not_heard() -> None:
+def test_an_item_that_ends_in_an_error_is_not_recorded() -> None:
     """There is no answer to compare with."""
     shadow = Shadow(on_size(), background=False)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), listener=shadow)
@@ -248,18 +247,18 @@ def test_a_shadow_that_fails_harms_nobody(monkeypatch: pytest.MonkeyPatch, caplo
 
 def test_a_shadow_that_hangs_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers come while it hangs; what would wait beyond the limit is dropped and counted."""
-    monkeypatch.setattr(shadow_module, "_MOST_WAITING", 2)
-    source = Hanging()
+    monkeypatch.setattr(shadow_module, "_MAX_WAITING", 2)
+    source = HangingSource()
     own = RecordingAcquirers("size")
     own.feature("reputation")(source)
     shadow = Shadow(make_bundle([["size"], ["reputation"]], threshold=1.0), own, share=1.0)
     cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), listener=shadow)
     cascade.decide(CLEAR)
-    until(lambda: source.entered, "the shadow is at work")
+    wait_until(lambda: source.entered, "the shadow is at work")
     assert [cascade.decide(CLEAR).label for _ in range(5)] == ["spam"] * 5
     assert shadow.summary.dropped == 3
     assert not shadow.drain(0.01)
-    source.let_go.set()
+    source.release_event.set()
     assert shadow.drain(60)
     assert shadow.summary.compared == 3
 
@@ -277,21 +276,21 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "message"),
     [
-        ({"share": -0.1}, InputError, "share: a number from 0 to 1 is due, got -0.1"),
-        ({"share": True}, InputError, "share: a number from 0 to 1 is due, got True"),
-        ({"share": math.nan}, InputError, "share: a number from 0 to 1 is due, got nan"),
+        ({"share": -0.1}, InputError, "share: expected a number from 0 to 1, got -0.1"),
+        ({"share": True}, InputError, "share: expected a number from 0 to 1, got True"),
+        ({"share": math.nan}, InputError, "share: expected a number from 0 to 1, got nan"),
         ({"share": 0.5}, InputError, "share: without acquirers nothing can be acquired. Give acquirers, or leave share out"),
-        ({"acquirers": {}}, BindError, "acquirers: an emsco_runtime.Acquirers is due, got dict"),
+        ({"acquirers": {}}, BindError, "acquirers: expected an emsco_runtime.Acquirers, got dict"),
         ({"acquirers": Acquirers()}, BindError, "feature 'size': no acquirer is registered for it. Register one with"),
     ],
 )
-def test_options_that_are_none(options: dict[str, Any], error: type[Exception], said: str) -> None:
-    """Options that could never work are refused at once."""
+def test_invalid_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Options that could never work raise at once."""
     with pytest.raises(error) as caught:
         Shadow(on_size(), **options)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_shadow_from_a_folder_travels(tmp_path: Path) -> None:
@@ -304,7 +303,7 @@ def test_a_shadow_from_a_folder_travels(tmp_path: Path) -> None:
     copy = pickle.loads(pickle.dumps(cascade))
     copy.decide(CLEAR)
     assert shadow.summary.agreed == 1
-    assert copy._state.listener.summary.agreed == 1
+    assert copy._state.options.listener.summary.agreed == 1
 
 
 def test_a_forked_child_counts_for_itself() -> None:

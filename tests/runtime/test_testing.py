@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Cascade
-from emsco_runtime._scorer import Scorer
+from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import BundleError
 from emsco_runtime.testing import RecordingAcquirers, logistic_model, make_bundle, sample_bundle
 
@@ -18,7 +18,7 @@ def test_a_logistic_model_is_the_softmax_it_says() -> None:
     rng = np.random.default_rng(0)
     weights, bias, row = rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)
     content = logistic_model(weights, bias, imputed=[7.0] * 5)
-    scorer = Scorer.single(content, input="features", output="probabilities", width=5, labels=3)
+    scorer = Scorer.from_model(content, input="features", output="probabilities", width=5, labels=3)
     row[2] = math.nan
     logits = weights @ np.nan_to_num(row, nan=7.0) + bias
     assert scorer.score(0, row.tolist()) == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-15)
@@ -44,13 +44,13 @@ def test_a_missing_key_of_an_item_is_a_failure_as_in_production() -> None:
 
 
 def test_a_scorer_refuses_a_model_of_another_shape() -> None:
-    """What onnxruntime understood is compared with what was promised, even where the bytes were never audited."""
+    """What onnxruntime understood is compared with what is expected, even where the bytes were never checked."""
     content = logistic_model(np.ones((2, 3)), np.zeros(2))
-    with pytest.raises(BundleError, match="due are"):
-        Scorer.single(content, input="features", output="probabilities", width=4, labels=2)
+    with pytest.raises(BundleError, match="expected the model's input"):
+        Scorer.from_model(content, input="features", output="probabilities", width=4, labels=2)
 
 
 def test_a_scorer_turns_onnxruntimes_refusal_into_our_error() -> None:
     """Bytes that onnxruntime cannot load give one clear error with its version, never its own exception."""
     with pytest.raises(BundleError, match=r"onnxruntime [0-9.]+ cannot load the model"):
-        Scorer.single(b"no model", input="features", output="probabilities", width=1, labels=2)
+        Scorer.from_model(b"no model", input="features", output="probabilities", width=1, labels=2)

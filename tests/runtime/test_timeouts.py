@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError, _pooled
-from emsco_runtime import pool as pool_module
-from emsco_runtime._drivers import _acquire
-from emsco_runtime._walk import walk
-from emsco_runtime.breaker import BreakerPhase, CircuitBreaker
-from emsco_runtime.cache import AcquirerCache
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
+from emsco_runtime.driving import pooled
+from emsco_runtime.driving.one import _acquire
+from emsco_runtime.engine.walk import walk
+from emsco_runtime.sources import pool as pool_module
+from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.sources.cache import AcquirerCache
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import decide
-from tests.runtime.waiting import Hanging, our_threads, until
+from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
 SOON = 0.1
@@ -36,15 +37,15 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool_module, "_IDLE_S", 0.05)
     before = set(our_threads())
     yield
-    until(lambda: set(our_threads()) <= before, "threads of the pool end")
+    wait_until(lambda: set(our_threads()) <= before, "threads of the pool end")
 
 
 @pytest.fixture
-def source() -> Iterator[Hanging]:
+def source() -> Iterator[HangingSource]:
     """Return a source that hangs until the end of the test."""
-    made = Hanging()
+    made = HangingSource()
     yield made
-    made.let_go.set()
+    made.release_event.set()
 
 
 def sample(links: Any, timeout_s: float | None = None, **options: Any) -> tuple[Cascade, RecordingAcquirers]:
@@ -57,7 +58,7 @@ def sample(links: Any, timeout_s: float | None = None, **options: Any) -> tuple[
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
-def test_a_source_that_hangs_is_timed_out(source: Hanging, way: str, policy: Any) -> None:
+def test_a_source_that_hangs_is_timed_out(source: HangingSource, way: str, policy: Any) -> None:
     """Each policy in each way of deciding: the kind, the exact bill, who was called, and that the stage begun is charged."""
     cascade, acquirers = sample(source, SOON, on_failure=policy)
     if policy == "raise":
@@ -65,18 +66,18 @@ def test_a_source_that_hangs_is_timed_out(source: Hanging, way: str, policy: Any
             decide(cascade, way, UNCLEAR)
         assert (caught.value.feature, caught.value.kind, caught.value.cost) == ("links", "timeout", 3.0)
         assert caught.value.index == (0 if "many" in way else None)
-        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer gave no answer within 0.1 s")
+        assert str(caught.value).endswith("feature 'links' (stage 2): its acquirer did not answer within 0.1 s")
     else:
         decision = decide(cascade, way, UNCLEAR)
         assert decision.errors[0][:3] == ("links", 2, "timeout")
-        due = ("acquisition_failed", 1, 3.0, False) if policy == "reject" else ("inconclusive", 3, 28.0, True)
-        assert (decision.reason, decision.stages, decision.cost, decision.degraded) == due
+        expected = ("acquisition_failed", 1, 3.0, False) if policy == "reject" else ("inconclusive", 3, 28.0, True)
+        assert (decision.reason, decision.stages, decision.cost, decision.degraded) == expected
         assert decision.trace[1].defaulted == (() if policy == "reject" else ("links",))
     assert acquirers.asked == [("size",), *([("reputation",)] if policy == "default" else [])]
     assert source.entered == 1
     assert cascade._pool.counts.abandoned == 1
-    source.let_go.set()
-    until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
+    source.release_event.set()
+    wait_until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
     assert cascade._pool.counts.abandoned_ever == 1
 
 
@@ -104,7 +105,7 @@ def test_what_a_source_in_a_thread_raises_is_a_failure(way: str, raised: Excepti
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("timeout_s", [None, LONG])
 def test_a_coroutine_from_a_plain_function_is_refused(way: str, timeout_s: float | None) -> None:
-    """A plain function that hands on a coroutine is told how to be written, the same in every way of calling it."""
+    """A plain function that returns a coroutine: the message says how to write it, the same in every way of calling it."""
 
     async def late(item: Any) -> float:
         return 1.0
@@ -116,7 +117,7 @@ def test_a_coroutine_from_a_plain_function_is_refused(way: str, timeout_s: float
 
 
 def test_system_exit_in_a_thread_is_raised_in_the_caller() -> None:
-    """It is no failed feature: it passes through, as it would without a thread."""
+    """It is not a failed feature: it passes through, as it would without a thread."""
 
     def leave(item: Any) -> float:
         raise SystemExit(3)
@@ -127,11 +128,11 @@ def test_system_exit_in_a_thread_is_raised_in_the_caller() -> None:
             call()
 
 
-def test_a_time_out_counts_from_the_moment_the_call_begins(source: Hanging) -> None:
+def test_a_time_out_counts_from_the_moment_the_call_begins(source: HangingSource) -> None:
     """A call that waits longer than its time-out for a thread is not late; with a deadline it is taken back unbegun."""
     pool = AcquirerPool(1)
     busy = pool.submit(source, None)
-    until(lambda: source.entered, "the only thread is busy")
+    wait_until(lambda: source.entered, "the only thread is busy")
     answered = threading.Event()
     acquirers = RecordingAcquirers("size", "reputation")
 
@@ -149,7 +150,7 @@ def test_a_time_out_counts_from_the_moment_the_call_begins(source: Hanging) -> N
     thread.start()
     time.sleep(0.6)  # longer than the time-out
     assert not answered.is_set()
-    source.let_go.set()
+    source.release_event.set()
     thread.join(60)
     assert results[0].errors == ()
     assert busy.result(60) == 0.0
@@ -190,8 +191,8 @@ def decide_within(cascade: Any, way: str, item: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
-def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: Hanging, way: str, policy: Any) -> None:
-    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, nobody falls back."""
+def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: HangingSource, way: str, policy: Any) -> None:
+    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, no fallback is used."""
     cascade, acquirers = sample(source, on_failure=policy)
     decision = decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN)
     assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 1, 3.0)
@@ -228,7 +229,7 @@ def test_a_stage_is_not_begun_after_the_deadline() -> None:
     cascade = Cascade(sample_bundle(), acquirers)
     # Far enough that a busy machine, too, begins the first stage in time.
     deadline = time.perf_counter() + 1.0
-    steps = walk(cascade._plan, {}, math.inf, deadline)
+    steps = walk(cascade._runner.plan, {}, math.inf, deadline)
     request: Any = next(steps)
     request = steps.send(_acquire(request, UNCLEAR))
     with pytest.raises(StopIteration) as stop:
@@ -238,8 +239,8 @@ def test_a_stage_is_not_begun_after_the_deadline() -> None:
     assert acquirers.calls == []
 
 
-def test_no_item_of_many_is_begun_after_the_deadline(source: Hanging) -> None:
-    """Three items, the first hangs: at the deadline the others are not even asked for, and all three are charged alike."""
+def test_no_item_of_many_is_begun_after_the_deadline(source: HangingSource) -> None:
+    """Three items, the first hangs: at the deadline the others are not even asked for, and all three are charged the same."""
     acquirers = Acquirers()
     acquirers.feature("a")(source)
     cascade = Cascade(make_bundle([["a"]]), acquirers)
@@ -248,7 +249,7 @@ def test_no_item_of_many_is_begun_after_the_deadline(source: Hanging) -> None:
     assert source.entered == 1
 
 
-def test_many_items_side_by_side_at_the_deadline(source: Hanging) -> None:
+def test_many_items_side_by_side_at_the_deadline(source: HangingSource) -> None:
     """With a pool all are begun, and all are abandoned; the one that had answered goes on to its end."""
     acquirers = Acquirers()
     acquirers.feature("a")(lambda item: source(item) if item < 3 else 9.0)
@@ -259,7 +260,7 @@ def test_many_items_side_by_side_at_the_deadline(source: Hanging) -> None:
     assert pool.counts.abandoned == 2
 
 
-def test_a_batch_source_that_hangs(source: Hanging) -> None:
+def test_a_batch_source_that_hangs(source: HangingSource) -> None:
     """Its time-out is for the whole call: every item fails by the policy, once; at a deadline all are rejected for it."""
     acquirers = Acquirers()
     acquirers.batch("a", timeout_s=SOON)(lambda items: [source(items)] * len(items))
@@ -273,7 +274,7 @@ def test_a_batch_source_that_hangs(source: Hanging) -> None:
     assert source.entered == 2
 
 
-def test_side_by_side_at_the_deadline(source: Hanging) -> None:
+def test_side_by_side_at_the_deadline(source: HangingSource) -> None:
     """Three sources at once, the second hangs: what came counts as acquired, the rest was not waited for."""
     acquirers = Acquirers()
     for name in "abc":
@@ -284,7 +285,7 @@ def test_side_by_side_at_the_deadline(source: Hanging) -> None:
     assert decision.trace[0].acquired == ("a",)
 
 
-def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: Hanging) -> None:
+def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: HangingSource) -> None:
     """The first of three fails and ends the item: the one that hangs is abandoned at once, one that falls back is not."""
     for policy, reason in (("reject", "acquisition_failed"), ("default", "deadline")):
         acquirers = Acquirers()
@@ -304,7 +305,7 @@ def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: Hanging) ->
 def test_a_deadline_must_be_a_number(way: str, deadline_s: Any) -> None:
     """Anything else is refused with the value got, even without items."""
     cascade = Cascade(sample_bundle())
-    with pytest.raises(InputError, match="deadline_s: a number of seconds is due, got"):
+    with pytest.raises(InputError, match="deadline_s: expected a number of seconds, got"):
         decide_within(cascade, way, UNCLEAR, deadline_s=deadline_s)
 
 
@@ -313,7 +314,7 @@ def test_a_deadline_must_be_a_number(way: str, deadline_s: Any) -> None:
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
-def test_too_many_abandoned_calls_and_the_way_back(source: Hanging, way: str, policy: Any) -> None:
+def test_too_many_abandoned_calls_and_the_way_back(source: HangingSource, way: str, policy: Any) -> None:
     """At the limit calls are refused by kind, without waiting and without blame for the source; when one ends, all is well."""
     pool = AcquirerPool(1, max_abandoned=1)
     breaker = CircuitBreaker(failures=2)
@@ -327,12 +328,12 @@ def test_too_many_abandoned_calls_and_the_way_back(source: Hanging, way: str, po
     else:
         assert decide(by_policy, way, {}).errors[0].kind == "refused"
     assert source.entered == 1
-    source.let_go.set()
-    until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    source.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
     assert decide(by_policy, way, {}).errors == ()
 
 
-def registry(source: Hanging, breaker: CircuitBreaker) -> Acquirers:
+def registry(source: HangingSource, breaker: CircuitBreaker) -> Acquirers:
     """Return acquirers of which the first hangs, in a stage of its own."""
     acquirers = Acquirers()
     acquirers.feature("size", timeout_s=SOON, breaker=breaker)(source)
@@ -342,7 +343,7 @@ def registry(source: Hanging, breaker: CircuitBreaker) -> Acquirers:
 
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
-def test_time_outs_open_a_breaker(source: Hanging, way: str) -> None:
+def test_time_outs_open_a_breaker(source: HangingSource, way: str) -> None:
     """Two time-outs in a row: the third item is not sent to the source."""
     breaker = CircuitBreaker(failures=2)
     cascade = Cascade(sample_bundle(), registry(source, breaker), on_failure="reject")
@@ -352,8 +353,8 @@ def test_time_outs_open_a_breaker(source: Hanging, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
-def test_a_deadline_tells_a_breaker_nothing(source: Hanging, way: str) -> None:
-    """The caller had no time: that is no failure of the source."""
+def test_a_deadline_tells_a_breaker_nothing(source: HangingSource, way: str) -> None:
+    """The caller had no time: that is not a failure of the source."""
     breaker = CircuitBreaker(failures=1)
     cascade, _ = sample(source, None, breaker=breaker)
     assert decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN).reason == "deadline"
@@ -361,67 +362,67 @@ def test_a_deadline_tells_a_breaker_nothing(source: Hanging, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["decide", "many"])
-def test_each_call_tells_its_breaker_once(source: Hanging, way: str) -> None:
+def test_each_call_tells_its_breaker_once(source: HangingSource, way: str) -> None:
     """Answered, failed or late, in a thread: exactly one of the three is noted, and nothing is taken back afterwards."""
 
     class Noting(CircuitBreaker):
-        """Writes down what it is told."""
+        """Records how its calls ended."""
 
-        told: list[str]
+        ended: list[str]
 
         def succeeded(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("succeeded")
+            self.ended.append("succeeded")
 
         def failed(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("failed")
+            self.ended.append("failed")
 
-        def left(self, call: BreakerPhase) -> None:
+        def cancelled(self, call: BreakerPhase) -> None:
             """Note it."""
-            self.told.append("left")
+            self.ended.append("cancelled")
 
-    for links, timeout_s, due in (
+    for links, timeout_s, expected in (
         (lambda item: 0.1, LONG, "succeeded"),
         (lambda item: 1 / 0, LONG, "failed"),
         (source, SOON, "failed"),
     ):
         breaker = Noting()
-        breaker.told = []
+        breaker.ended = []
         cascade, _ = sample(links, timeout_s, on_failure="reject", breaker=breaker)
         decide(cascade, way, UNCLEAR)
-        assert breaker.told == [due]
+        assert breaker.ended == [expected]
 
 
-def test_a_late_answer_is_not_cached(source: Hanging) -> None:
+def test_a_late_answer_is_not_cached(source: HangingSource) -> None:
     """What an abandoned call returns in the end is thrown away."""
     cache = AcquirerCache(key=str, ttl_s=60.0)
     cascade, _ = sample(source, SOON, cache=cache, on_failure="reject")
     cascade.decide(UNCLEAR)
-    source.let_go.set()
-    until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
+    source.release_event.set()
+    wait_until(lambda: cascade._pool.counts.abandoned == 0, "the abandoned call ends")
     assert cache.counts.size == 0
 
 
-def test_an_interrupt_while_waiting_abandons_the_call(source: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control-C during the wait: it passes through, the call is given up, and a probe of the breaker is given back."""
+def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C during the wait: it passes through, the call is abandoned, and a probe of the breaker is given back."""
 
     def interrupted(*_: object) -> Any:
-        until(lambda: source.entered, "the call begins")
+        wait_until(lambda: source.entered, "the call begins")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_pooled, "_wait", interrupted)
+    monkeypatch.setattr(pooled, "_wait", interrupted)
     cascade, _ = sample(source, LONG)
     with pytest.raises(KeyboardInterrupt):
         cascade.decide(UNCLEAR)
     assert cascade._pool.counts.abandoned == 1
 
 
-def test_an_interrupt_while_calls_are_begun_abandons_those_that_are(source: Hanging) -> None:
-    """The key function of the second cache is interrupted: the first call, side by side, is given up and not forgotten."""
+def test_an_interrupt_while_calls_are_begun_abandons_those_that_are(source: HangingSource) -> None:
+    """The key function of the second cache is interrupted: the first call, already running, is abandoned."""
 
     def interrupted(item: Any) -> str:
-        until(lambda: source.entered, "the first call begins")
+        wait_until(lambda: source.entered, "the first call begins")
         raise KeyboardInterrupt
 
     acquirers = Acquirers()
@@ -454,12 +455,12 @@ def test_a_cascade_with_all_of_it_can_be_pickled() -> None:
     cascade.decide("x")
     copy = pickle.loads(pickle.dumps(cascade))
     assert [copy.decide("x").cost, copy.decide("x").cost] == [28.0, 27.0]
-    first, second, _ = copy._state.entries
+    first, second, _ = copy._state.registered
     assert first.breaker is second.breaker is not breaker
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_child_decides_while_the_parents_source_hangs(source: Hanging) -> None:
+def test_a_forked_child_decides_while_the_parents_source_hangs(source: HangingSource) -> None:
     """A cascade with a busy pool, an open breaker and a full cache is forked: the child begins with fresh ones."""
     breaker = CircuitBreaker(failures=1)
     item = {"links": 0}
@@ -470,8 +471,8 @@ def test_a_forked_child_decides_while_the_parents_source_hangs(source: Hanging) 
     if child == 0:
         status = 1
         try:
-            source.let_go = threading.Event()
-            source.let_go.set()
+            source.release_event = threading.Event()
+            source.release_event.set()
             status = 0 if cascade.decide(item).errors == () else 2
         finally:
             os._exit(status)

@@ -21,15 +21,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 
 from emsco_runtime import Acquirers, AcquisitionError, Cascade
-from emsco_runtime.pool import AcquirerPool
+from emsco_runtime.observing.tracing import DecisionTracer
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
-from emsco_runtime.tracing import DecisionTracer
 
 BUNDLE = sample_bundle()
 SPAM = {"size": 2.0, "links": 1.0, "reputation": 0.5}
 
 
-class Collected:
+class CollectedSpans:
     """A provider whose spans are kept in memory."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
@@ -49,8 +49,8 @@ def attributes(given: Any) -> dict[str, Any]:
 
 
 def test_a_span_per_decision() -> None:
-    """A span tells the decision, and holds all of the time that it took."""
-    collected = Collected()
+    """A span describes the decision, and covers all of the time that it took."""
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     before = time.time_ns()
     decision = cascade.decide(SPAM)
@@ -75,9 +75,9 @@ def test_a_span_per_decision() -> None:
     }
 
 
-def test_what_there_is_none_of_is_left_out() -> None:
-    """A rejected item has no label, one that was not scored no confidence; a number as label is told as text."""
-    collected = Collected()
+def test_missing_values_are_left_out() -> None:
+    """A rejected item has no label, one that was not scored no confidence; a number as label is recorded as text."""
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider, name="check")
     Cascade(BUNDLE, observers=[tracer]).decide(SPAM, budget=0.0)
     Cascade(make_bundle([["size"]], labels=(0, 1), weights=[[[-9.0], [9.0]]]), observers=[tracer]).decide(SPAM)
@@ -89,7 +89,7 @@ def test_what_there_is_none_of_is_left_out() -> None:
 
 def test_a_child_of_the_current_span() -> None:
     """The parent is the span in which `decide` was called, in plain code and in tasks that run at the same time."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     tracer = collected.provider.get_tracer("service")
 
@@ -115,7 +115,7 @@ def test_a_child_of_the_current_span() -> None:
 class Sources:
     """Acquirers that make a span of each call: `size` is a plain function, `links` and `reputation` are what is asked for."""
 
-    def __init__(self, collected: Collected, *, asynchronous: bool = False) -> None:
+    def __init__(self, collected: CollectedSpans, *, asynchronous: bool = False) -> None:
         self.acquirers = Acquirers()
         tracer = collected.provider.get_tracer("sources")
 
@@ -133,7 +133,7 @@ class Sources:
         self.acquirers.feature("reputation")(slow if asynchronous else plain)
 
 
-def check_parents(collected: Collected, decisions: int) -> None:
+def check_parents(collected: CollectedSpans, decisions: int) -> None:
     """See that each request has one decision, and that the spans of its sources are children of that decision's."""
     spans = {span.context.span_id: span for span in collected.spans}
     made = [span for span in spans.values() if span.name == "emsco.decide"]
@@ -152,7 +152,7 @@ def check_parents(collected: Collected, decisions: int) -> None:
 @pytest.mark.parametrize("options", [{}, {"pool": True}, {"deadline_s": 600.0}], ids=["here", "pool", "deadline"])
 def test_spans_of_acquirers_are_children_of_the_decision(options: dict[str, Any]) -> None:
     """In the calling thread, in threads of a pool and under a deadline; the request's span is current again afterwards."""
-    collected = Collected()
+    collected = CollectedSpans()
     pool = AcquirerPool(4) if options.get("pool") else None
     tracer = DecisionTracer(tracer_provider=collected.provider)
     cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[tracer], pool=pool)
@@ -168,7 +168,7 @@ def test_spans_of_acquirers_are_children_of_the_decision(options: dict[str, Any]
 @pytest.mark.parametrize("pooled", [False, True])
 def test_spans_of_async_acquirers_are_children_of_the_decision(pooled: bool) -> None:
     """In tasks that run at the same time each decision has the spans of its own sources."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(
         BUNDLE,
         Sources(collected, asynchronous=True).acquirers,
@@ -193,7 +193,7 @@ def test_spans_of_async_acquirers_are_children_of_the_decision(pooled: bool) -> 
 
 def test_many_in_step_share_a_span() -> None:
     """`decide_many` has a span of its own, the parent of its decisions and of its acquirers' spans; one item alone has none."""
-    collected = Collected()
+    collected = CollectedSpans()
     cascade = Cascade(BUNDLE, Sources(collected).acquirers, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide_many([{"number": 0}, {"number": 1}])
     (whole,) = [span for span in collected.spans if span.name == "emsco.decide_many"]
@@ -208,7 +208,7 @@ def test_many_in_step_share_a_span() -> None:
 
 def test_two_tracers() -> None:
     """Each describes the span that it has started, whichever is the current one."""
-    one, other = Collected(), Collected()
+    one, other = CollectedSpans(), CollectedSpans()
     tracers = [DecisionTracer(tracer_provider=each.provider, name=name) for each, name in ((one, "first"), (other, "second"))]
     Cascade(BUNDLE, observers=tracers).decide(SPAM)
     for collected, name in ((one, "first"), (other, "second")):
@@ -218,7 +218,7 @@ def test_two_tracers() -> None:
 
 def test_a_decision_inside_a_decision() -> None:
     """An acquirer that asks another cascade with the same tracer: its span is the child, and each keeps its own attributes."""
-    collected = Collected()
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider)
     inner = Cascade(BUNDLE, observers=[tracer])
     acquirers = Acquirers()
@@ -235,7 +235,7 @@ def test_a_decision_inside_a_decision() -> None:
 @pytest.mark.parametrize("messages", [False, True])
 def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
     """Its status is an error, with what failed; the message, which may quote the item, on demand only."""
-    collected = Collected()
+    collected = CollectedSpans()
     tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
     cascade = Cascade(BUNDLE, RecordingAcquirers("size", "links", "reputation"), observers=[tracer])
     bad = {"size": OSError("secret")}
@@ -246,17 +246,17 @@ def test_an_item_that_raises_has_a_span_that_says_so(messages: bool) -> None:
     for span, name in zip(collected.spans, ("emsco.decide", "emsco.decide_many"), strict=True):
         assert span.name == name
         assert span.status.status_code is trace.StatusCode.ERROR
-        told = {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception", "emsco.cost": 1.0}
-        assert attributes(span) == told | {"emsco.bundle": cascade.manifest.id}
+        failure = {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception", "emsco.cost": 1.0}
+        assert attributes(span) == failure | {"emsco.bundle": cascade.manifest.id}
         assert ("secret" in span.to_json()) is messages
-    # Told without a start, as by an observer in front of it: there is no span to describe.
+    # Notified without a start, as by an observer in front of it: there is no span to describe.
     tracer.on_error(AcquisitionError("message", "size", 1, "exception", 1.0, ()), cascade.manifest.id)
     assert len(collected.spans) == 2
 
 
 def test_what_ends_a_decision_from_outside_ends_its_span() -> None:
     """A request to stop leaves no span open, and the span of the caller current."""
-    collected = Collected()
+    collected = CollectedSpans()
     acquirers = Acquirers()
 
     def stop(item: Any) -> float:
@@ -276,33 +276,33 @@ def test_what_ends_a_decision_from_outside_ends_its_span() -> None:
 @pytest.mark.parametrize("messages", [False, True])
 def test_failures_are_events(messages: bool) -> None:
     """Each failure is an event with its feature, stage and kind; its message, which may quote the item, on demand only."""
-    collected = Collected()
+    collected = CollectedSpans()
     acquirers = RecordingAcquirers("size", "links", "reputation", on_failure="default")
     tracer = DecisionTracer(tracer_provider=collected.provider, messages=messages)
     Cascade(BUNDLE, acquirers, observers=[tracer]).decide({"size": OSError("secret"), "links": 0.0, "reputation": "good"})
     (span,) = collected.spans
-    due = [
+    expected = [
         {"emsco.feature": "size", "emsco.stage": 1, "emsco.kind": "exception"},
         {"emsco.feature": "reputation", "emsco.stage": 3, "emsco.kind": "wrong_type"},
     ]
     found = [attributes(event) for event in span.events]
-    told = [event.pop("emsco.message", None) for event in found]
-    assert found == due
-    assert told[0] == ("its acquirer raised OSError: secret" if messages else None)
+    quoted = [event.pop("emsco.message", None) for event in found]
+    assert found == expected
+    assert quoted[0] == ("its acquirer raised OSError: secret" if messages else None)
     assert {event.name for event in span.events} == {"emsco.failure"}
     assert all(span.start_time <= event.timestamp <= span.end_time for event in span.events)  # type: ignore[operator]
     assert ("secret" in span.to_json()) is messages
 
 
-class Asked(Sampler):
+class RecordingSampler(Sampler):
     """Keeps what it is asked with, and drops everything."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.attributes: list[dict[str, Any]] = []
 
     def should_sample(self, parent_context: Any, trace_id: int, name: str, *rest: Any, **more: Any) -> SamplingResult:
         """Keep the attributes."""
-        self.told.append(dict(more.get("attributes") or next(one for one in rest if isinstance(one, dict))))
+        self.attributes.append(dict(more.get("attributes") or next(one for one in rest if isinstance(one, dict))))
         return SamplingResult(Decision.DROP)
 
     def get_description(self) -> str:
@@ -312,14 +312,14 @@ class Asked(Sampler):
 
 def test_samplers_see_the_bundle() -> None:
     """A sampler is asked before the item is decided, with the bundle; what it drops is not described, nor is it kept."""
-    sampler = Asked()
-    collected = Collected(sampler)
+    sampler = RecordingSampler()
+    collected = CollectedSpans(sampler)
     cascade = Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=collected.provider)])
     cascade.decide(SPAM)
-    assert sampler.told == [{"emsco.bundle": cascade.manifest.id}]
+    assert sampler.attributes == [{"emsco.bundle": cascade.manifest.id}]
     assert collected.spans == []
     assert cascade.observer_failures == 0
-    dropped = Collected(ALWAYS_OFF)
+    dropped = CollectedSpans(ALWAYS_OFF)
     Cascade(BUNDLE, observers=[DecisionTracer(tracer_provider=dropped.provider)]).decide(SPAM)
     assert dropped.spans == []
 
@@ -340,7 +340,7 @@ def test_pickling_needs_the_global_provider() -> None:
     """The settings travel; a provider of one's own stays in its process, and the error says what to do instead."""
     copy = pickle.loads(pickle.dumps(Cascade(BUNDLE, observers=[DecisionTracer(name="moved", messages=True)])))
     assert copy.decide(SPAM).label == "spam"
-    (tracer,) = copy._state.observers
+    (tracer,) = copy._state.options.observers
     assert (tracer._name, tracer._messages, copy.observer_failures) == ("moved", True, 0)
     with pytest.raises(TypeError, match="cannot be pickled: it has a tracer provider of its own"):
-        pickle.dumps(DecisionTracer(tracer_provider=Collected().provider))
+        pickle.dumps(DecisionTracer(tracer_provider=CollectedSpans().provider))

@@ -8,26 +8,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_runtime import AcquirerPool, Acquirers, AcquisitionError, BindError, Bundle, Cascade, Decision, InputError
-from emsco_runtime._rule import accept
-from emsco_runtime._scorer import Scorer
-from emsco_runtime.cache import AcquirerCache
+from emsco_runtime.bundle.manifest import Feature, Stage
+from emsco_runtime.bundle.publish import build_bundle
+from emsco_runtime.bundle.rule import accept
 from emsco_runtime.decision import Failure
-from emsco_runtime.manifest import Feature, Stage
-from emsco_runtime.publish import seal
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.strategies import bundles, items, prices
 from tests.runtime.test_breaker import decide
 
 CLEAR = {"size": 3.0, "links": 0.0, "reputation": 0.0}
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
-LATE = {"size": 0.0, "links": 0.0, "reputation": -3.0}
+LAST_STAGE = {"size": 0.0, "links": 0.0, "reputation": -3.0}
 
 
-def recorded(*features: Any, **options: Any) -> tuple[Cascade, RecordingAcquirers]:
+def recording_cascade(*features: Any, **options: Any) -> tuple[Cascade, RecordingAcquirers]:
     """Bind the sample bundle to acquirers that write down their calls."""
     acquirers = RecordingAcquirers(*(features or ("size", "links", "reputation")))
     return Cascade(sample_bundle(), acquirers, **options), acquirers
@@ -35,7 +34,7 @@ def recorded(*features: Any, **options: Any) -> tuple[Cascade, RecordingAcquirer
 
 def test_a_clear_item_leaves_at_the_first_stage() -> None:
     """One acquirer is called, one feature is billed, and nothing of a later stage is touched."""
-    cascade, acquirers = recorded()
+    cascade, acquirers = recording_cascade()
     decision = cascade.decide(CLEAR)
     assert acquirers.asked == [("size",)]
     assert (decision.status, decision.reason, decision.label, decision.stages, decision.cost) == (
@@ -54,7 +53,7 @@ def test_a_clear_item_leaves_at_the_first_stage() -> None:
 
 def test_an_unclear_item_walks_all_stages_and_is_rejected() -> None:
     """Stages come in order, each feature is acquired once, the bill holds every feature and the group once."""
-    cascade, acquirers = recorded()
+    cascade, acquirers = recording_cascade()
     decision = cascade.decide(UNCLEAR)
     assert acquirers.asked == [("size",), ("links",), ("reputation",)]
     assert (decision.status, decision.reason, decision.label, decision.stages, decision.cost) == (
@@ -75,11 +74,11 @@ def test_an_unclear_item_walks_all_stages_and_is_rejected() -> None:
 
 def test_an_acquirer_of_several_features_is_called_once() -> None:
     """It is called when its first feature is needed; the value for a later stage is kept, and billed only there."""
-    cascade, acquirers = recorded(("size", "reputation"), "links")
+    cascade, acquirers = recording_cascade(("size", "reputation"), "links")
     assert cascade.decide(CLEAR).cost == 1.0
     assert acquirers.asked == [("size", "reputation")]
     acquirers.calls.clear()
-    assert cascade.decide(LATE).cost == 28.0
+    assert cascade.decide(LAST_STAGE).cost == 28.0
     assert acquirers.asked == [("size", "reputation"), ("links",)]
 
 
@@ -92,7 +91,7 @@ def test_several_features_come_as_mapping_or_sequence(kind: Any) -> None:
     def everything(item: Any) -> Any:
         return dict(item) if kind is dict else kind([item["reputation"], item["links"], item["size"]])
 
-    assert Cascade(sample_bundle(), acquirers).decide(LATE).label == "ham"
+    assert Cascade(sample_bundle(), acquirers).decide(LAST_STAGE).label == "ham"
 
 
 def test_a_batch_acquirer_serves_single_items_too() -> None:
@@ -127,8 +126,8 @@ def test_items_may_be_mappings_without_acquirers() -> None:
 
 
 def test_a_stage_that_would_exceed_the_budget_is_not_begun() -> None:
-    """The budget is a hard cap: nothing of the refused stage is acquired or billed, and the last score is told."""
-    cascade, acquirers = recorded()
+    """The budget is a hard cap: nothing of the refused stage is acquired or billed, and the last score is in the decision."""
+    cascade, acquirers = recording_cascade()
     decision = cascade.decide(UNCLEAR, budget=27.99)
     assert acquirers.asked == [("size",), ("links",)]
     assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "budget", 2, 3.0)
@@ -138,7 +137,7 @@ def test_a_stage_that_would_exceed_the_budget_is_not_begun() -> None:
 
 def test_a_budget_below_the_first_stage_costs_nothing() -> None:
     """No stage scored: confidence is None, probabilities are empty, the bill is zero."""
-    cascade, acquirers = recorded()
+    cascade, acquirers = recording_cascade()
     decision = cascade.decide(CLEAR, budget=0.5)
     assert (decision.reason, decision.stages, decision.cost, decision.confidence) == ("budget", 0, 0.0, None)
     assert decision.probabilities == {}
@@ -172,7 +171,7 @@ def test_a_budget_must_be_a_number(budget: Any) -> None:
         lambda: cascade.decide_many([CLEAR], budget=budget),
         lambda: cascade.decide_columns({name: [value] for name, value in CLEAR.items()}, budget=budget),
     ):
-        with pytest.raises(ValueError, match="budget: a number of at least 0 is due") as caught:
+        with pytest.raises(ValueError, match="budget: expected a number of at least 0") as caught:
             call()
         assert isinstance(caught.value, InputError)
 
@@ -182,7 +181,7 @@ def test_a_budget_must_be_a_number(budget: Any) -> None:
 
 def test_a_known_value_is_free_and_not_acquired() -> None:
     """A known feature is used, shown as known, left out of the bill, and its acquirer is not called."""
-    cascade, acquirers = recorded()
+    cascade, acquirers = recording_cascade()
     decision = cascade.decide({"size": 0.0, "links": 0.1}, known={"reputation": 0.1})
     assert acquirers.asked == [("size",), ("links",)]
     assert decision.stages == 3
@@ -201,7 +200,7 @@ def test_known_values_make_room_in_the_budget() -> None:
 
 def test_a_partly_known_acquirer_is_still_called_and_the_known_value_wins() -> None:
     """An acquirer of two features, one known: called for the other; what it says of the known one is not used."""
-    cascade, acquirers = recorded(("size", "links"), "reputation")
+    cascade, acquirers = recording_cascade(("size", "links"), "reputation")
     known = cascade.decide({"size": 3.0, "links": 0.0, "reputation": 0.0}, known={"size": 0.0})
     assert acquirers.asked == [("size", "links"), ("reputation",)]
     assert known.stages == 3
@@ -210,14 +209,14 @@ def test_a_partly_known_acquirer_is_still_called_and_the_known_value_wins() -> N
 
 def test_a_wholly_known_acquirer_is_not_called() -> None:
     """All of its features known: no call, no charge."""
-    cascade, acquirers = recorded(("size", "links"), "reputation")
+    cascade, acquirers = recording_cascade(("size", "links"), "reputation")
     decision = cascade.decide({"reputation": 0.0}, known={"size": 0.0, "links": 0.0})
     assert acquirers.asked == [("reputation",)]
     assert decision.cost == 25.0
 
 
 class Row:
-    """A row that is read by name but is no mapping, like sqlite3.Row or a pandas Series."""
+    """A row that is read by name but is not a mapping, like sqlite3.Row or a pandas Series."""
 
     def __init__(self, values: dict[str, float]) -> None:
         self._values = values
@@ -273,7 +272,7 @@ def test_known_values_are_copied() -> None:
 @pytest.mark.parametrize("known", [["size"], 5, "size"])
 def test_known_must_be_a_mapping(known: Any) -> None:
     """Anything else is refused with its type."""
-    with pytest.raises(InputError, match="a mapping from feature to value is due"):
+    with pytest.raises(InputError, match="expected a mapping from feature to value"):
         Cascade(sample_bundle()).decide(CLEAR, known=known)
 
 
@@ -283,7 +282,7 @@ def test_a_cascade_is_made_of_a_bundle() -> None:
         Cascade("bundles/spam")  # type: ignore[arg-type]
 
 
-class Unspeakable(Exception):
+class UnprintableError(Exception):
     """An exception that cannot be printed."""
 
     def __str__(self) -> str:
@@ -293,9 +292,9 @@ class Unspeakable(Exception):
 
 def test_an_exception_that_cannot_be_printed_is_a_failure_like_any_other() -> None:
     """Whatever a source raises, the policy holds."""
-    cascade, _ = recorded(on_failure="reject")
-    decision = cascade.decide({**CLEAR, "size": Unspeakable()})
-    assert decision.errors[0].message == "its acquirer raised Unspeakable: (it cannot be printed)"
+    cascade, _ = recording_cascade(on_failure="reject")
+    decision = cascade.decide({**CLEAR, "size": UnprintableError()})
+    assert decision.errors[0].message == "its acquirer raised UnprintableError: (it cannot be printed)"
 
 
 @pytest.mark.parametrize(
@@ -303,14 +302,14 @@ def test_an_exception_that_cannot_be_printed_is_a_failure_like_any_other() -> No
     [
         ({"sise": 1.0}, "no feature 'sise'; did you mean 'size'?"),
         ({"weather": 1.0}, "no feature 'weather'. Leave it out"),
-        ({"size": "big"}, "a number is due, got 'big'"),
+        ({"size": "big"}, "expected a number, got 'big'"),
         ({"size": None}, "missing"),
         ({"size": math.inf}, "finite"),
     ],
 )
 def test_known_values_are_checked_at_once(known: dict[str, object], said: str) -> None:
     """A known value is the caller's own: a wrong one is an error of the call, named with the feature, before any work."""
-    cascade, acquirers = recorded()
+    cascade, acquirers = recording_cascade()
     for call in (lambda: cascade.decide(CLEAR, known=known), lambda: cascade.decide_many([CLEAR], known=[known])):
         with pytest.raises(InputError) as caught:
             call()
@@ -332,20 +331,22 @@ def test_whole_numbers_that_cannot_be_printed() -> None:
     item = {"a": "x", "b": 1.0}
     for known, said in (
         ({"a": huge}, "known: feature 'a': unknown category a whole number of about 5000 digits"),
-        ({"b": huge}, "known: feature 'b': a finite number is due, got a whole number of about 5000 digits"),
+        ({"b": huge}, "known: feature 'b': expected a finite number, got a whole number of about 5000 digits"),
         ({huge: 1.0}, "known: the bundle has no feature a whole number of about 5000 digits. Leave it out"),
     ):
         with pytest.raises(InputError, match=said):
             cascade.decide(item, known=known)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="budget: a number of at least 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(InputError, match="budget: expected a number of at least 0, got a whole number of about 5000 digits"):
         cascade.decide(item, budget=-huge)
-    with pytest.raises(InputError, match="threads: a whole number, 1 or more, is due, got a whole number of about"):
+    with pytest.raises(InputError, match="threads: expected a whole number of at least 1, got a whole number of about"):
         AcquirerPool(-huge)
     assert cascade.decide(item, budget=huge, deadline_s=huge).reason == "inconclusive"
     assert cascade.decide(item, deadline_s=-huge).reason == "deadline"
     acquirers = Acquirers()
     acquirers.feature("a", timeout_s=huge)(len)
-    with pytest.raises(BindError, match="timeout_s: a number of seconds above 0 is due, got a whole number of about 5000 digits"):
+    with pytest.raises(
+        BindError, match="timeout_s: expected a number of seconds above 0, got a whole number of about 5000 digits"
+    ):
         Cascade(cascade.bundle, acquirers)
 
 
@@ -364,7 +365,7 @@ FAILURES = [
 @pytest.mark.parametrize(("value", "kind", "said"), FAILURES)
 def test_a_failure_raises_by_default(value: Any, kind: str, said: str) -> None:
     """`AcquisitionError` carries feature, stage, kind, the bill with the failed stage, and the trace so far."""
-    cascade, _ = recorded()
+    cascade, _ = recording_cascade()
     with pytest.raises(AcquisitionError) as caught:
         cascade.decide({**UNCLEAR, "links": value})
     error = caught.value
@@ -383,7 +384,7 @@ def test_a_failure_raises_by_default(value: Any, kind: str, said: str) -> None:
 @pytest.mark.parametrize(("value", "kind", "said"), FAILURES)
 def test_a_failure_may_reject_the_item(value: Any, kind: str, said: str) -> None:
     """`on_failure="reject"`: rejected, reason "acquisition_failed", the stage begun is charged, the failure is listed."""
-    cascade, _ = recorded(on_failure="reject")
+    cascade, _ = recording_cascade(on_failure="reject")
     decision = cascade.decide({**UNCLEAR, "links": value})
     assert (decision.status, decision.reason, decision.label) == ("rejected", "acquisition_failed", None)
     assert (decision.stages, decision.cost) == (1, 3.0)
@@ -396,7 +397,7 @@ def test_a_failure_may_reject_the_item(value: Any, kind: str, said: str) -> None
 @pytest.mark.parametrize(("value", "kind", "said"), FAILURES)
 def test_a_failure_may_fall_back(value: Any, kind: str, said: str) -> None:
     """`on_failure="default"`: the manifest's fallback stands in, the decision is degraded and goes on."""
-    cascade, acquirers = recorded(on_failure="default")
+    cascade, acquirers = recording_cascade(on_failure="default")
     decision = cascade.decide({**UNCLEAR, "links": value})
     assert acquirers.asked == [("size",), ("links",), ("reputation",)]
     assert decision.degraded
@@ -458,7 +459,7 @@ def test_the_first_of_several_fatal_failures_is_raised() -> None:
     ids=["missing key", "short sequence", "text", "set", "matrix", "number", "None"],
 )
 def test_an_acquirer_of_several_that_breaks_its_promise(result: Any, kind: str, said: str) -> None:
-    """A mapping without a promised key, a sequence of another length, or neither: the features concerned fail by name."""
+    """A mapping without one of its keys, a sequence of another length, or neither: the features concerned fail by name."""
     acquirers = RecordingAcquirers("size")
     acquirers.features("links", "reputation")(lambda item: result)
     decision = Cascade(sample_bundle(), acquirers, on_failure="reject").decide(UNCLEAR)
@@ -537,7 +538,7 @@ def test_a_result_that_raises_when_it_is_read_is_a_failure(
     ids=["sequence", "column", "keys"],
 )
 def test_a_batch_result_that_raises_when_it_is_read_is_a_failure(way: str, names: tuple[str, ...], result: Any) -> None:
-    """Batch acquirers alike: by the policy, with one item and with many."""
+    """The same for batch acquirers: by the policy, with one item and with many."""
     acquirers = RecordingAcquirers(*(name for name in ("size", "reputation") if name not in names))
     acquirers.batch(*names)(lambda items: result)
     decision = decide(Cascade(sample_bundle(), acquirers, on_failure="reject"), way, UNCLEAR)
@@ -568,7 +569,7 @@ def test_a_value_that_raises_when_it_is_looked_at_is_a_failure(way: str, cached:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_coroutine_from_a_plain_batch_function_is_refused(way: str) -> None:
-    """It is told how to be written, and the coroutine is closed: nothing complains that it was never awaited."""
+    """The message says how to write it, and the coroutine is closed: there is no warning that it was never awaited."""
 
     async def late(items: Any) -> Any:
         return [0.1]
@@ -596,7 +597,7 @@ class CountingName(str):
 @pytest.mark.parametrize("batch", [False, True])
 def test_reading_a_mapping_takes_a_few_look_ups_per_feature(batch: bool) -> None:
     """Four times the features: about four times the comparisons of names, not sixteen times."""
-    counted = []
+    pluralize = []
     for count in (50, 200):
         names = [f"f{number}" for number in range(count)]
         values = {CountingName(name): [0.1] if batch else 0.1 for name in names}
@@ -605,9 +606,9 @@ def test_reading_a_mapping_takes_a_few_look_ups_per_feature(batch: bool) -> None
         cascade = Cascade(make_bundle([names], threshold=1.0), acquirers)
         CountingName.compared[0] = 0
         assert cascade.decide(None).errors == ()
-        counted.append(CountingName.compared[0])
-    assert counted[0] >= 50
-    assert counted[1] <= 5 * counted[0]
+        pluralize.append(CountingName.compared[0])
+    assert pluralize[0] >= 50
+    assert pluralize[1] <= 5 * pluralize[0]
 
 
 def test_thousands_of_features_are_sorted_into_the_trace() -> None:
@@ -637,14 +638,14 @@ def test_a_missing_key_fails_only_where_it_is_needed() -> None:
 
 def test_a_failed_call_is_not_repeated_for_a_later_stage() -> None:
     """An acquirer of two stages that raised once fails both its features; it is called once, and each falls back."""
-    cascade, acquirers = recorded(("size", "reputation"), "links", on_failure="default")
+    cascade, acquirers = recording_cascade(("size", "reputation"), "links", on_failure="default")
     decision = cascade.decide({"size": ValueError("down"), "links": 0.0, "reputation": 0.0})
     assert acquirers.asked == [("size", "reputation"), ("links",)]
     assert [(failure.feature, failure.stage) for failure in decision.errors] == [("size", 1), ("reputation", 3)]
 
 
 def test_interrupts_are_not_failures() -> None:
-    """KeyboardInterrupt (and a cancelled task, which is no Exception either) passes through any policy."""
+    """KeyboardInterrupt (and a cancelled task, which is not an Exception either) passes through any policy."""
     acquirers = RecordingAcquirers("links", "reputation")
 
     @acquirers.feature("size")
@@ -682,10 +683,12 @@ def test_a_decision_inside_an_acquirer_disturbs_nothing() -> None:
     acquirers = Acquirers()
     for name in ("size", "links", "reputation"):
         acquirers.feature(name)(
-            lambda item, name=name: (inner.decide(LATE), outer.decide(CLEAR), item[name])[2] if item is LATE else item[name]
+            lambda item, name=name: (
+                (inner.decide(LAST_STAGE), outer.decide(CLEAR), item[name])[2] if item is LAST_STAGE else item[name]
+            )
         )
     outer = Cascade(sample_bundle(), acquirers)
-    assert outer.decide(LATE).probabilities == inner.decide(LATE).probabilities
+    assert outer.decide(LAST_STAGE).probabilities == inner.decide(LAST_STAGE).probabilities
 
 
 def test_inputs_in_another_order_than_acquired() -> None:
@@ -700,7 +703,7 @@ def test_inputs_in_another_order_than_acquired() -> None:
     second: Stage = stages[1].model_copy(update={"inputs": ("b", "c", "a")})
     golden = plain.manifest.golden
     manifest = turned.manifest.model_copy(update={"stages": (stages[0], second), "golden": golden})
-    cascade = Cascade(seal(manifest, turned.models))
+    cascade = Cascade(build_bundle(manifest, turned.models))
     item = {"a": 0.3, "b": -0.2, "c": 9.0}
     assert cascade.decide(item).probabilities == pytest.approx(Cascade(plain).decide(item).probabilities, abs=1e-15)
     many = cascade.decide_columns({name: [value, value] for name, value in item.items()})
@@ -721,7 +724,7 @@ def test_the_walk_is_what_the_contract_says(data: st.DataObject) -> None:
     budget = data.draw(st.none() | prices)
     acquirers = RecordingAcquirers(*names)
     decision = Cascade(bundle, acquirers).decide(item, budget=budget, known=known)
-    told = retold(bundle, item, budget, known)
+    expected = expected_by_walk(bundle, item, budget, known)
     found = (
         decision.status,
         decision.reason,
@@ -730,22 +733,22 @@ def test_the_walk_is_what_the_contract_says(data: st.DataObject) -> None:
         decision.cost,
         [name for (name,) in acquirers.asked],
     )
-    assert found == told
+    assert found == expected
     assert math.isclose(sum(record.cost for record in decision.trace), decision.cost, rel_tol=1e-9)
 
 
-def retold(bundle: Bundle, item: dict[str, Any], budget: float | None, known: dict[str, Any]) -> tuple[Any, ...]:
+def expected_by_walk(bundle: Bundle, item: dict[str, Any], budget: float | None, known: dict[str, Any]) -> tuple[Any, ...]:
     """Tell the walk again, plainly: the reference for the property above."""
-    manifest, scorer = bundle.manifest, Scorer.of(bundle)
+    manifest, scorer = bundle.manifest, Scorer.from_bundle(bundle)
     listed: list[str] = []
     called: list[str] = []
     cost = 0.0
     for index, stage in enumerate(manifest.stages):
         listed += stage.acquire
-        due = manifest.meter().cost([name for name in listed if name not in known])
-        if budget is not None and due > budget:
+        expected = manifest.meter().cost([name for name in listed if name not in known])
+        if budget is not None and expected > budget:
             return ("rejected", "budget", None, index, cost, called)
-        cost = due
+        cost = expected
         called += [name for name in stage.acquire if name not in known]
         scores = scorer.score(index, [float(item[name]) for name in listed])
         label, accepted = accept(scores, [stage.thresholds[str(label)] for label in manifest.labels])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
     """Wait until a condition holds; it is a failure, and no slow machine, if that takes a minute."""
     limit = time.monotonic() + seconds
     while not condition():
@@ -21,18 +21,18 @@ def our_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("emsco-")]
 
 
-class Hanging:
+class HangingSource:
     """A plain source that hangs until it is let go."""
 
     def __init__(self, value: float = 0.0) -> None:
         self.value = value
-        self.let_go = threading.Event()
+        self.release_event = threading.Event()
         self.entered = 0
         self.ended = 0
 
     def __call__(self, item: Any) -> float:
         """Hang, then return the value."""
         self.entered += 1
-        assert self.let_go.wait(60)
+        assert self.release_event.wait(60)
         self.ended += 1
         return self.value

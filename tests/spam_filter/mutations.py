@@ -5,27 +5,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["mutated"]
+__all__ = ["mutate"]
 
 
-def mutated(raws: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
+def mutate(raws: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
     """Yield so many mutated messages, each from one of the given ones."""
     draw = random.Random(seed)
     for number in range(count):
         yield MUTATIONS[number % len(MUTATIONS)](draw, draw.choice(raws))
 
 
-def _truncated(draw: random.Random, raw: bytes) -> bytes:
+def _truncate(draw: random.Random, raw: bytes) -> bytes:
     return raw[: draw.randrange(len(raw) + 1)]
 
 
-def _shuffled_lines(draw: random.Random, raw: bytes) -> bytes:
+def _shuffle_lines(draw: random.Random, raw: bytes) -> bytes:
     lines = raw.splitlines(keepends=True)
     draw.shuffle(lines)
     return b"".join(lines)
 
 
-def _shuffled_blocks(draw: random.Random, raw: bytes) -> bytes:
+def _shuffle_blocks(draw: random.Random, raw: bytes) -> bytes:
     size = draw.randint(1, 200)
     blocks = [raw[start : start + size] for start in range(0, len(raw), size)]
     draw.shuffle(blocks)
@@ -36,7 +36,7 @@ def _random_bytes(draw: random.Random, raw: bytes) -> bytes:
     return draw.randbytes(draw.randrange(min(len(raw), 20_000) + 1))
 
 
-def _flipped_bytes(draw: random.Random, raw: bytes) -> bytes:
+def _flip_bytes(draw: random.Random, raw: bytes) -> bytes:
     content = bytearray(raw)
     for _ in range(len(content) // 50):
         content[draw.randrange(len(content))] = draw.randrange(256)
@@ -99,11 +99,11 @@ def _hostile_text(draw: random.Random, _: bytes) -> bytes:
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (
-    _truncated,
-    _shuffled_lines,
-    _shuffled_blocks,
+    _truncate,
+    _shuffle_lines,
+    _shuffle_blocks,
     _random_bytes,
-    _flipped_bytes,
+    _flip_bytes,
     _header_bomb,
     _long_header,
     _deep_mime,

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.runtime.waiting import until
-from tests.spam_filter.running import HOST, free_port
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.service_under_test import HOST, free_port
 
 PAGE = Path(__file__).parents[2] / "examples" / "spam_filter" / "POSTFIX.md"
 POSTFIX = shutil.which("postfix", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -75,7 +75,7 @@ postlog unix-dgram n - n - 1 postlogd
 """
 
 
-def why_not() -> str | None:
+def skip_reason() -> str | None:
     """Return why no Postfix can be run here; None if it can."""
     if POSTFIX is None or not (DAEMONS / "master").exists():
         return "Postfix is not installed (Debian: apt-get install postfix)"
@@ -138,7 +138,7 @@ class Postfix:
         (self.folder / "etc" / "master.cf").write_text(master)
         self._run("check")
         self._run("start")
-        until((self.folder / "queue" / "pid" / "master.pid").exists, f"Postfix starts: {self.log}")
+        wait_until((self.folder / "queue" / "pid" / "master.pid").exists, f"Postfix starts: {self.log}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

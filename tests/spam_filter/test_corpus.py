@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.errors import CorpusError
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.corpus import LabelledMail, moment_of, read_corpus, read_pair
-from spam_filter.training.duplicates import families
+from spam_filter.training.corpus import LabelledMail, read_corpus, read_pair, received_time
+from spam_filter.training.near_duplicates import group_near_duplicates
 from spam_filter.training.splitting import SHARES, split_mail
 
 MAILS = list(generate(30, seed=7))
@@ -27,7 +26,7 @@ def as_pairs(mails: list[LabelledMail]) -> set[tuple[str, bytes]]:
 
 
 def test_a_folder_of_two_folders_is_read(tmp_path: Path) -> None:
-    """`spam` and `ham` are labels; hidden files are none of the mail."""
+    """`spam` and `ham` are labels; hidden files are ignored."""
     for one in MAILS:
         (tmp_path / one.label).mkdir(exist_ok=True)
         (tmp_path / one.label / one.source).write_bytes(one.raw)
@@ -36,7 +35,7 @@ def test_a_folder_of_two_folders_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_labels_is_read(tmp_path: Path) -> None:
-    """`labels.csv` names file, label and time; without a time, the message tells it."""
+    """`labels.csv` names file, label and time; without a time, the one of the message."""
     lines = ["file,label,received"]
     for place, one in enumerate(MAILS):
         (tmp_path / one.source).write_bytes(one.raw)
@@ -45,7 +44,7 @@ def test_a_folder_with_labels_is_read(tmp_path: Path) -> None:
     found = read_corpus(tmp_path)
     assert as_pairs(found) == as_pairs(MAILS)
     assert found[0].received == datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert found[1].received == moment_of(MAILS[1].raw)
+    assert found[1].received == received_time(MAILS[1].raw)
 
 
 def test_maildirs_and_mboxes_are_read(tmp_path: Path) -> None:
@@ -66,26 +65,26 @@ def test_maildirs_and_mboxes_are_read(tmp_path: Path) -> None:
 
 
 def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
-    """Each fault is named: no folder, no labels, no messages, unknown labels, files outside, and times that are none."""
-    with pytest.raises(CorpusError, match="no such folder"):
+    """Each error is named: no folder, no labels, no messages, unknown labels, files outside, and invalid times."""
+    with pytest.raises(CorpusError, match="the folder does not exist"):
         read_corpus(tmp_path / "missing")
-    with pytest.raises(CorpusError, match="not both of spam and ham"):
+    with pytest.raises(CorpusError, match="nor both of spam and ham"):
         read_corpus(tmp_path)
     (tmp_path / "spam").mkdir()
     (tmp_path / "ham").mkdir()
-    with pytest.raises(CorpusError, match="no message in it"):
+    with pytest.raises(CorpusError, match="found no message"):
         read_corpus(tmp_path)
     with pytest.raises(CorpusError, match="no such file or folder"):
         read_pair(tmp_path / "spam", tmp_path / "missing")
-    for text, told in (
+    for text, message in (
         ("file,label\na,maybe", "ham or spam"),
         ("file,label\n../x,ham", "outside the folder"),
         ("file,label\nmissing,ham", "cannot be read"),
-        ("file,label,received\nm.eml,ham,yesterday", "received is 'yesterday'"),
+        ("file,label,received\nm.eml,ham,yesterday", "got 'yesterday'"),
     ):
         (tmp_path / "m.eml").write_bytes(b"\n\n")
         (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
-        with pytest.raises(CorpusError, match=told):
+        with pytest.raises(CorpusError, match=message):
             read_corpus(tmp_path)
 
 
@@ -93,9 +92,9 @@ def test_the_time_of_a_message_is_that_of_its_last_hop() -> None:
     """Received beats Date, and a message without either is the oldest."""
     hop = b"Received: from a by b; Mon, 1 Jan 2024 10:00:00 +0000\n"
     date = b"Date: Mon, 1 Jan 2024 09:00:00 +0000\n"
-    assert moment_of(hop + date + b"\n") == datetime(2024, 1, 1, 10, tzinfo=UTC)
-    assert moment_of(date + b"\n") == datetime(2024, 1, 1, 9, tzinfo=UTC)
-    assert moment_of(b"\n") < EPOCH
+    assert received_time(hop + date + b"\n") == datetime(2024, 1, 1, 10, tzinfo=UTC)
+    assert received_time(date + b"\n") == datetime(2024, 1, 1, 9, tzinfo=UTC)
+    assert received_time(b"\n") < EPOCH
 
 
 def test_copies_are_one_family_and_other_texts_are_not() -> None:
@@ -103,15 +102,15 @@ def test_copies_are_one_family_and_other_texts_are_not() -> None:
     text = " ".join(f"word{chr(97 + place % 26)}{chr(97 + place // 26)}" for place in range(60))
     copies = [Mail.parse(f"Subject: {number}\n\nDear {name},\n{text}\n{number}".encode()) for number, name in enumerate("AB")]
     others = [Mail.parse(one.raw) for one in generate(90, seed=1)]
-    found = families([*copies, *others])
+    found = group_near_duplicates([*copies, *others])
     assert found[0] == found[1]
     assert len(set(found[2:])) >= 88
-    assert families([Mail.parse(b""), Mail.parse(b""), Mail.parse(b"\n\n123")]) == [0, 0, 2]
+    assert group_near_duplicates([Mail.parse(b""), Mail.parse(b""), Mail.parse(b"\n\n123")]) == [0, 0, 2]
 
 
 @given(st.data())
 def test_no_family_is_on_both_sides_of_a_split(data: st.DataObject) -> None:
-    """Families stay whole, every split has both labels, and the shares are near those wished for."""
+    """Families stay whole, every split has both labels, and the shares are near those asked for."""
     count = data.draw(st.integers(40, 120))
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
     group = [family for family, size in enumerate(sizes) for _ in range(size)]
@@ -148,5 +147,5 @@ def test_too_little_mail_and_unknown_ways_are_refused() -> None:
     mails = [LabelledMail(b"", "spam" if place < 3 else "ham", EPOCH, str(place)) for place in range(20)]
     with pytest.raises(CorpusError, match="3 different messages are spam"):
         split_mail(mails, list(range(20)), "families")
-    with pytest.raises(CorpusError, match="time or families is due"):
+    with pytest.raises(CorpusError, match="split must be time or families"):
         split_mail(mails, list(range(20)), "colour")  # type: ignore[arg-type]

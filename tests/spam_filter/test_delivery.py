@@ -9,24 +9,23 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from spam_filter.service.delivery import delivery_of
+from hypothesis import given, strategies as st
+from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.maildir import Maildir
-from spam_filter.service.next_hop import NextHop, smuggles, stuffed
-from spam_filter.service.parcel import Parcel
+from spam_filter.service.next_hop import NextHop, can_be_smuggled, stuff_dots
+from spam_filter.service.outgoing import OutgoingMessage
 from spam_filter.service.settings import Settings, SettingsError
 
-from tests.spam_filter.hop import Hop
-from tests.spam_filter.running import HOST, free_port
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, free_port
 
 CONTENT = (
     b"X-Emsco-Status: ham\r\nSubject: x\r\n\r\n.\r\n..\r\n.dot\r\nlone \n and \r here\n.x\xff\x00\r\n"
     + b"long" * 50_000
     + b"\r\n"
 )
-PARCEL = Parcel(CONTENT, "a@example.org", ("b@example.org",))
+PARCEL = OutgoingMessage(CONTENT, "a@example.org", ("b@example.org",))
 
 
 def stored(folder: Path) -> list[bytes]:
@@ -34,7 +33,7 @@ def stored(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in (folder / "new").iterdir()]
 
 
-def hop_at(hop: Hop, timeout_s: float = 10.0) -> NextHop:
+def next_hop_for(hop: FakeNextHop, timeout_s: float = 10.0) -> NextHop:
     """Return the delivery to a hop."""
     return NextHop(Endpoint(HOST, hop.port), "filter.example", timeout_s)
 
@@ -90,7 +89,7 @@ def test_maildir_names_are_unique_across_threads(tmp_path: Path) -> None:
 
     def deliver(worker: int) -> None:
         for text in texts[worker]:
-            maildirs[worker % 2].deliver(Parcel(text, "", ("b",)))
+            maildirs[worker % 2].deliver(OutgoingMessage(text, "", ("b",)))
 
     threads = [threading.Thread(target=deliver, args=(worker,)) for worker in range(8)]
     for thread in threads:
@@ -114,9 +113,9 @@ def test_maildir_sweeps_what_a_crash_left_long_ago(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extensions", [(), ("CHUNKING",)])
 def test_the_next_hop_gets_the_very_bytes(extensions: tuple[str, ...]) -> None:
-    """Dots, bare line ends, bytes that are no text and a very long line arrive as they were, with DATA and with BDAT."""
-    with Hop(*extensions) as hop:
-        receipt = hop_at(hop).deliver(PARCEL)
+    """Dots, bare line ends, bytes that are not text and a very long line arrive as they were, with DATA and with BDAT."""
+    with FakeNextHop(*extensions) as hop:
+        receipt = next_hop_for(hop).deliver(PARCEL)
         assert (receipt.outcome, receipt.reply) == ("delivered", "250 2.0.0 passed on: taken")
         assert hop.messages == [CONTENT]
         assert ("DATA" in hop.commands) == (not extensions)
@@ -124,14 +123,14 @@ def test_the_next_hop_gets_the_very_bytes(extensions: tuple[str, ...]) -> None:
 
 def test_the_next_hop_is_told_what_it_knows_and_no_more() -> None:
     """SIZE, 8BITMIME and SMTPUTF8 are said where they are offered; the empty sender of a bounce stays empty."""
-    with Hop("SIZE", "8BITMIME", "SMTPUTF8") as hop:
-        hop_at(hop).deliver(Parcel(b"\xc3\xa9\r\n", "jürgen@example.org", ("é@example.org",), utf8=True))
+    with FakeNextHop("SIZE", "8BITMIME", "SMTPUTF8") as hop:
+        next_hop_for(hop).deliver(OutgoingMessage(b"\xc3\xa9\r\n", "jürgen@example.org", ("é@example.org",), utf8=True))
         assert hop.commands[1:3] == [
             "MAIL FROM:<jürgen@example.org> SIZE=4 BODY=8BITMIME SMTPUTF8",
             "RCPT TO:<é@example.org>",
         ]
-    with Hop() as hop:
-        hop_at(hop).deliver(Parcel(b"\xc3\xa9\r\n", "", ("b@example.org",)))
+    with FakeNextHop() as hop:
+        next_hop_for(hop).deliver(OutgoingMessage(b"\xc3\xa9\r\n", "", ("b@example.org",)))
         assert hop.commands[1] == "MAIL FROM:<>"
 
 
@@ -149,8 +148,8 @@ def test_the_next_hop_is_told_what_it_knows_and_no_more() -> None:
 )
 def test_what_the_next_hop_says_is_passed_on(word: str, answer: str, outcome: str, reply: str) -> None:
     """A 5xx is the sender's to know, a 4xx too; 421 becomes 451, since it is not we who hang up; silence is a 4xx."""
-    with Hop(answers={word: answer}) as hop:
-        receipt = hop_at(hop).deliver(PARCEL)
+    with FakeNextHop(answers={word: answer}) as hop:
+        receipt = next_hop_for(hop).deliver(PARCEL)
         assert (receipt.outcome, receipt.reply) == (outcome, reply)
         assert not hop.messages
 
@@ -158,8 +157,8 @@ def test_what_the_next_hop_says_is_passed_on(word: str, answer: str, outcome: st
 @pytest.mark.parametrize("answer", ["554 go away", "421 not now", "", "nonsense"])
 def test_a_next_hop_in_trouble_never_makes_us_refuse(answer: str) -> None:
     """A server that does not even greet says nothing about the message: the sender keeps it."""
-    with Hop(answers={"connect": answer}) as hop:
-        receipt = hop_at(hop).deliver(PARCEL)
+    with FakeNextHop(answers={"connect": answer}) as hop:
+        receipt = next_hop_for(hop).deliver(PARCEL)
     assert (receipt.outcome, receipt.reply[:3]) == ("deferred", "451")
 
 
@@ -167,36 +166,36 @@ def test_a_next_hop_that_is_away_or_silent_defers() -> None:
     """Nobody listens, or somebody listens and says nothing: 451 either way."""
     away = NextHop(Endpoint(HOST, free_port()), "filter.example", 5.0).deliver(PARCEL)
     assert (away.outcome, away.reply) == ("deferred", "451 4.4.1 the next hop does not answer: ConnectionRefusedError")
-    silent = Hop()
+    silent = FakeNextHop()
     with silent:
         silent._answer = lambda *_: True  # type: ignore[method-assign]
-        receipt = hop_at(silent, 0.2).deliver(PARCEL)
+        receipt = next_hop_for(silent, 0.2).deliver(PARCEL)
     assert (receipt.outcome, receipt.reply) == ("deferred", "451 4.4.1 the next hop does not answer: SMTPServerDisconnected")
 
 
 def test_a_goodbye_that_fails_does_not_undo_a_delivery() -> None:
     """The message was taken; that the hop hangs up without a word afterwards must not make the sender send it again."""
-    with Hop(answers={"QUIT": ""}) as hop:
-        assert hop_at(hop).deliver(PARCEL).outcome == "delivered"
+    with FakeNextHop(answers={"QUIT": ""}) as hop:
+        assert next_hop_for(hop).deliver(PARCEL).outcome == "delivered"
 
 
 def test_smtputf8_that_the_next_hop_cannot_take_is_refused() -> None:
     """RFC 6531: such a message is not passed to a server that does not offer it."""
-    with Hop("8BITMIME") as hop:
-        receipt = hop_at(hop).deliver(Parcel(b"\r\n", "jürgen@example.org", ("b@example.org",), utf8=True))
+    with FakeNextHop("8BITMIME") as hop:
+        receipt = next_hop_for(hop).deliver(OutgoingMessage(b"\r\n", "jürgen@example.org", ("b@example.org",), utf8=True))
         assert (receipt.outcome, receipt.reply[:9]) == ("refused", "550 5.6.7")
         assert not any(command.startswith("MAIL") for command in hop.commands)
 
 
 def test_a_message_with_a_false_end_is_smuggled_nowhere() -> None:
     """A lone dot between bare line ends goes on where its length is announced, and is refused where it could end the message."""
-    parcel = Parcel(b"a\n.\r\nMAIL FROM:<evil>\r\n", "a@example.org", ("b@example.org",))
-    with Hop() as hop:
-        receipt = hop_at(hop).deliver(parcel)
+    parcel = OutgoingMessage(b"a\n.\r\nMAIL FROM:<evil>\r\n", "a@example.org", ("b@example.org",))
+    with FakeNextHop() as hop:
+        receipt = next_hop_for(hop).deliver(parcel)
         assert (receipt.outcome, receipt.reply[:9]) == ("refused", "554 5.6.0")
         assert not hop.messages
-    with Hop("CHUNKING") as hop:
-        assert hop_at(hop).deliver(parcel).outcome == "delivered"
+    with FakeNextHop("CHUNKING") as hop:
+        assert next_hop_for(hop).deliver(parcel).outcome == "delivered"
         assert hop.messages == [parcel.content]
 
 
@@ -207,24 +206,24 @@ def test_a_message_with_a_false_end_is_smuggled_nowhere() -> None:
 )
 def test_the_only_end_is_at_the_end(content: bytes) -> None:
     """For any line ends and dots: one true end, the last bytes; without false ends no careless reader sees another."""
-    text = stuffed(content)
+    text = stuff_dots(content)
     assert text.endswith(b"\r\n.\r\n")
     assert (b"\r\n" + text).find(b"\r\n.\r\n") == len(text) - 3
-    if not smuggles(content):
+    if not can_be_smuggled(content):
         careless = (b"\n" + text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         assert careless.find(b"\n.\n") == len(careless) - 3
 
 
 def test_a_message_without_a_last_line_break_gets_one_for_the_end() -> None:
     """Nothing that came by SMTP is like that; the end must be right all the same."""
-    assert stuffed(b"a") == b"a\r\n.\r\n"
-    assert stuffed(b"") == b".\r\n"
+    assert stuff_dots(b"a") == b"a\r\n.\r\n"
+    assert stuff_dots(b"") == b".\r\n"
 
 
 def test_settings_choose_the_place(tmp_path: Path) -> None:
-    """A Maildir or a next hop; a Maildir that cannot be made is told in one sentence."""
-    assert isinstance(delivery_of(Settings(tmp_path, maildir=tmp_path / "m")), Maildir)
-    assert isinstance(delivery_of(Settings(tmp_path, next_hop=Endpoint(HOST, 25))), NextHop)
+    """A Maildir or a next hop; a Maildir that cannot be created is reported in one sentence."""
+    assert isinstance(make_delivery(Settings(tmp_path, maildir=tmp_path / "m")), Maildir)
+    assert isinstance(make_delivery(Settings(tmp_path, next_hop=Endpoint(HOST, 25))), NextHop)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SettingsError, match=r"maildir: .*file/m cannot be used: Not a directory; make it writable"):
-        delivery_of(Settings(tmp_path, maildir=tmp_path / "file" / "m"))
+        make_delivery(Settings(tmp_path, maildir=tmp_path / "file" / "m"))

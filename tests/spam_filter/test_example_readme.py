@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_readme import BLOCK
-from tests.project.test_readme import _run_session as run_session
-from tests.project.test_readme import _run_shell as run_shell
-from tests.spam_filter.running import free_port
+from tests.project.test_readme import BLOCK, _run_session as run_session, _run_shell as run_shell
+from tests.spam_filter.service_under_test import free_port
 
 TOP = Path(__file__).resolve().parents[2]
 README = TOP / "examples" / "spam_filter" / "README.md"

@@ -6,11 +6,11 @@ import dataclasses
 from pathlib import Path
 
 from spam_filter.features import acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail
-from spam_filter.training.extraction import extract, row_of
+from spam_filter.training.extraction import extract, extract_row
 from spam_filter.training.splitting import SplitName
 
 MAILS = list(generate(60, seed=11))
@@ -18,7 +18,7 @@ SPLITS: list[SplitName] = ["train" if place % 4 else "test" for place in range(6
 FAMILIES = [place // 2 for place in range(60)]
 
 
-def turned(mail: LabelledMail) -> LabelledMail:
+def swap_labels(mail: LabelledMail) -> LabelledMail:
     """Return a message with the other label."""
     return dataclasses.replace(mail, label="ham" if mail.label == "spam" else "spam")
 
@@ -26,7 +26,7 @@ def turned(mail: LabelledMail) -> LabelledMail:
 def test_no_train_message_sees_the_labels_of_its_own_family(tmp_path: Path) -> None:
     """Turning the labels of a whole family changes rows of other messages, and none of its own."""
     family = FAMILIES[5]
-    changed = [turned(mail) if its == family else mail for mail, its in zip(MAILS, FAMILIES, strict=True)]
+    changed = [swap_labels(mail) if its == family else mail for mail, its in zip(MAILS, FAMILIES, strict=True)]
     before = extract(MAILS, SPLITS, FAMILIES, tmp_path / "a.sqlite").rows
     after = extract(changed, SPLITS, FAMILIES, tmp_path / "b.sqlite").rows
     places = [place for place, its in enumerate(FAMILIES) if its == family and SPLITS[place] == "train"]
@@ -39,14 +39,14 @@ def test_no_train_message_sees_the_labels_of_its_own_family(tmp_path: Path) -> N
 
 def test_other_messages_get_the_stores_that_the_service_will_have(tmp_path: Path) -> None:
     """The rows of test mail are those that the acquirers give with the stores that were written."""
-    told: list[int] = []
+    progress: list[int] = []
     path = tmp_path / "stores.sqlite"
-    found = extract(MAILS, SPLITS, FAMILIES, path, tell=told.append)
-    assert told == list(range(1, 61))
+    found = extract(MAILS, SPLITS, FAMILIES, path, on_progress=progress.append)
+    assert progress == list(range(1, 61))
     with Stores.open(path) as stores:
         assert stores.id == found.stores_id
         assert sum(stores.messages) == SPLITS.count("train")
         registry = acquirers(stores)
         for place, split in enumerate(SPLITS):
             if split == "test":
-                assert found.rows[place] == row_of(registry, Mail.parse(MAILS[place].raw))
+                assert found.rows[place] == extract_row(registry, Mail.parse(MAILS[place].raw))

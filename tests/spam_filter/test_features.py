@@ -1,4 +1,4 @@
-"""Features: as many as promised, finite for any bytes, blind to how a corpus was collected, and never the loss of a message."""
+"""Features: as many as documented, finite for any bytes, blind to how a corpus was collected, and never the loss of a message."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from spam_filter.facts.page import page_facts
+from spam_filter.extractors.html_page import page_features
 from spam_filter.features import GROUPS, HEADER_FEATURES, acquirers, feature_names
-from spam_filter.learnt.stores import Stores, learn_stores
+from spam_filter.learned.stores import Stores, train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import STORES, Model
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.extraction import row_of
-from spam_filter.training.training import Trained
+from spam_filter.training.extraction import extract_row
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.spam_filter.test_mail import ODD_BYTES
 
@@ -31,7 +31,7 @@ COLLECTED = (
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     """Return stores that were learnt from 80 synthetic messages."""
     path = tmp_path_factory.mktemp("stores") / "stores.sqlite"
-    learn_stores(path, [(Mail.parse(one.raw), one.label) for one in generate(80, seed=2)])
+    train_stores(path, [(Mail.parse(one.raw), one.label) for one in generate(80, seed=2)])
     return Stores.open(path)
 
 
@@ -49,7 +49,7 @@ def test_there_are_as_many_features_as_promised_each_with_one_acquirer(stores: S
 @given(raw=ODD_BYTES)
 def test_every_feature_of_any_bytes_is_a_finite_number(stores: Stores, raw: bytes) -> None:
     """No bytes make an acquirer raise, or return what a bundle would refuse."""
-    row = row_of(acquirers(stores), Mail.parse(raw))
+    row = extract_row(acquirers(stores), Mail.parse(raw))
     assert set(row) == set(feature_names())
     assert all(isinstance(value, bool) or math.isfinite(value) for value in row.values())
 
@@ -58,25 +58,25 @@ def test_no_feature_sees_how_mail_was_collected(stores: Stores) -> None:
     """Headers of lists, threads and delivery change no feature at all."""
     registry = acquirers(stores)
     for one in generate(40, seed=9):
-        assert row_of(registry, Mail.parse(COLLECTED + one.raw)) == row_of(registry, Mail.parse(one.raw))
+        assert extract_row(registry, Mail.parse(COLLECTED + one.raw)) == extract_row(registry, Mail.parse(one.raw))
 
 
 def test_the_parser_sees_what_patterns_do_not() -> None:
-    """Hidden text, forms, far images and links that lie are counted; a plain message has none of it."""
+    """Hidden text, forms, remote images and lying links are counted; a plain message has none of it."""
     page = (
         b"Content-Type: text/html\n\n<form><input></form><a href='http://evil.test/x'>http://www.bank.example</a>"
         b"<a href='http://a.example/'>http://www.a.example/</a><img src='http://evil.test/1.gif'>"
         b"<p style='display: none'>hidden words</p>"
     )
-    facts = page_facts(Mail.parse(page))
+    facts = page_features(Mail.parse(page))
     assert facts["page_forms"] == pytest.approx(math.log1p(2))
     assert facts["page_far_images"] == pytest.approx(math.log1p(1))
     assert facts["page_lying_links"] == pytest.approx(0.5)
     assert 0 < facts["page_hidden"] < 1
-    assert set(page_facts(Mail.parse(b"\n\nplain")).values()) == {0.0}
+    assert set(page_features(Mail.parse(b"\n\nplain")).values()) == {0.0}
 
 
-def test_a_locked_store_degrades_the_decision_and_loses_nothing(trained: Trained, tmp_path: Path) -> None:
+def test_a_locked_store_degrades_the_decision_and_loses_nothing(trained: TrainedModel, tmp_path: Path) -> None:
     """While a writer holds the store, decisions come from fallbacks, marked degraded; after it they are what they were."""
     folder = tmp_path / "model"
     folder.mkdir()

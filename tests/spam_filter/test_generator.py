@@ -19,7 +19,7 @@ def test_the_same_seed_gives_the_same_mail_and_another_seed_another() -> None:
 
 
 def test_it_has_times_senders_both_kinds_and_defects() -> None:
-    """Times go up, spam has its share, senders differ, and some messages have defects or bytes that are no UTF-8."""
+    """Times go up, spam has its share, senders differ, and some messages have defects or bytes that are not UTF-8."""
     mails = list(generate(400, seed=3))
     assert mails[0].received >= FIRST_DAY
     assert all(one.received < two.received for one, two in pairwise(mails))
@@ -32,28 +32,28 @@ def test_it_has_times_senders_both_kinds_and_defects() -> None:
 
 
 def test_the_command_writes_a_corpus_that_can_be_read(tmp_path: Path) -> None:
-    """What `generate` writes, `train` reads; a folder that is there is left alone."""
+    """What `generate` writes, `train` reads; an existing folder is not touched."""
     assert main(["--out", str(tmp_path / "mail"), "--count", "25", "--seed", "4"]) == 0
     assert read_corpus(tmp_path / "mail") == list(generate(25, seed=4))
     assert main(["--out", str(tmp_path / "mail")]) == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["generate", "--out", "mail", "--count", "-3"],
-            "spam_filter generate: --count is -3: a whole number, 1 or more, is due",
+            "spam_filter generate: --count must be at least 1, got -3",
         ),
-        (["generate", "--out", "."], "spam_filter generate: . is there already: name a new folder"),
-        (["load", "nowhere"], "load: nowhere: there is no such folder: give the one that train wrote"),
+        (["generate", "--out", "."], "spam_filter generate: . already exists: name a new folder"),
+        (["load", "nowhere"], "load: nowhere: the folder does not exist: give the one that train wrote"),
     ],
 )
-def test_wrong_use_is_told_in_one_line(
-    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_wrong_use_is_reported_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What cannot be done names the thing and the remedy, and leaves nothing behind."""
     monkeypatch.chdir(tmp_path)
     assert command(arguments) == 1
-    assert capsys.readouterr().err == f"{told}\n"
+    assert capsys.readouterr().err == f"{message}\n"
     assert list(tmp_path.iterdir()) == []

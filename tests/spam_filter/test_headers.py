@@ -7,9 +7,8 @@ import email.policy
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-from spam_filter.service.headers import stamp, without_forged
+from hypothesis import example, given, strategies as st
+from spam_filter.service.headers import mark_message, remove_forged_headers
 from spam_filter.service.verdict import Verdict
 
 VERDICT = Verdict("spam", 0.99999, 2, 12.345678, "microsecond", "ab" * 32)
@@ -63,14 +62,14 @@ def emsco_names(headers: list[bytes]) -> list[bytes]:
 
 def test_a_clean_message_gets_our_five_headers_at_its_top_and_keeps_every_byte() -> None:
     """Nothing is parsed and written again: the message follows our lines as it was, whatever its bytes."""
-    stamped = stamp(MESSAGE, VERDICT)
+    stamped = mark_message(MESSAGE, VERDICT)
     assert stamped.content == OURS + MESSAGE
     assert stamped.forged == 0
 
 
 def test_a_message_that_failed_says_error_and_invents_nothing() -> None:
     """Where there was no decision, there is no confidence, stage, cost or bundle."""
-    content = stamp(MESSAGE, Verdict("error", note="deadline")).content
+    content = mark_message(MESSAGE, Verdict("error", note="deadline")).content
     assert content == (
         b"X-Emsco-Status: error\r\nX-Emsco-Confidence: none\r\nX-Emsco-Stage: none\r\n"
         b"X-Emsco-Cost: none\r\nX-Emsco-Bundle: none\r\n" + MESSAGE
@@ -97,7 +96,7 @@ def test_a_message_that_failed_says_error_and_invents_nothing() -> None:
 @pytest.mark.parametrize("before", [b"", b"Received: by a\r\n by b\r\n"])
 def test_forged_headers_go_whatever_their_case_folding_and_line_ends(before: bytes, forged: bytes) -> None:
     """Exactly the forged lines are cut out, with the lines folded to them."""
-    clean, removed = without_forged(before + forged + MESSAGE)
+    clean, removed = remove_forged_headers(before + forged + MESSAGE)
     assert clean == before + MESSAGE
     assert removed == len(re.findall(rb"(?i)x-emsco", forged))
 
@@ -105,25 +104,25 @@ def test_forged_headers_go_whatever_their_case_folding_and_line_ends(before: byt
 def test_a_body_that_speaks_of_our_headers_is_left_alone() -> None:
     """A forwarded message quotes headers; they are text."""
     raw = b"Subject: x\n\nX-Emsco-Status: ham\nX-Emsco-Cost: 0\n\nX-Emsco-Stage: 1\n"
-    assert without_forged(raw) == (raw, 0)
+    assert remove_forged_headers(raw) == (raw, 0)
 
 
 def test_a_header_behind_a_false_end_of_the_header_is_found() -> None:
     """Two readers may disagree on where the body begins; neither sees a forged header."""
     raw = b"Subject: a\n\nnot yet the body\r\nX-Emsco-Status: ham\r\n\r\nbody\r\n"
-    assert without_forged(raw) == (b"Subject: a\n\nnot yet the body\r\n\r\nbody\r\n", 1)
+    assert remove_forged_headers(raw) == (b"Subject: a\n\nnot yet the body\r\n\r\nbody\r\n", 1)
 
 
 def test_a_message_that_begins_with_a_folded_line_cannot_lengthen_our_headers() -> None:
     """Its first line would be read as the rest of our last header; it becomes the rest of a note."""
-    content = stamp(b" evil\r\nSubject: x\r\n\r\n", VERDICT).content
+    content = mark_message(b" evil\r\nSubject: x\r\n\r\n", VERDICT).content
     assert content == OURS + b"X-Emsco-Note: the message began with a folded line\r\n evil\r\nSubject: x\r\n\r\n"
 
 
 @pytest.mark.parametrize("text", ["a\r\nX-Emsco-Status: ham", "a\nb", "a\rb", "\x00", "é", "x" * 10_000])
 def test_no_value_can_begin_another_line(text: str) -> None:
     """A bundle's unit or id may hold anything; each header stays one short line of ASCII."""
-    content = stamp(b"", Verdict("ham", 1.0, 1, 1.0, text, text)).content
+    content = mark_message(b"", Verdict("ham", 1.0, 1, 1.0, text, text)).content
     assert content.isascii()
     lines = content.split(b"\r\n")
     assert [line.partition(b":")[0] for line in lines[:-1]] == [
@@ -134,15 +133,15 @@ def test_no_value_can_begin_another_line(text: str) -> None:
 
 def test_confidence_is_cut_and_not_rounded_up_to_certainty() -> None:
     """1.0000 would be a lie for anything below 1."""
-    assert b"Confidence: 0.9999\r" in stamp(b"", Verdict("ham", 0.99999999)).content
-    assert b"Confidence: 1.0000\r" in stamp(b"", Verdict("ham", 1.0)).content
+    assert b"Confidence: 0.9999\r" in mark_message(b"", Verdict("ham", 0.99999999)).content
+    assert b"Confidence: 1.0000\r" in mark_message(b"", Verdict("ham", 1.0)).content
 
 
 @given(raw=SOUP)
 @example(raw=b"A: b\rX-Emsco-Status: ham\n\nX-Emsco-Status: ham\n\nbody")
 def test_no_reader_sees_a_header_of_ours_that_we_did_not_write(raw: bytes) -> None:
     """For any soup of line ends, folds and names: three readings and Python's own parser see our headers and no others."""
-    content = stamp(raw, VERDICT).content
+    content = mark_message(raw, VERDICT).content
     ours = [b"x-emsco-" + name for name in (b"status", b"confidence", b"stage", b"cost", b"bundle")]
     for breaks in (rb"\r\n", rb"\r\n|\n", rb"\r\n|\n|\r"):
         names = emsco_names(headers_seen(content, breaks))
@@ -155,8 +154,8 @@ def test_no_reader_sees_a_header_of_ours_that_we_did_not_write(raw: bytes) -> No
 @given(raw=SOUP)
 def test_cutting_is_a_subsequence_and_done_once(raw: bytes) -> None:
     """What is left is what came, with whole pieces missing; a second pass finds nothing; without our name nothing is missing."""
-    clean, removed = without_forged(raw)
-    assert without_forged(clean) == (clean, 0)
+    clean, removed = remove_forged_headers(raw)
+    assert remove_forged_headers(clean) == (clean, 0)
     remaining = iter(raw)
     assert all(byte in remaining for byte in clean)
     assert (removed == 0) == (clean == raw)
@@ -166,5 +165,5 @@ def test_cutting_is_a_subsequence_and_done_once(raw: bytes) -> None:
 
 def test_a_header_bomb_is_cleaned_in_one_pass() -> None:
     """A hundred thousand forged headers are removed without trouble."""
-    clean, removed = without_forged(b"X-Emsco-A: 1\r\n" * 100_000 + b"\r\nbody")
+    clean, removed = remove_forged_headers(b"X-Emsco-A: 1\r\n" * 100_000 + b"\r\nbody")
     assert (clean, removed) == (b"\r\nbody", 100_000)

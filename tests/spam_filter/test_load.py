@@ -1,24 +1,23 @@
-"""The load driver: what it sends, what it refuses, and its yardstick."""
+"""The load driver: what it sends, what it refuses, and its baseline."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from spam_filter.load.everything import single_stage, write_everything
-from spam_filter.load.load import LoadError, Sent, read_bills, send_all
-from spam_filter.load.service_process import ServiceFailed, ServiceProcess
+from hypothesis import given, strategies as st
+from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
+from spam_filter.load.service_process import ServiceProcess, ServiceProcessError
+from spam_filter.load.single_stage_model import make_single_stage, write_single_stage_model
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.maildir import Maildir
-from spam_filter.service.parcel import Parcel
+from spam_filter.service.outgoing import OutgoingMessage
 
 from emsco_runtime import Acquirers, Cascade, read_bundle
-from emsco_runtime.publish import seal
+from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.spam_filter.hop import Hop
-from tests.spam_filter.running import HOST, Running
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 numbers = st.floats(-3, 3).map(lambda value: round(value, 2))
@@ -29,9 +28,9 @@ WEIGHTS = [[[-2.0], [2.0]], [[-2.0, -1.0], [2.0, 1.0]], [[-2.0, -1.0, -3.0], [2.
 
 @pytest.fixture(scope="module")
 def at_once() -> Cascade:
-    """Return the yardstick of the runtime's sample bundle."""
-    manifest, content = single_stage(sample_bundle())
-    return Cascade(seal(manifest, [content]))
+    """Return the baseline of the runtime's sample bundle."""
+    manifest, content = make_single_stage(sample_bundle())
+    return Cascade(build_bundle(manifest, [content]))
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +40,10 @@ def to_the_end() -> Cascade:
 
 
 @given(size=numbers, links=numbers, reputation=numbers)
-def test_the_yardstick_asks_at_once_and_says_what_the_last_stage_says(
+def test_the_baseline_acquires_at_once_and_decides_as_the_last_stage(
     at_once: Cascade, to_the_end: Cascade, size: float, links: float, reputation: float
 ) -> None:
-    """For any item: one stage, the whole bill, and the probabilities and the label that the cascade would have at its end."""
+    """For any item: one stage, the full cost, and the probabilities and the label that the cascade would have at its end."""
     item = {"size": size, "links": links, "reputation": reputation}
     decision, last = at_once.decide(item), to_the_end.decide(item)
     assert last.stages == 3
@@ -53,10 +52,10 @@ def test_the_yardstick_asks_at_once_and_says_what_the_last_stage_says(
     assert (decision.status == "accepted") == (max(last.probabilities.values()) >= 0.9)
 
 
-def test_the_yardstick_is_a_model_like_any_other(tmp_path: Path) -> None:
+def test_the_baseline_is_a_model_like_any_other(tmp_path: Path) -> None:
     """It is written beside the stores, can be read back, and keeps name and version."""
     model = write_tiny_model(tmp_path / "model")
-    write_everything(model, tmp_path / "everything")
+    write_single_stage_model(model, tmp_path / "everything")
     made, trained = read_bundle(tmp_path / "everything" / "bundle").manifest, read_bundle(model / "bundle").manifest
     assert [stage.acquire for stage in made.stages] == [("shouts", "links", "reputation")]
     assert (made.name, made.version, made.certificate) == (trained.name, trained.version, None)
@@ -66,12 +65,12 @@ def test_the_yardstick_is_a_model_like_any_other(tmp_path: Path) -> None:
 def test_a_design_whose_inputs_are_in_another_order_keeps_it() -> None:
     """Features are asked for in the order of the stages, and reach the model in the order of its inputs."""
     bundle = make_bundle([["b"], ["a"]], seed=3)
-    manifest, content = single_stage(bundle)
+    manifest, content = make_single_stage(bundle)
     asked: list[str] = []
     acquirers = Acquirers()
     for name in ("a", "b"):
         acquirers.feature(name)(lambda item, name=name: asked.append(name) or item[name])
-    Cascade(seal(manifest, [content]), acquirers).decide({"a": 0.5, "b": -0.5})
+    Cascade(build_bundle(manifest, [content]), acquirers).decide({"a": 0.5, "b": -0.5})
     assert asked == ["b", "a"]
     assert manifest.stages[0].inputs == bundle.manifest.stages[1].inputs
 
@@ -87,41 +86,41 @@ def test_a_design_whose_inputs_are_in_another_order_keeps_it() -> None:
     ],
 )
 def test_load_stays_on_this_machine_and_within_bounds(where: Endpoint, messages: int, connections: int, message: str) -> None:
-    """Nobody else's server is loaded, and nobody's without limit."""
+    """No other machine's server is loaded, and none without limit."""
     with pytest.raises(LoadError, match=message):
         send_all(where, [b""] * messages, connections)
 
 
 def test_every_message_is_sent_once_with_the_line_ends_of_smtp() -> None:
     """Ten messages over three connections arrive as ten, and each has its latency."""
-    with Hop() as hop:
+    with FakeNextHop() as hop:
         sent = send_all(Endpoint(HOST, hop.port), [b"Subject: %d\n\ntext\n" % number for number in range(10)], 3)
         assert sorted(hop.messages) == sorted(b"Subject: %d\r\n\r\ntext\r\n" % number for number in range(10))
     assert len(sent.latencies_s) == 10
     assert sent.rate > 0
 
 
-def test_a_message_that_is_not_taken_is_told() -> None:
+def test_a_message_that_is_not_accepted_is_an_error() -> None:
     """Figures over messages that were refused would be worthless."""
-    with Hop(answers={".": "451 not now"}) as hop, pytest.raises(LoadError, match=r"a message was not taken: .*451"):
+    with FakeNextHop(answers={".": "451 not now"}) as hop, pytest.raises(LoadError, match=r"a message was not accepted: .*451"):
         send_all(Endpoint(HOST, hop.port), [b"x\n"], 1)
 
 
 def test_percentiles_are_values_that_were_met() -> None:
     """Of a hundred latencies of 1 to 100 ms."""
-    sent = Sent(2.0, tuple(number / 1000 for number in range(1, 101)))
+    sent = LoadResult(2.0, tuple(number / 1000 for number in range(1, 101)))
     assert [round(sent.percentile_ms(share)) for share in (0.5, 0.95, 0.99, 1.0)] == [51, 96, 100, 100]
     assert sent.rate == 50
 
 
-def test_bills_are_read_from_the_headers_of_what_was_delivered(tmp_path: Path) -> None:
-    """The mean over messages with a bill; one in error has none."""
+def test_costs_are_read_from_the_headers_of_what_was_delivered(tmp_path: Path) -> None:
+    """The mean over messages with a cost; one in error has none."""
     maildir = Maildir(tmp_path, "host")
     for status, cost in (("spam", "1.5 us"), ("ham", "2.5e+01 us"), ("error", "none")):
-        maildir.deliver(Parcel(f"X-Emsco-Status: {status}\r\nX-Emsco-Cost: {cost}\r\n\r\n".encode(), "", ()))
-    bills = read_bills(tmp_path)
-    assert bills.mean_cost == 13.25
-    assert bills.statuses == {"error": 1, "ham": 1, "spam": 1}
+        maildir.deliver(OutgoingMessage(f"X-Emsco-Status: {status}\r\nX-Emsco-Cost: {cost}\r\n\r\n".encode(), "", ()))
+    costs = read_delivered_costs(tmp_path)
+    assert costs.mean_cost == 13.25
+    assert costs.statuses == {"error": 1, "ham": 1, "spam": 1}
 
 
 def test_a_running_service_is_loaded_and_its_bill_read(tmp_path: Path) -> None:
@@ -130,15 +129,15 @@ def test_a_running_service_is_loaded_and_its_bill_read(tmp_path: Path) -> None:
     texts = (b"BUY BUY BUY", b"hello", b"http:x http:y BUY")
     with Running("--model", str(model), "--maildir", str(tmp_path / "mail")) as running:
         sent = send_all(Endpoint(HOST, running.port), [b"S: x\n\n" + texts[number % 3] + b"\n" for number in range(60)], 4)
-    bills = read_bills(tmp_path / "mail")
-    assert len(sent.latencies_s) == sum(bills.statuses.values()) == 60
-    assert bills.mean_cost == pytest.approx((1 + 23 + 1) / 3)
+    costs = read_delivered_costs(tmp_path / "mail")
+    assert len(sent.latencies_s) == sum(costs.statuses.values()) == 60
+    assert costs.mean_cost == pytest.approx((1 + 23 + 1) / 3)
 
 
 def test_a_service_that_cannot_start_tells_why(tmp_path: Path) -> None:
     """The child's own words are in the error."""
     with (
-        pytest.raises(ServiceFailed, match=r"the service did not start: .*there is no such folder"),
+        pytest.raises(ServiceProcessError, match=r"the service did not start: .*the folder does not exist"),
         ServiceProcess(tmp_path / "none", tmp_path / "mail"),
     ):
         pass

@@ -6,8 +6,7 @@ import email
 import email.policy
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from spam_filter.message.address import NOBODY, read_address
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import read_header
@@ -119,7 +118,7 @@ def test_sound_messages_read_as_the_email_package_reads_them() -> None:
 
 
 def test_a_header_is_unfolded_and_decoded() -> None:
-    """Folds are joined, encoded words decoded, names of any case found, and a line that is no field is passed over."""
+    """Folds are joined, encoded words decoded, names of any case found, and a line that is not a field is skipped."""
     raw = b"SUBJECT: =?iso-8859-1?Q?caf=E9?=\r\n =?utf-8?B?IGF1IGxhaXQ=?=\r\nnonsense\r\nX : y\r\n\r\nbody"
     mail = Mail.parse(raw)
     assert mail.subject == "café au lait"
@@ -136,7 +135,7 @@ def test_the_tag_and_the_footer_of_a_mailing_list_are_not_read() -> None:
 
 
 def test_the_sender_is_the_one_of_the_envelope_where_the_header_names_none() -> None:
-    """A message without a From field has the envelope's sender, and nobody's without an envelope."""
+    """A message without a From field has the envelope's sender, and an empty one without an envelope."""
     envelope = Envelope("a@x.example", ("b@y.example",), "127.0.0.1")
     assert str(Mail.parse(b"\n\n", envelope).sender) == "a@x.example"
     assert Mail.parse(b"\n\n").sender is NOBODY

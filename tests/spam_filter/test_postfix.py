@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.waiting import until
-from tests.spam_filter.postfix import Postfix, page_lines, why_not
-from tests.spam_filter.running import HOST, Running
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.postfix import Postfix, page_lines, skip_reason
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 # With all that Postfix would add if it were missing.
@@ -39,14 +39,14 @@ def send(postfix: Postfix, subject: bytes, *recipients: str) -> None:
 
 
 def test_the_page_keeps_mail_from_going_round() -> None:
-    """The server that takes mail back has no filter, and listens where nobody else can reach it."""
+    """The server that takes mail back has no filter, and listens where no other machine can reach it."""
     master = page_lines("master.cf")
     assert "127.0.0.1:10026 inet" in master
     assert "-o content_filter=\n" in master
     assert "content_filter = emsco:[127.0.0.1]:10025" in page_lines("main.cf")
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 def test_mail_passes_the_filter_and_waits_for_it_when_it_is_away(folder: Path, tmp_path: Path) -> None:
     """Marked, forged headers gone, text intact, a copy for each recipient; without the filter it waits in the queue."""
     model = write_tiny_model(tmp_path / "model")
@@ -55,7 +55,7 @@ def test_mail_passes_the_filter_and_waits_for_it_when_it_is_away(folder: Path, t
         running.more = ("--next-hop", f"{HOST}:{postfix.back_port}")
         with running:
             send(postfix, b"first", "b@example.org", "c@example.org")
-            until(lambda: len(postfix.inbox) == 2, f"both copies arrive\n{postfix.log}")
+            wait_until(lambda: len(postfix.inbox) == 2, f"both copies arrive\n{postfix.log}")
             for content in postfix.inbox:
                 assert content.lower().count(b"x-emsco-status") == 1
                 assert b"X-Emsco-Status: spam\n" in content
@@ -66,10 +66,10 @@ def test_mail_passes_the_filter_and_waits_for_it_when_it_is_away(folder: Path, t
             }
             assert running.end() == 0
             send(postfix, b"second", "b@example.org")
-            until(lambda: "Connection refused" in postfix.log, f"Postfix notices\n{postfix.log}")
+            wait_until(lambda: "Connection refused" in postfix.log, f"Postfix notices\n{postfix.log}")
             assert len(postfix.inbox) == 2
             running.start()
             postfix.flush()
-            until(lambda: len(postfix.inbox) == 3, f"it arrives when the filter is back\n{postfix.log}")
+            wait_until(lambda: len(postfix.inbox) == 3, f"it arrives when the filter is back\n{postfix.log}")
         assert "status=bounced" not in postfix.log
         assert "passed on: " in postfix.log

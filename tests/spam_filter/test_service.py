@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.waiting import until
-from tests.spam_filter.hop import Hop
-from tests.spam_filter.running import HOST, Running
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 
 SENDER, RECIPIENT = "a@example.org", "b@example.org"
@@ -119,7 +119,7 @@ def begin(client: socket.socket, *, data: bool = True) -> None:
 def test_messages_are_marked_and_stored_unchanged(
     shared: Running, mail: Path, model: Path, raw: bytes, status: str, stage: str, cost: str
 ) -> None:
-    """Status, stage and bill are those of the cascade, the bundle is named, and the message follows byte by byte."""
+    """Status, stage and cost are those of the cascade, the bundle is named, and the message follows byte by byte."""
     content = delivered(shared, mail, raw)
     assert content.endswith(b"\r\n" + raw)
     assert content.removesuffix(raw).count(b"\r\n") == 5
@@ -207,14 +207,14 @@ def test_a_bounce_has_no_sender_and_is_taken(shared: Running, mail: Path) -> Non
     ],
 )
 def test_addresses_that_could_not_be_passed_on_are_refused(shared: Running, command: bytes) -> None:
-    """Not ASCII without SMTPUTF8, a carriage return, bytes that are no text, or no address at all: 553 at once."""
+    """Not ASCII without SMTPUTF8, a carriage return, bytes that are not text, or no address at all: 553 at once."""
     with conversation(shared) as client:
         client.sendall(command + b"\r\n")
         assert reply(client).startswith(b"553 5.")
 
 
 def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
-    """Neither unquoted nor decoded: the next hop is told what we were told."""
+    """Neither unquoted nor decoded: the next hop gets what we got."""
     addresses = (
         '"john..doe"@example.org',
         "=?utf-8?q?a?=@example.org",
@@ -222,7 +222,7 @@ def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
         "SRS0=a=b=c.org=d@example.org",
         "root",
     )
-    with Hop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+    with FakeNextHop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
         with conversation(running) as client:
             for address in addresses:
                 for command in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>"):
@@ -232,8 +232,8 @@ def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
                 assert reply(client).startswith(b"354")
                 client.sendall(b"text\r\n.\r\n")
                 assert reply(client).startswith(b"250")
-        told = [command for command in hop.commands if command.startswith(("MAIL", "RCPT"))]
-        assert told == [line for address in addresses for line in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>")]
+        commands = [command for command in hop.commands if command.startswith(("MAIL", "RCPT"))]
+        assert commands == [line for address in addresses for line in (f"MAIL FROM:<{address}>", f"RCPT TO:<{address}>")]
 
 
 def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(shared: Running, mail: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(share
 def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
     """Of ten that come at once six are served, four get 421 and are hung up on; when they have gone, all is as before."""
     before = shared.metric("spam_filter_refused_total")
-    until(lambda: shared.metric("spam_filter_connections") == 0, "the clients of other tests are gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "the clients of other tests are gone")
     clients = [socket.create_connection((HOST, shared.port), timeout=30) for _ in range(10)]
     try:
         greetings = [reply(client) for client in clients]
@@ -266,7 +266,7 @@ def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
     finally:
         for client in clients:
             client.close()
-    until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
     with conversation(shared):
         pass
 
@@ -295,12 +295,14 @@ def test_a_locked_store_costs_a_feature_and_no_message(shared: Running, mail: Pa
 
 
 def test_the_audit_log_has_the_decision_and_nothing_of_the_message(shared: Running, mail: Path) -> None:
-    """One line per decision, under the id that the client was told; no address, no text, no value."""
+    """One line per decision, under the id that the client got; no address, no text, no value."""
     secret = "Wolpertinger"
-    told = send(shared, f"Subject: {secret}\r\n\r\n{secret} BUY BUY BUY\r\n".encode(), sender=f"{secret}@example.org").decode()
+    reply_text = send(
+        shared, f"Subject: {secret}\r\n\r\n{secret} BUY BUY BUY\r\n".encode(), sender=f"{secret}@example.org"
+    ).decode()
     text = (mail.parent / "audit.jsonl").read_text()
     line = json.loads(text.splitlines()[-1])
-    assert told.endswith(f"({line['item']})")
+    assert reply_text.endswith(f"({line['item']})")
     assert (line["decision"]["label"], line["decision"]["stages"]) == ("spam", 1)
     assert secret not in text
     assert secret not in shared.text
@@ -317,12 +319,12 @@ def test_metrics_count_messages_costs_and_seconds(shared: Running, mail: Path) -
 
 
 def test_a_client_that_goes_away_in_the_middle_harms_nobody(shared: Running, mail: Path) -> None:
-    """Half a message is no message; the service goes on."""
+    """Half a message is dropped; the service goes on."""
     before = names(mail)
     with conversation(shared) as client:
         begin(client)
         client.sendall(b"Subject: half\r\n")
-    until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
     assert names(mail) == before
     delivered(shared, mail, SPAM)
 
@@ -336,12 +338,12 @@ def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tm
         good = manifest.read_text()
         manifest.write_text(good.replace('"tiny"', '"other"'))
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the bad one is noticed")
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the bad one is noticed")
         assert "not reloaded, the old model stays in service" in running.text
         assert header(delivered(running, mail, SPAM), "Bundle") == first
         write_tiny_model(model, spam_threshold=0.95)
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "the good one is taken up")
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "the good one is taken up")
         second = header(delivered(running, mail, SPAM), "Bundle")
         assert second == json.loads(manifest.read_text())["id"] != first
         assert running.end() == 0
@@ -349,18 +351,18 @@ def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tm
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_graceful_stop_finishes_what_is_under_way(tmp_path: Path, model: Path, number: int) -> None:
-    """A client in the middle of a message gets its 250 and then 421, an idle one 421; nobody new comes in."""
+    """A client in the middle of a message gets its 250 and then 421, an idle one 421; no new client is accepted."""
     with Running("--model", str(model), "--maildir", str(tmp_path)) as running, conversation(running) as idle:
         with conversation(running) as busy:
             begin(busy)
             busy.sendall(b"Subject: x\r\n")
             running.process.send_signal(number)
             assert reply(idle).startswith(b"421 4.3.2 the service is stopping")
-            until(lambda: _refuses(running.port), "nobody new is taken")
+            wait_until(lambda: _refuses(running.port), "no new client is accepted")
             busy.sendall(b"\r\n!slow! BUY BUY BUY\r\n.\r\n")
-            told = reply(busy)
-            assert told.startswith(b"250 2.0.0 stored")
-            assert b"421 4.3.2" in told or reply(busy).startswith(b"421 4.3.2")
+            answer = reply(busy)
+            assert answer.startswith(b"250 2.0.0 stored")
+            assert b"421 4.3.2" in answer or reply(busy).startswith(b"421 4.3.2")
         assert running.ended() == 0
     assert len(names(tmp_path)) == 1
 
@@ -391,14 +393,14 @@ def test_a_second_signal_does_not_wait(tmp_path: Path, model: Path) -> None:
     with Running(*arguments) as running, conversation(running) as busy:
         begin(busy)
         running.process.send_signal(signal.SIGTERM)
-        until(lambda: "stopping" in running.text, "the first one is taken")
+        wait_until(lambda: "stopping" in running.text, "the first one is taken")
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
 
 
 def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
     """Taken: 250. Refused: its 5xx. Away: 451, and 250 again when it is back. One recipient at a time."""
-    with Hop("CHUNKING", "SIZE") as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+    with FakeNextHop("CHUNKING", "SIZE") as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
         assert send(running, SPAM).startswith(b"2.0.0 passed on: taken")
         assert hop.messages[0].endswith(SPAM)
         assert hop.messages[0].startswith(b"X-Emsco-Status: spam\r\n")
@@ -427,7 +429,7 @@ def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
 
 
 def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_not(model: Path, tmp_path: Path) -> None:
-    """The limit is on the client's time: an answer of ours that takes twice as long is given all the same."""
+    """The limit is on the client's time: an answer of ours that takes twice as long is sent nevertheless."""
     arguments = ("--model", str(model), "--maildir", str(tmp_path), "--idle-s", "0.5", "--deadline-s", "1.0")
     with Running(*arguments) as running:
         with conversation(running) as waiting:

@@ -11,20 +11,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from spam_filter.training.training import Trained
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.runtime.reporting import report
-from tests.runtime.waiting import until
-from tests.spam_filter.hop import Hop
-from tests.spam_filter.running import HOST, Running
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.fake_next_hop import FakeNextHop
+from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
 from tests.spam_filter.traffic import Traffic
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "spamassassin_sample.tar.gz"
 
 
-def made_up(count: int) -> dict[str, bytes]:
-    """Return messages with dots, bytes that are no text, long lines, and all three verdicts."""
+def synthetic_messages(count: int) -> dict[str, bytes]:
+    """Return messages with dots, bytes that are not text, long lines, and all three verdicts."""
     texts = (b"BUY BUY BUY http://x", b"regards regards", b"hello", b".", b"..x", b"\xff\xfe\x00", b"long" * 5000)
     return {
         f"m{number}": b"Subject: %d\r\n\r\n%s\r\n.\r\n%s\r\n" % (number, texts[number % 7], texts[number % 5])
@@ -32,7 +32,7 @@ def made_up(count: int) -> dict[str, bytes]:
     }
 
 
-def real(count: int) -> dict[str, bytes]:
+def real_messages(count: int) -> dict[str, bytes]:
     """Return real messages, with the line ends of SMTP; all else as it is."""
     if not SHARED.exists():
         pytest.skip("the shared mail sample is not here")
@@ -47,7 +47,7 @@ def real(count: int) -> dict[str, bytes]:
     return messages
 
 
-def without_ours(content: bytes) -> bytes:
+def remove_our_headers(content: bytes) -> bytes:
     """Return a delivered message without the five lines that we add."""
     for name in (b"Status", b"Confidence", b"Stage", b"Cost", b"Bundle"):
         line, _, content = content.partition(b"\r\n")
@@ -57,10 +57,10 @@ def without_ours(content: bytes) -> bytes:
     return content
 
 
-class Trouble:
+class FaultInjector:
     """One service under traffic, and all that can befall it."""
 
-    def __init__(self, running: Running, traffic: Traffic, hop: Hop, folder: Path, model: Path) -> None:
+    def __init__(self, running: Running, traffic: Traffic, hop: FakeNextHop, folder: Path, model: Path) -> None:
         self.running, self.traffic, self.hop = running, traffic, hop
         self.maildir, self.store = folder / "mail", model / "stores.sqlite"
 
@@ -74,7 +74,7 @@ class Trouble:
 
     def wait_for(self, answered: int) -> None:
         """Wait until so many messages were answered 250."""
-        until(lambda: len(self.traffic.answered) >= answered or not self.traffic.running, f"{answered} answers", 600)
+        wait_until(lambda: len(self.traffic.answered) >= answered or not self.traffic.running, f"{answered} answers", 600)
 
     def kill(self) -> None:
         """Kill the service in the midst of its work, and start it again."""
@@ -88,36 +88,36 @@ class Trouble:
         with closing(sqlite3.connect(self.store, isolation_level=None, timeout=60)) as store:
             store.execute("BEGIN EXCLUSIVE")
             time.sleep(seconds)
-            until(lambda: self.running.metric("emsco_degraded_decisions_total") > 0, "a decision is degraded")
-            until(lambda: len(self.traffic.answered) > before, "mail goes on")
+            wait_until(lambda: self.running.metric("emsco_degraded_decisions_total") > 0, "a decision is degraded")
+            wait_until(lambda: len(self.traffic.answered) > before, "mail goes on")
             store.execute("ROLLBACK")
 
     def hop_outage(self) -> None:
-        """Take the next hop away until senders were told 451, and bring it back."""
+        """Take the next hop away until senders got 451, and bring it back."""
         before = self.traffic.replies["451"]
         self.hop.stop()
-        until(lambda: self.traffic.replies["451"] > before + 2, "senders are told to keep their mail")
+        wait_until(lambda: self.traffic.replies["451"] > before + 2, "senders keep their mail")
         self.hop.start()
 
     def check(self) -> tuple[int, int, int]:
         """Assert that nothing answered 250 is lost or changed; return how many are in the Maildir, at the hop, and twice."""
         assert self.traffic.answered == set(self.traffic.messages), self.traffic.replies
         stored = [path.read_bytes() for path in (self.maildir / "new").iterdir()]
-        arrived = Counter(without_ours(content) for content in stored + self.hop.messages)
+        arrived = Counter(remove_our_headers(content) for content in stored + self.hop.messages)
         sent = Counter(self.traffic.messages.values())
         lost = sent - arrived
         assert not lost, f"{lost.total()} messages were answered 250 and are nowhere"
-        assert not set(arrived) - set(sent), "something arrived that nobody sent"
+        assert not set(arrived) - set(sent), "something arrived that was never sent"
         return len(stored), len(self.hop.messages), (arrived - sent).total()
 
 
 def test_a_short_storm(tmp_path: Path) -> None:
     """120 made-up messages over eight connections: a kill, a locked store, a next hop that goes and comes; all arrive."""
     model = write_tiny_model(tmp_path / "model")
-    messages = made_up(120)
-    with Hop() as hop:
+    messages = synthetic_messages(120)
+    with FakeNextHop() as hop:
         running = Running("--model", str(model))
-        trouble = Trouble(running, traffic := Traffic(running.port, messages, pause_s=0.02), hop, tmp_path, model)
+        trouble = FaultInjector(running, traffic := Traffic(running.port, messages, pause_s=0.02), hop, tmp_path, model)
         trouble.to_hop()
         with running:
             traffic.start()
@@ -138,12 +138,12 @@ def test_a_short_storm(tmp_path: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
-def test_a_long_storm_on_real_mail(tmp_path: Path, trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_storm_on_real_mail(tmp_path: Path, trained: TrainedModel, capsys: pytest.CaptureFixture[str]) -> None:
     """2,000 real messages: five kills, stores locked for seconds, a next hop that goes and comes; none is lost or changed."""
-    messages = real(2000)
+    messages = real_messages(2000)
     running = Running("--model", str(trained.folder), command=("-m", "spam_filter", "serve"))
-    with Hop() as hop:
-        trouble = Trouble(running, traffic := Traffic(running.port, messages, pause_s=0.05), hop, tmp_path, trained.folder)
+    with FakeNextHop() as hop:
+        trouble = FaultInjector(running, traffic := Traffic(running.port, messages, pause_s=0.05), hop, tmp_path, trained.folder)
         trouble.to_hop()
         with running:
             traffic.start()
@@ -163,5 +163,5 @@ def test_a_long_storm_on_real_mail(tmp_path: Path, trained: Trained, capsys: pyt
         stored, passed_on, twice = trouble.check()
         assert stored >= 250
         assert passed_on >= 250
-        told = f"{stored} in the Maildir, {passed_on} at the next hop, {twice} twice; answers: {dict(traffic.replies)}"
-        report(capsys, f"2,000 real messages: {told}")
+        summary = f"{stored} in the Maildir, {passed_on} at the next hop, {twice} twice; answers: {dict(traffic.replies)}"
+        report(capsys, f"2,000 real messages: {summary}")

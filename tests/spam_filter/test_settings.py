@@ -18,29 +18,36 @@ MODEL = Path("model")
 @pytest.mark.parametrize("text", ["", "25", "host", "host:", ":25", "host:x", "host:65536", "host:-1", "host:²"])
 def test_an_endpoint_is_a_host_and_a_port(text: str) -> None:
     """Anything else is refused, with what was got."""
-    with pytest.raises(ValueError, match="HOST:PORT is due"):
+    with pytest.raises(ValueError, match="expected HOST:PORT"):
         Endpoint.parse(text)
 
 
 def test_loopback_is_known_by_address_and_by_one_name() -> None:
     """A name may mean anything, but for localhost."""
-    told = {
+    found = {
         host: Endpoint(host, 1).is_loopback for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "0.0.0.0", "mail.example")
     }
-    assert told == {"127.0.0.1": True, "127.9.9.9": True, "::1": True, "localhost": True, "0.0.0.0": False, "mail.example": False}
+    assert found == {
+        "127.0.0.1": True,
+        "127.9.9.9": True,
+        "::1": True,
+        "localhost": True,
+        "0.0.0.0": False,
+        "mail.example": False,
+    }
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "one place for the mail is due, a Maildir or a next hop, got neither"),
+        ({}, "expected one destination for the mail, a Maildir or a next hop, got neither"),
         ({"maildir": Path("m"), "next_hop": Endpoint("h", 25)}, "got both"),
         ({"next_hop": Endpoint("127.0.0.1", 10025)}, "127.0.0.1:10025 is this service itself"),
-        ({"next_hop": Endpoint("h", 0)}, "next_hop: a port is due, got h:0"),
-        ({"maildir": Path("m"), "metrics": Endpoint("0.0.0.0", 1)}, "metrics: an address of the loopback interface is due"),
-        ({"maildir": Path("m"), "max_bytes": 0}, "max_bytes: a whole number of 1 or more is due, got 0"),
+        ({"next_hop": Endpoint("h", 0)}, "next_hop: expected a port, got h:0"),
+        ({"maildir": Path("m"), "metrics": Endpoint("0.0.0.0", 1)}, "metrics: expected an address of the loopback interface"),
+        ({"maildir": Path("m"), "max_bytes": 0}, "max_bytes: expected a whole number of at least 1, got 0"),
         ({"maildir": Path("m"), "threads": -1}, "threads: .* got -1"),
-        ({"maildir": Path("m"), "deadline_s": float("nan")}, "deadline_s: seconds above 0 are due, got nan"),
+        ({"maildir": Path("m"), "deadline_s": float("nan")}, "deadline_s: expected seconds above 0, got nan"),
         ({"maildir": Path("m"), "grace_s": 0.0}, "grace_s: .* got 0.0"),
     ],
 )
@@ -59,22 +66,22 @@ def test_it_listens_on_the_loopback_interface_unless_told_otherwise() -> None:
     ("arguments", "status", "message"),
     [
         (["--model", "m"], 2, "one of the arguments --maildir --next-hop is required"),
-        (["--model", "m", "--next-hop", "x"], 2, "HOST:PORT is due, such as 127.0.0.1:10025, got 'x'"),
+        (["--model", "m", "--next-hop", "x"], 2, "expected HOST:PORT, such as 127.0.0.1:10025, got 'x'"),
         (["--model", "m", "--next-hop", "127.0.0.1:10025"], 2, "is this service itself"),
     ],
 )
 def test_wrong_use_is_exit_status_2_and_one_line(
     arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command tells what is wrong without a traceback."""
+    """The command reports what is wrong without a traceback."""
     try:
         ended = main(arguments)
     except SystemExit as error:
         ended = int(str(error.code))
-    told = capsys.readouterr().err
+    shown = capsys.readouterr().err
     assert ended == status
-    assert message in told
-    assert "Traceback" not in told
+    assert message in shown
+    assert "Traceback" not in shown
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -9,24 +9,23 @@ from pathlib import Path
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
-from spam_filter.cli.train import main as train
-from spam_filter.cli.train import report_lines
+from spam_filter.cli.train import format_model, main as train
 from spam_filter.errors import CorpusError, ModelError
-from spam_filter.learnt.stores import learn_stores
+from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.training import Plan, Trained, train_model
+from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
 
 from emsco_runtime import EmscoError
 
 MAILS = list(generate(200, seed=5))
 
 
-def test_the_folder_holds_bundle_stores_and_costs(trained: Trained) -> None:
+def test_the_folder_holds_bundle_stores_and_costs(trained: TrainedModel) -> None:
     """Training leaves the three parts, a certificate, the stricter threshold for spam, and nothing else."""
     assert {entry.name for entry in trained.folder.iterdir()} == {BUNDLE, STORES, COSTS}
-    manifest = trained.made.export.bundle.manifest
+    manifest = trained.exported.export.bundle.manifest
     assert manifest.certificate is not None
     assert manifest.cost_unit == "us of CPU time"
     for stage in manifest.stages:
@@ -36,23 +35,23 @@ def test_the_folder_holds_bundle_stores_and_costs(trained: Trained) -> None:
 
 
 def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
-    """Most of the decided messages are right, and each one has its bill."""
+    """Most of the decided messages are right, and each one has its cost."""
     mails = list(generate(150, seed=77))
     decisions = [model.cascade.decide(Mail.parse(mail.raw)) for mail in mails]
     decided = [(one.label, mail.label) for one, mail in zip(decisions, mails, strict=True) if one.label is not None]
     assert len(decided) >= 75
-    assert sum(told == truth for told, truth in decided) >= 0.9 * len(decided)
+    assert sum(label == truth for label, truth in decided) >= 0.9 * len(decided)
     assert all(one.cost > 0 and not one.degraded for one in decisions)
 
 
-def test_what_was_learnt_is_told_in_a_few_lines(trained: Trained) -> None:
+def test_what_was_learnt_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
     """The report has the stages, the test mail, the cost, and the certificate."""
-    told = "\n".join(report_lines(trained))
+    shown = "\n".join(format_model(trained))
     for word in ("stage 1", "test mail", "exits", "everything for every message", "certificate", "written"):
-        assert word in told
+        assert word in shown
 
 
-def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(trained: Trained, tmp_path: Path) -> None:
+def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(trained: TrainedModel, tmp_path: Path) -> None:
     """Stores that belong to another training are refused with the remedy; the model in service goes on."""
     folder = tmp_path / "model"
     shutil.copytree(trained.folder, folder)
@@ -62,7 +61,7 @@ def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(train
         assert model.reload() is False
         assert model.cascade is not before
         in_service = model.cascade
-        learn_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
+        train_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
         with pytest.raises(ModelError, match="copy the folder of one training as a whole"):
             model.reload()
         assert model.cascade is in_service
@@ -70,35 +69,35 @@ def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(train
         assert not before.decide(mail).degraded
     with pytest.raises(EmscoError):
         Model.open(folder)
-    with pytest.raises(ModelError, match="no such folder"):
+    with pytest.raises(ModelError, match="the folder does not exist"):
         Model.open(tmp_path / "missing")
 
 
-def test_faults_are_told_before_any_work(trained: Trained, tmp_path: Path) -> None:
-    """A folder that is taken, a stranger's folder, a run that is kept already, an unknown feature, and mail of one kind."""
+def test_errors_are_raised_before_any_work(trained: TrainedModel, tmp_path: Path) -> None:
+    """A folder that exists, one that is not a model, a run that is kept already, an unknown feature, and mail of one kind."""
     work = tmp_path / "work"
     work.mkdir()
     new = tmp_path / "new"
-    with pytest.raises(ModelError, match="is there already"):
-        train_model(MAILS, trained.folder, Plan())
-    with pytest.raises(ModelError, match="is no model"):
-        train_model(MAILS, work, Plan(), force=True)
+    with pytest.raises(ModelError, match="already exists"):
+        train_model(MAILS, trained.folder, TrainingSettings())
+    with pytest.raises(ModelError, match="is not a model"):
+        train_model(MAILS, work, TrainingSettings(), force=True)
     with pytest.raises(ModelError, match="keep the run"):
-        train_model(MAILS, new, Plan(), keep=work)
-    with pytest.raises(ModelError, match="'colour' is no feature"):
-        train_model(MAILS, new, Plan(without=frozenset({"colour"})))
-    with pytest.raises(CorpusError, match="both kinds are due"):
-        train_model([mail for mail in MAILS if mail.label == "ham"], new, Plan())
+        train_model(MAILS, new, TrainingSettings(), keep=work)
+    with pytest.raises(ModelError, match="'colour' is not a feature"):
+        train_model(MAILS, new, TrainingSettings(without=frozenset({"colour"})))
+    with pytest.raises(CorpusError, match="expected both kinds"):
+        train_model([mail for mail in MAILS if mail.label == "ham"], new, TrainingSettings())
     assert not new.exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["work"]
 
 
-def test_a_training_that_fails_leaves_the_old_model(trained: Trained, tmp_path: Path) -> None:
+def test_a_training_that_fails_leaves_the_old_model(trained: TrainedModel, tmp_path: Path) -> None:
     """An error that nothing can meet ends with one clear line, and the folder is what it was."""
     folder = tmp_path / "model"
     shutil.copytree(trained.folder, folder)
     before = (folder / STORES).read_bytes()
-    plan = Plan(max_error=0.001, population=4, generations=1, max_stages=2, cost_messages=3)
+    plan = TrainingSettings(max_error=0.001, population=4, generations=1, max_stages=2, cost_messages=3)
     with pytest.raises(EmscoError):
         train_model(MAILS, folder, plan, force=True)
     assert (folder / STORES).read_bytes() == before
@@ -119,10 +118,10 @@ def test_the_command_refuses_wrong_use(tmp_path: Path, capsys: pytest.CaptureFix
 def test_every_command_is_there_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The list names all commands; a wrong name ends with 2 and the list."""
     assert main(["--help"]) == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in COMMANDS)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
     assert main(["colour"]) == 2
-    assert "no command 'colour'" in capsys.readouterr().err
+    assert "unknown command 'colour'" in capsys.readouterr().err
     assert main([]) == 2
 
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.spam_filter.running import HOST
+from tests.spam_filter.service_under_test import HOST
 
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(slots=True)
@@ -66,16 +66,16 @@ class Traffic:
 
     def _send_all(self, take: Callable[[], str | None]) -> None:
         client: smtplib.SMTP | None = None
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + TIMEOUT_S
         for key in iter(take, None):
             for attempt in itertools.count():
-                client, told = self._attempt(client, key)
+                client, code = self._attempt(client, key)
                 with self._lock:
                     self.attempts += 1
-                    self.replies[told] += 1
-                    if told == "250":
+                    self.replies[code] += 1
+                    if code == "250":
                         self.answered.add(key)
-                if told == "250" or time.monotonic() > limit:
+                if code == "250" or time.monotonic() > limit:
                     time.sleep(self.pause_s)
                     break
                 time.sleep(min(0.02 * 2**attempt, 0.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,11 @@ import numpy as np
 import pytest
 
 from emsco_train import FeatureOptions
+from tests.processes import preload_modules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixed:
+class MixedTable:
     """A table with gaps, categories, booleans, and categories in the held-out rows that training never saw."""
 
     X: Any
@@ -50,7 +50,7 @@ def _texts(codes: np.ndarray, names: list[str], rng: np.random.Generator) -> np.
 
 
 @pytest.fixture(params=["text", "codes", "frame"])
-def mixed(request: pytest.FixtureRequest) -> Mixed:
+def mixed(request: pytest.FixtureRequest) -> MixedTable:
     """Return the same data as text, as integer codes, and as a data frame with its own types."""
     rng = np.random.default_rng(11)
     form = request.param
@@ -62,11 +62,11 @@ def mixed(request: pytest.FixtureRequest) -> Mixed:
     for rows, colours in ((300, 4), (150, 6)):
         columns = _columns(rows, rng, colours)
         y = _labels(columns, rng)
-        splits.append((_shaped(columns, form, rng), y))
-    return Mixed(*splits[0], splits[1], options, [["count", "colour"], ["flag", "size"], ["shape", "rate"]])
+        splits.append((_convert_form(columns, form, rng), y))
+    return MixedTable(*splits[0], splits[1], options, [["count", "colour"], ["flag", "size"], ["shape", "rate"]])
 
 
-def _shaped(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator) -> Any:
+def _convert_form(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator) -> Any:
     if form == "codes":
         # Codes as floats, with NaN for gaps, are what a CSV reader makes of them.
         return columns | {"shape": np.where(rng.random(len(columns["shape"])) < 0.1, np.nan, columns["shape"])}
@@ -82,6 +82,4 @@ def _shaped(columns: dict[str, np.ndarray], form: str, rng: np.random.Generator)
     return frame.astype({"colour": "category", "shape": "string", "count": "Int64", "flag": "boolean"})
 
 
-# There is one server of forks for all tests, and whoever needs it first starts it. So it is told here, before any test runs, what
-# to have ready: without that, each of the many commands that tests start would spend seconds on imports.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.train.preloaded", "tests.train.test_long_runs"])
+preload_modules("tests.train.forkserver_preload", "tests.train.test_killed_searches")

@@ -1,4 +1,4 @@
-"""Calibration: bins that add up, an error that equals a plain computation, and warnings that do not cry wolf."""
+"""Calibration: bins that add up, an error that equals a plain computation, and warnings that few rows do not raise."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from emsco_train.errors import DataError
 from emsco_train.guarantee.calibration import BINS, Reliability, calibrate, calibrate_stage
-from emsco_train.stages.evaluation import REJECTED, Evaluation
+from emsco_train.models.evaluation import REJECTED, Evaluation
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.75, 0.9, 0.99, 1.0]) | st.floats(0.5, 1.0), st.booleans()), min_size=1)
 
@@ -22,7 +21,7 @@ def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([confidence for confidence, _ in rows]), np.array([right for _, right in rows])
 
 
-def whole(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
+def warning_for(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
     """Return the warning for rows that are all accepted at stage 1."""
     everyone = np.ones(len(right), dtype=bool)
     return calibrate_stage(1, confidence=confidence, right=right, reached=everyone, accepted=everyone, level=level).warning
@@ -62,45 +61,47 @@ def test_bins_hold_equal_numbers() -> None:
     assert [part.rows for part in Reliability.of(confidence, confidence > 0.7).bins] == [100] * 10
 
 
-def test_no_rows_say_nothing() -> None:
+def test_stage_without_accepted_rows() -> None:
     """A stage that accepts nothing has no error, no mean and no warning."""
-    everyone, nobody = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
-    made = calibrate_stage(2, confidence=np.full(4, 0.7), right=nobody, reached=everyone, accepted=nobody)
+    every, none = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
+    made = calibrate_stage(2, confidence=np.full(4, 0.7), right=none, reached=every, accepted=none)
     assert made.accepted == Reliability(0, 0, None, None, ())
     assert made.warning is None
     assert made.reached.rows == made.all_rows.rows == 4
 
 
-def test_misleading_confidence_is_told() -> None:
+def test_misleading_confidence_is_reported() -> None:
     """Right in 80 of 100 at a confidence of 0.95: the sentence has both figures and the stage."""
-    told = whole(np.full(100, 0.95), np.arange(100) < 80)
-    assert told == "stage 1: confidence misleads: 80.00 % of the 100 accepted rows are right, their mean confidence is 95.00 %"
+    warning = warning_for(np.full(100, 0.95), np.arange(100) < 80)
+    assert warning == "stage 1: confidence misleads: 80.00 % of the 100 accepted rows are right, their mean confidence is 95.00 %"
 
 
-def test_few_rows_do_not_cry_wolf() -> None:
-    """The same shares on five rows are chance, and nothing is said; nor where confidence is too modest."""
-    assert whole(np.full(5, 0.95), np.arange(5) < 4) is None
-    assert whole(np.full(1000, 0.7), np.arange(1000) < 950) is None
+def test_few_rows_raise_no_warning() -> None:
+    """The same shares on five rows are chance: there is no warning; nor where confidence is too low."""
+    assert warning_for(np.full(5, 0.95), np.arange(5) < 4) is None
+    assert warning_for(np.full(1000, 0.7), np.arange(1000) < 950) is None
 
 
-def test_certainty_that_errs_is_told() -> None:
-    """A confidence of 1, or a hair above by rounding, that is wrong once, is misleading; always right, it is not."""
+def test_wrong_certainty_is_reported() -> None:
+    """A confidence of 1, or slightly above by rounding, that is wrong once, is misleading; always right, it is not."""
     for sure in (1.0, 1.0 + 2**-52):
-        assert whole(np.full(50, sure), np.arange(50) > 0) is not None
-        assert whole(np.full(50, sure), np.ones(50, dtype=bool)) is None
+        assert warning_for(np.full(50, sure), np.arange(50) > 0) is not None
+        assert warning_for(np.full(50, sure), np.ones(50, dtype=bool)) is None
 
 
 @pytest.mark.parametrize("rows", [10, 60, 400])
-def test_honest_confidences_are_rarely_warned_of(rows: int) -> None:
-    """Outcomes drawn at the stated confidences are warned of no more often than the level allows; boastful ones often."""
+def test_calibrated_stages_rarely_get_a_warning(rows: int) -> None:
+    """Outcomes drawn at the stated confidences raise a warning no more often than the level allows; overconfident ones often."""
     rng = np.random.default_rng(rows)
     repeats, level = 400, 0.05
     confidence = rng.uniform(0.8, 1.0, size=(repeats, rows))
-    honest = rng.random((repeats, rows)) < confidence
-    alarms = sum(whole(*pair, level=level) is not None for pair in zip(confidence, honest, strict=True))
+    calibrated = rng.random((repeats, rows)) < confidence
+    alarms = sum(warning_for(*pair, level=level) is not None for pair in zip(confidence, calibrated, strict=True))
     assert alarms <= stats.binom.ppf(1 - 1e-4, repeats, level)
-    boastful = rng.random((repeats // 8, rows)) < confidence[: repeats // 8] - 0.4
-    caught = sum(whole(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], boastful, strict=True))
+    overconfident = rng.random((repeats // 8, rows)) < confidence[: repeats // 8] - 0.4
+    caught = sum(
+        warning_for(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], overconfident, strict=True)
+    )
     assert caught >= 0.5 * repeats // 8
 
 
@@ -134,7 +135,7 @@ def test_plain_data() -> None:
 
 @pytest.mark.parametrize("fault", ["short", "empty", "accepted elsewhere"])
 def test_columns_that_do_not_belong_together(fault: str) -> None:
-    """Columns of different length, no rows, and rows accepted that never got there are refused."""
+    """Columns of different length, no rows, and rows accepted that never reach the stage are refused."""
     size = 0 if fault == "empty" else 3
     right = np.ones(2 if fault == "short" else size, dtype=bool)
     reached = np.full(size, fault != "accepted elsewhere")

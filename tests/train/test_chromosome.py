@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from emsco_train.designs.chromosome import Space, compress, decode, design_count, encode, row_keys, stage_counts, unique_rows
-from emsco_train.errors import DesignError
-from emsco_train.settings import Settings
+from emsco_train.designs.chromosome import DesignSpace, compress, row_keys, stage_counts, unique_rows
+from emsco_train.designs.design import Design
+from emsco_train.search.exact.workload import estimate_workload
+from emsco_train.search.settings import Settings
 from tests.train.toy_landscape import all_designs
 
 populations = hnp.arrays(np.int8, st.tuples(st.integers(1, 8), st.integers(1, 7)), elements=st.integers(-1, 9))
@@ -23,10 +23,16 @@ def genes(*rows: list[int]) -> np.ndarray:
     return np.array(rows, dtype=np.int8)
 
 
+def stages_of(chromosome: Sequence[int]) -> Design:
+    """Return the design of a chromosome; its features are named by their positions."""
+    names = [str(position) for position in range(len(chromosome))]
+    return Design.of(chromosome, names, (0.9,), coverage=1.0, accuracy=1.0, cost=1.0)
+
+
 def test_the_papers_examples() -> None:
     """{0,0,2,3} is compressed to {0,0,1,2}; {0,0,2,1,2} has three stages, of features 1-2, 4, and 3 and 5."""
     assert compress(genes([0, 0, 2, 3])).tolist() == [[0, 0, 1, 2]]
-    assert decode(genes([0, 0, 2, 1, 2])[0]) == ((0, 1), (3,), (2, 4))
+    assert stages_of([0, 0, 2, 1, 2]).stages == (("0", "1"), ("3",), ("2", "4"))
     assert stage_counts(genes([0, 0, 2, 1, 2], [0, 0, 0, 0, 0])).tolist() == [3, 1]
 
 
@@ -47,18 +53,13 @@ def test_compress_nothing() -> None:
 
 
 @given(populations)
-def test_encode_undoes_decode(population: np.ndarray) -> None:
-    """Stages and chromosome tell the same."""
-    for chromosome in compress(population):
-        if chromosome.max() >= 0:
-            assert np.array_equal(encode(decode(chromosome), len(chromosome)), chromosome)
-
-
-@pytest.mark.parametrize("stages", [[], [[0], []], [[0, 0]], [[0], [1, 0]], [[3]], [[-1]]])
-def test_encode_refuses(stages: list[list[int]]) -> None:
-    """Empty stages, repeats and positions of no feature."""
-    with pytest.raises(DesignError, match=r"stages are .*positions in \[0, 2\]"):
-        encode(stages, 3)
+def test_stages_and_chromosome_are_the_same(population: np.ndarray) -> None:
+    """The stages of a design hold each feature at the stage of its gene, and the excluded ones are those of -1."""
+    for chromosome in compress(population).tolist():
+        if max(chromosome) >= 0:
+            made = stages_of(chromosome)
+            found = {name: stage for stage, names in enumerate(made.stages) for name in names} | dict.fromkeys(made.excluded, -1)
+            assert [found[str(position)] for position in range(len(chromosome))] == chromosome
 
 
 @given(populations)
@@ -71,56 +72,30 @@ def test_order_is_lexicographic(population: np.ndarray) -> None:
     assert all(rows.index(rows[index]) == index for index in unique_rows(population))
 
 
-def test_published_numbers_of_designs() -> None:
-    """The counts of the method's page: n = 12 and 14 with two, three and four stages, and with exclusion."""
-    assert [design_count(12, stages, exactly=True) for stages in (2, 3, 4)] == [4_094, 519_156, 14_676_024]
-    assert [design_count(14, stages, exactly=True) for stages in (2, 3, 4)] == [16_382, 4_733_820, 249_401_880]
-    assert [design_count(n, 4, exclusion=True) for n in (12, 14)] == [195_926_549, 5_317_308_365]
-    assert design_count(14, 4) == 1 + 16_382 + 4_733_820 + 249_401_880
-
-
 @pytest.mark.parametrize("exclusion", [False, True])
 @pytest.mark.parametrize(("n", "stages"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 4)])
 def test_counts_by_enumeration(n: int, stages: int, exclusion: bool) -> None:
     """The formulas count what trying every list of genes finds."""
     designs = all_designs(n, stages, exclusion=exclusion)
-    assert len(designs) == design_count(n, stages, exclusion=exclusion)
     for count in range(1, stages + 1):
-        found = np.count_nonzero(stage_counts(designs) == count)
-        assert found == design_count(n, count, exactly=True, exclusion=exclusion)
-
-
-@given(st.integers(1, 9), st.integers(1, 12))
-def test_counts_by_stirling_numbers(n: int, stages: int) -> None:
-    """J! S2(n, j) by the recurrence of the Stirling numbers; zero when there are more stages than features."""
-    second = [[1] + [0] * stages]
-    for _ in range(n):
-        last = second[-1]
-        second.append([0, *(count * last[count] + last[count - 1] for count in range(1, stages + 1))])
-    assert design_count(n, stages, exactly=True) == math.factorial(stages) * second[n][stages]
-
-
-@pytest.mark.parametrize(("n", "stages"), [(0, 1), (3, 0), (2.5, 1), (3, True)])
-def test_counts_refuse(n: int, stages: int) -> None:
-    """There is no design of nothing."""
-    with pytest.raises(DesignError, match="integers of 1 or more"):
-        design_count(n, stages)
+        found = np.count_nonzero(stage_counts(designs) <= count)
+        assert found == estimate_workload(n, count, 9, allow_exclusion=exclusion).designs
 
 
 def test_space() -> None:
     """Pins hold the first stage; a space knows when it has just one design."""
-    space = Space.of(Settings(pinned=(2,)), 5)
-    assert space == Space(5, 3, allow_exclusion=False, pinned=(2,))
-    assert space.repaired(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
-    assert not space.single
-    assert Space(5, 1).single
-    assert Space(1, 1, allow_exclusion=True).single
-    assert Space(2, 2, pinned=(0, 1)).single
-    assert not Space(5, 1, allow_exclusion=True).single
+    space = Settings(pinned=(2,)).space(5)
+    assert space == DesignSpace(5, 3, allow_exclusion=False, pinned=(2,))
+    assert space.repair(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
+    assert not space.is_single
+    assert DesignSpace(5, 1).is_single
+    assert DesignSpace(1, 1, allow_exclusion=True).is_single
+    assert DesignSpace(2, 2, pinned=(0, 1)).is_single
+    assert not DesignSpace(5, 1, allow_exclusion=True).is_single
 
 
 def test_repair_leaves_its_argument_alone() -> None:
     """Pins are set in a copy."""
     given_genes = genes([1, 0])
-    Space(2, 2, pinned=(0,)).repaired(given_genes)
+    DesignSpace(2, 2, pinned=(0,)).repair(given_genes)
     assert given_genes.tolist() == [[1, 0]]

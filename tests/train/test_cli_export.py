@@ -1,4 +1,4 @@
-"""`emsco-export`: which design it takes, what it promises, and what it refuses."""
+"""`emsco-export`: which design it takes, what it guarantees, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,32 +9,39 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime.bundle import read_bundle
-from emsco_runtime.manifest import Manifest
-from tests.train.processes import done, refused
-from tests.train.run_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
+from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.bundle.reading import read_bundle
+from tests.processes import refusal, run_expecting_error, run_successfully
+from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train a run; its table lies beside it."""
     folder = tmp_path_factory.mktemp("mixed")
-    done("emsco-train", *write_mixed(folder).options(), "--out", folder / "run")
+    run_successfully("emsco-train", *write_mixed(folder).options(), "--out", folder / "run")
     return folder / "run"
 
 
-def exported(run: Path, out: Path, *options: object) -> tuple[str, Manifest]:
+def export(run: Path, out: Path, *options: object) -> tuple[str, Manifest]:
     """Export, and return what was printed and the manifest."""
-    shown = done("emsco-export", run, "--out", out, *options)
+    shown = run_successfully("emsco-export", run, "--out", out, *options)
     return shown, read_bundle(out).manifest
 
 
-def chosen(manifest: Manifest) -> str:
+@pytest.fixture(scope="module")
+def default(run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Manifest, Path]:
+    """Export without any option; return what was printed, the manifest and the bundle."""
+    out = tmp_path_factory.mktemp("default") / "bundle"
+    return *export(run, out), out
+
+
+def design_id_of(manifest: Manifest) -> str:
     """Return the id of the design in a bundle."""
     return str(manifest.provenance.settings["design"])
 
 
-def figures(run: Path) -> list[dict[str, Any]]:
+def validation_counts(run: Path) -> list[dict[str, Any]]:
     """Return the designs of front.csv with their validation figures as numbers."""
     rows: list[dict[str, Any]] = [dict(row) for row in read_rows(run / "front.csv")]
     for row in rows:
@@ -45,76 +52,77 @@ def figures(run: Path) -> list[dict[str, Any]]:
 # Which design
 
 
-def test_without_a_wish_the_fittest_with_a_suggestion(run: Path, tmp_path: Path) -> None:
+def test_without_requirements_the_fittest_with_a_suggestion(
+    run: Path, default: tuple[str, Manifest, Path], tmp_path: Path
+) -> None:
     """The first of the front, its figures, and floors that are in reach; name and version are those of the folder, and 1."""
-    shown, manifest = exported(run, tmp_path / "bundle")
-    assert chosen(manifest) == figures(run)[0]["id"]
+    shown, manifest, _ = default
+    assert design_id_of(manifest) == validation_counts(run)[0]["id"]
     assert (manifest.name, manifest.version) == ("run", "1")
     assert "the fittest of the front; no floor was given" in shown
     floor = shown.partition("floors in reach: --min-accuracy ")[2].partition(",")[0]
     coverage = shown.partition("with --min-coverage ")[2].split()[0]
-    assert any(row["accuracy"] >= float(floor) and row["coverage"] >= float(coverage) for row in figures(run))
-    _, other = exported(run, tmp_path / "other", "--min-accuracy", floor, "--min-coverage", coverage)
+    assert any(row["accuracy"] >= float(floor) and row["coverage"] >= float(coverage) for row in validation_counts(run))
+    _, other = export(run, tmp_path / "other", "--min-accuracy", floor, "--min-coverage", coverage)
     assert other.expected.split == "test"
     assert "verified     300 rows of train, validation, test, certify" in shown
 
 
 def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     """Of the designs that satisfy both floors on validation, the cheapest; with a cap alone, the most accurate."""
-    rows = figures(run)
-    shown, manifest = exported(run, tmp_path / "floors", "--min-accuracy", "0.92", "--min-coverage", "0.75")
+    rows = validation_counts(run)
+    shown, manifest = export(run, tmp_path / "floors", "--min-accuracy", "0.92", "--min-coverage", "0.75")
     fit = [row for row in rows if row["accuracy"] >= 0.92 and row["coverage"] >= 0.75]
     assert 1 < len(fit) < len(rows)
-    assert chosen(manifest) == min(fit, key=lambda row: row["cost"])["id"]
+    assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
     assert "the cheapest with accuracy >= 0.92, coverage >= 0.75 on validation" in shown
     assert "suggestion" not in shown
-    shown, manifest = exported(run, tmp_path / "cap", "--max-cost", "9")
-    assert chosen(manifest) == max((row for row in rows if row["cost"] <= 9), key=lambda row: row["accuracy"])["id"]
+    shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9")
+    assert design_id_of(manifest) == max((row for row in rows if row["cost"] <= 9), key=lambda row: row["accuracy"])["id"]
     assert "the most accurate with cost <= 9" in shown
 
 
 def test_by_the_beginning_of_an_id(run: Path, tmp_path: Path) -> None:
-    """Any design of front.csv, by as much of its id as tells it apart; names are the user's."""
-    design = figures(run)[-1]["id"]
-    shown, manifest = exported(run, tmp_path / "bundle", "--design", design[:6], "--name", "mail", "--bundle-version", "2.1")
-    assert chosen(manifest) == design
+    """Any design of front.csv, by a unique beginning of its id; names are the user's."""
+    design = validation_counts(run)[-1]["id"]
+    shown, manifest = export(run, tmp_path / "bundle", "--design", design[:6], "--name", "mail", "--bundle-version", "2.1")
+    assert design_id_of(manifest) == design
     assert (manifest.name, manifest.version) == ("mail", "2.1")
     assert f"design       {design}: it was named" in shown
 
 
-def test_wishes_that_cannot_be_met(run: Path, tmp_path: Path) -> None:
-    """Floors that contradict each other, ids that nobody has: exit 1, the nearest design, and no bundle."""
+def test_requirements_that_cannot_be_met(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Floors that contradict each other, ids that no design has: exit 1, the nearest design, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
-    told = refused(1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
-    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in told
-    assert "0 designs have an id that begins with 'ffff': give one of " in refused(
-        1, "emsco-export", run, *out, "--design", "ffff"
-    )
+    message = refusal(capsys, 1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
+    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in message
+    message = refusal(capsys, 1, "emsco-export", run, *out, "--design", "ffff")
+    assert "0 designs have an id that begins with 'ffff': give one of " in message
     assert not (tmp_path / "bundle").exists()
 
 
-def test_wrong_use(run: Path, tmp_path: Path) -> None:
+def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What no run could satisfy: exit 2, one line, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
-    for options, told in (
+    for options, message in (
         (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
-        (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: a number from 0 to 1 is due"),
+        (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: expected a number from 0 to 1"),
         (["--max-cost", "-1"], "--max-cost is -1.0"),
-        (["--confidence", "95"], "--confidence is 95.0: a number from 0.5 to below 1 is due"),
-        (["--max-error", "0"], "--max-error is 0.0: a number above 0 and below 1 is due"),
+        (["--confidence", "95"], "--confidence is 95.0: expected a number of at least 0.5 and below 1"),
+        (["--max-error", "0"], "--max-error is 0.0: expected a number above 0 and below 1"),
         (["--max-error", "few"], "argument --max-error: invalid float value: 'few'"),
     ):
-        assert told in refused(2, "emsco-export", run, *out, *options)
-    assert "required: --out" in refused(2, "emsco-export", run)
+        assert message in refusal(capsys, 2, "emsco-export", run, *out, *options)
+    assert "required: --out" in run_expecting_error(2, "emsco-export", run)
     assert not (tmp_path / "bundle").exists()
 
 
-# What is promised
+# What is guaranteed
 
 
 def test_a_fixed_design_gets_its_own_bound(run: Path, tmp_path: Path) -> None:
     """Without --max-error the choice does not look at the certify rows; the certificate is the exact bound of the one design."""
-    shown, manifest = exported(run, tmp_path / "bundle", "--confidence", "0.9")
+    shown, manifest = export(run, tmp_path / "bundle", "--confidence", "0.9")
     certificate = manifest.certificate
     assert certificate is not None
     assert (certificate.method, certificate.rows, certificate.confidence) == ("clopper-pearson", 60, 0.9)
@@ -122,67 +130,72 @@ def test_a_fixed_design_gets_its_own_bound(run: Path, tmp_path: Path) -> None:
     assert "at 90 % confidence (clopper-pearson" in shown
 
 
-def test_a_promise_that_can_be_given(run: Path, tmp_path: Path) -> None:
-    """--max-error: the certificate states the wished error, not a smaller one, and how many designs were tested for it."""
-    shown, manifest = exported(run, tmp_path / "bundle", "--max-error", "0.16", "--confidence", "0.9")
+def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:
+    """--max-error: the certificate states the error asked for, not a smaller one, and how many designs were tested for it."""
+    shown, manifest = export(run, tmp_path / "bundle", "--max-error", "0.16", "--confidence", "0.9")
     certificate = manifest.certificate
     assert certificate is not None
     assert (certificate.method, certificate.max_error) == ("fixed-sequence", 0.16)
     assert certificate.choice is not None
     assert f"{certificate.choice.passed} of {certificate.choice.tested} designs tested passed" in shown
     assert "most covering" in shown
-    shown, _ = exported(run, tmp_path / "cheap", "--max-error", "0.16", "--confidence", "0.9", "--min-coverage", "0.7")
+    shown, _ = export(run, tmp_path / "cheap", "--max-error", "0.16", "--confidence", "0.9", "--min-coverage", "0.7")
     assert "this is the cheapest of them by validation" in shown
 
 
-def test_promises_that_cannot_be_given(run: Path, tmp_path: Path) -> None:
-    """Exit 1, the nearest bound, about how many rows it would take; where validation speaks against all, no row is looked at."""
+def test_guarantees_that_cannot_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 1, the nearest bound, about how many rows it would take; where validation rules out all, no certify row is used."""
     out = ["--out", tmp_path / "bundle"]
-    told = refused(1, "emsco-export", run, *out, "--max-error", "0.1", "--confidence", "0.9")
-    assert "so its error may be as large as 10.2 %. It takes about 140 accepted rows" in told
-    told = refused(1, "emsco-export", run, *out, "--max-error", "0.001")
-    assert "by validation already" in told
-    assert "The certify rows were not looked at" in told
-    assert "accepted rows" in told
+    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error", "0.1", "--confidence", "0.9")
+    assert "so its error may be as large as 10.2 %. It takes about 140 accepted rows" in message
+    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error", "0.001")
+    assert "by validation already" in message
+    assert "The certify rows were not looked at" in message
+    assert "accepted rows" in message
     assert not (tmp_path / "bundle").exists()
 
 
-def test_without_certify_rows(tmp_path: Path) -> None:
-    """No certificate; and a promise, which needs such rows, is refused with the remedy."""
+def test_without_certify_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No certificate; and --max-error, which needs such rows, is refused with the remedy."""
     mixed = write_mixed(tmp_path)
-    done("emsco-train", *mixed.options(), "--max-stages", 1, "--shares", "0.5,0.25,0.25,0", "--out", tmp_path / "run")
-    shown, manifest = exported(tmp_path / "run", tmp_path / "bundle")
+    run_successfully("emsco-train", *mixed.options(), "--max-stages", 1, "--shares", "0.5,0.25,0.25,0", "--out", tmp_path / "run")
+    shown, manifest = export(tmp_path / "run", tmp_path / "bundle")
     assert manifest.certificate is None
     assert "certificate  none" in shown
-    told = refused(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
-    assert "there are no certify rows, which a promise needs: train with a share of certify rows, or with ready ones" in told
+    message = refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
+    assert (
+        "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+        in message
+    )
 
 
 # The data
 
 
-def test_data_that_were_moved(run: Path, tmp_path: Path) -> None:
-    """The run may be copied anywhere; --data says where the table is, whose columns may stand in another order, or be more."""
+def test_data_that_were_moved(
+    run: Path, default: tuple[str, Manifest, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run may be copied anywhere; --data says where the table is, whose columns may be in another order, or more."""
     copy = tmp_path / "elsewhere"
     shutil.copytree(run, copy)
     away = tmp_path / "gone.csv"
     record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
     record["data"]["files"][0]["path"] = str(away)
     (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    told = refused(1, "emsco-export", copy, "--out", tmp_path / "bundle")
-    assert f"{away} does not exist" in told
+    message = refusal(capsys, 1, "emsco-export", copy, "--out", tmp_path / "bundle")
+    assert f"{away} does not exist" in message
     order = [*reversed(HEADER), "note"]
     rows = [[*reversed(row), "new"] for row in mixed_rows()]
     moved = write_rows(tmp_path / "moved.csv", order, rows)
-    _, manifest = exported(copy, tmp_path / "bundle", "--data", moved)
-    _, usual = exported(run, tmp_path / "usual")
+    _, manifest = export(copy, tmp_path / "bundle", "--data", moved)
+    _, usual, _ = default
     assert manifest.stages == usual.stages
     assert manifest.expected == usual.expected
-    told = refused(1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
-    assert f"{copy} was trained on one table: give --data for one table" in told
+    message = refusal(capsys, 1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
+    assert f"{copy} was trained on one table: give --data for one table" in message
 
 
-def test_data_that_changed(run: Path, tmp_path: Path) -> None:
+def test_data_that_changed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One value, one row more, a column less: exit 1 with the file and the remedy, and no bundle."""
     changed, longer = mixed_rows(), mixed_rows(301)
     changed[17][1] = "1.234"
@@ -191,75 +204,78 @@ def test_data_that_changed(run: Path, tmp_path: Path) -> None:
         "longer.csv": (write_rows(tmp_path / "longer.csv", HEADER, longer), "has 301 rows, it had 300 when the run was trained"),
         "less.csv": (write_rows(tmp_path / "less.csv", HEADER[1:], [row[1:] for row in changed]), "there is no column 'size'"),
     }
-    for name, (path, told) in tables.items():
-        line = refused(1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", path)
-        assert told in line
+    for name, (path, message) in tables.items():
+        line = refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", path)
+        assert message in line
         assert name in line
-    for name in ("changed.csv", "longer.csv"):
-        line = refused(1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", tmp_path / name)
-        assert "Give the data that it was trained on with --data, or train again" in line
+        assert ("Give the data that it was trained on with --data, or train again" in line) == (name != "less.csv")
     assert not (tmp_path / "bundle").exists()
 
 
-def test_ready_splits_that_were_moved(tmp_path: Path) -> None:
-    """Each file may be named anew; one table in their place is refused."""
+def test_ready_splits_that_were_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file may be given a new path; one table in their place is refused."""
     rows, header = wide_rows(160, 3), ["f0", "f1", "f2", "label"]
     parts = {"train": rows[:80], "validation": rows[80:120], "test": rows[120:]}
     options: list[object] = []
     for name, part in parts.items():
         options += [f"--{name}", write_rows(tmp_path / f"{name}.csv", header, part)]
-    done("emsco-train", *options, "--threshold", "0.8", "--out", tmp_path / "run")
+    run_successfully("emsco-train", *options, "--threshold", "0.8", "--out", tmp_path / "run")
     (tmp_path / "test.csv").rename(tmp_path / "exam.csv")
-    assert "test.csv does not exist" in refused(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
-    exported(tmp_path / "run", tmp_path / "bundle", "--test", tmp_path / "exam.csv")
-    told = refused(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv")
-    assert "was trained on the files of train, validation, test" in told
+    assert "test.csv does not exist" in refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    export(tmp_path / "run", tmp_path / "bundle", "--test", tmp_path / "exam.csv")
+    message = refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv")
+    assert "was trained on the files of train, validation, test" in message
 
 
 # The folders
 
 
-def test_a_bundle_that_is_there(run: Path, tmp_path: Path) -> None:
-    """Exit 1 without --force, as for a run, and before the certify rows are looked at; with it, the new one takes its place."""
+def test_a_bundle_that_exists_already(run: Path, default: tuple[str, Manifest, Path], tmp_path: Path) -> None:
+    """Exit 1 without --force, as for a run, and before the certify rows are used; with it, the new one takes its place."""
     out = tmp_path / "bundle"
-    _, first = exported(run, out)
+    _, first, written = default
+    shutil.copytree(written, out)
     before = (out / "manifest.json").read_bytes()
-    told = refused(1, "emsco-export", run, "--out", out, "--max-cost", "9")
-    assert f"{out} already holds a bundle: choose another folder, or use --force to replace it" in told
+    message = run_expecting_error(1, "emsco-export", run, "--out", out, "--max-cost", "9")
+    assert f"{out} already holds a bundle: choose another folder, or use --force to replace it" in message
     assert (out / "manifest.json").read_bytes() == before
-    _, second = exported(run, out, "--max-cost", "9", "--force")
-    assert chosen(second) != chosen(first)
+    _, second = export(run, out, "--max-cost", "9", "--force")
+    assert design_id_of(second) != design_id_of(first)
     named = {Path(stage.model.path).name for stage in second.stages}
     assert {entry.name for entry in (out / "stages").iterdir()} == named
     assert sorted(entry.name for entry in out.iterdir()) == ["manifest.json", "stages"]
 
 
-def test_places_that_are_not_written_to(run: Path, tmp_path: Path) -> None:
-    """A file, a place below one, and a stranger's folder are left as they are."""
+def test_places_that_are_not_written_to(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file, a place below one, and a folder of other files stay as they are."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("mine")
     for out in ("file", "file/bundle", "full"):
-        assert str(tmp_path / out) in refused(1, "emsco-export", run, "--out", tmp_path / out, "--force")
+        assert str(tmp_path / out) in refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / out, "--force")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full"]
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path) -> None:
-    """Not there, no run, of another version, damaged, unfinished: exit 1, one line with the file and the remedy."""
+def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Missing, not a run, of another version, damaged, unfinished: exit 1, one line with the file and the remedy."""
     out = ["--out", tmp_path / "bundle"]
-    assert "does not exist: give the folder that emsco-train wrote" in refused(1, "emsco-export", tmp_path / "nowhere", *out)
-    assert "holds no run.json" in refused(1, "emsco-export", tmp_path, *out)
+    message = refusal(capsys, 1, "emsco-export", tmp_path / "nowhere", *out)
+    assert "does not exist: give the folder that emsco-train wrote" in message
+    assert "holds no run.json" in refusal(capsys, 1, "emsco-export", tmp_path, *out)
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     front = (copy / "front.csv").read_text(encoding="utf-8")
     (copy / "front.csv").write_text(front.replace("0.8", "0.9"), encoding="utf-8")
-    assert "front.csv is missing or is not the file that this run wrote: restore it" in refused(1, "emsco-export", copy, *out)
+    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    assert "front.csv is missing or is not the file that this run wrote: restore it" in message
     (copy / "front.csv").write_text(front, encoding="utf-8")
     record = (copy / "run.json").read_text(encoding="utf-8")
     (copy / "run.json").write_text(record.replace('"version": 1', '"version": 7'), encoding="utf-8")
-    assert "run.json: this run has version 7, this emsco reads version 1. Train again" in refused(1, "emsco-export", copy, *out)
+    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    assert "run.json: this run has version 7, this emsco reads version 1. Train again" in message
     (copy / "run.json").unlink()
     (copy / ".work").mkdir()
-    assert "holds an unfinished run: end it by training again with --resume" in refused(1, "emsco-export", copy, *out)
+    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    assert "holds an unfinished run: end it by training again with --resume" in message
     assert not (tmp_path / "bundle").exists()

@@ -1,4 +1,4 @@
-"""`emsco-profile`: the user's modules in, a costs file out; one line for everything that is wrong."""
+"""`emsco-profile`: the user's modules in, a costs file out; one line for each error."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from emsco_train import CostModel
-from emsco_train.cli._count_bar import CountBar
 from emsco_train.cli.profile import main
+from emsco_train.cli.progress_bar import ProgressBar
 
 MODULE = """
 import asyncio
@@ -81,7 +81,7 @@ def many():
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in a folder with a module of the user's; nothing of it stays imported."""
+    """Work in a folder with a module of the user; it does not stay imported."""
     (tmp_path / "post.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "faulty.py").write_text("raise RuntimeError('no\\ndatabase')", encoding="utf-8")
     (tmp_path / "texts.jsonl").write_text('"to be or not 2 be"\n\n"that is THE question"\n', encoding="utf-8")
@@ -92,17 +92,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def refused(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def error_line(status: int, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Run the command, which must fail with one line that begins with its name, and return the line."""
     try:
         ended: object = main(words)
     except SystemExit as exit_:
         ended = exit_.code
-    told = capsys.readouterr().err
-    assert ended == status, told
-    assert told.startswith("emsco-profile: ")
-    assert told.count("\n") == 1, told
-    return told
+    message = capsys.readouterr().err
+    assert ended == status, message
+    assert message.startswith("emsco-profile: ")
+    assert message.count("\n") == 1, message
+    return message
 
 
 def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[
     assert "measured  2 of 2 items, 5 repeats; prices in us of CPU time" in shown.out
     assert "total     all features: " in shown.out
     assert "next      emsco-train --data TABLE --label COL --costs costs.toml" in shown.out
-    # What the user's code warns of is told once, in one line; on a slow machine, there are lines about progress beside it.
+    # A warning of the user's code is printed once, in one line; on a slow machine, there are lines about progress beside it.
     assert [line for line in shown.err.splitlines() if "% of" not in line] == ["emsco-profile: warning: odd letters"]
 
 
@@ -144,7 +144,7 @@ def test_no_more_items_than_asked_for(folder: Path, capsys: pytest.CaptureFixtur
 
 
 def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Lines that are no mail make every acquirer fail on them: counted in the table, told in a caution."""
+    """Lines that are not mail make every acquirer fail on them: the table counts them, and a caution reports them."""
     (folder / "some.jsonl").write_text(json.dumps("ab") + "\n[]\n", encoding="utf-8")
     lines = (
         "from emsco_runtime import Acquirers",
@@ -160,59 +160,74 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        (("post", "--items", "post:mails"), "MODULE:NAME of the acquirers is due"),
-        (("post:acquirers", "--items", "post:mails", "--group", "words"), "NAME=F1,F2 is due"),
-        (("post:acquirers", "--items", "post:mails", "--group", "words=last"), "two features or more"),
-        (("post:acquirers", "--items", "post:mails", "--group", "w="), "NAME=F1,F2 is due"),
-        (("post:acquirers", "--items", "post:mails", *("--group", "w=size,last") * 2), "'w' stands twice"),
-        (("post:acquirers", "--items", "post:mails", "--repeats", "0"), "argument --repeats: 0: a whole number, 1 or more"),
-        (("post:acquirers", "--items", "post:mails", "--repeats", "many"), "argument --repeats: many: a whole number, 1 or more"),
+        (("post", "--items", "post:mails"), "expected MODULE:NAME of the acquirers"),
+        (("post:acquirers", "--items", "post:mails", "--group", "words"), "expected NAME=F1,F2"),
+        (("post:acquirers", "--items", "post:mails", "--group", "words=last"), "at least two features"),
+        (("post:acquirers", "--items", "post:mails", "--group", "w="), "expected NAME=F1,F2"),
+        (("post:acquirers", "--items", "post:mails", *("--group", "w=size,last") * 2), "'w' is given twice"),
+        (
+            ("post:acquirers", "--items", "post:mails", "--repeats", "0"),
+            "argument --repeats: expected a whole number of at least 1, got '0'",
+        ),
+        (
+            ("post:acquirers", "--items", "post:mails", "--repeats", "many"),
+            "argument --repeats: expected a whole number of at least 1, got 'many'",
+        ),
         (("post:acquirers", "--items", "post:mails", "--limit", "x"), "argument --limit"),
         (("post:acquirers",), "the following arguments are required: --items"),
     ],
 )
-def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 2, one line, nothing imported and nothing written."""
-    assert told in refused(2, capsys, *words, "--out", "costs.toml")
+    assert message in error_line(2, capsys, *words, "--out", "costs.toml")
     assert "post" not in sys.modules
     assert not (folder / "costs.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("past:acquirers", "--items", "post:mails"), "module past cannot be imported: ModuleNotFoundError"),
         (("faulty:acquirers", "--items", "post:mails"), "cannot be imported: RuntimeError: no database"),
-        (("post:acquirer", "--items", "post:mails"), "there is no 'acquirer'. There is: asyncio"),
-        (("post:number.real.x", "--items", "post:mails"), "there is no 'x'. There is: nothing"),
-        (("post:number", "--items", "post:mails"), "post:number is int: an Acquirers object is due"),
-        (("post:many", "--items", "post:mails"), "post:many is generator: an Acquirers object is due"),
-        ((":x", "--items", "post:mails"), "':x': MODULE:NAME is due"),
-        (("post:acquirers", "--items", "post:number"), "post:number is int: a list of items is due"),
-        (("post:acquirers", "--items", "post:__name__"), "is str: a list of items is due"),
+        (("post:acquirer", "--items", "post:mails"), "no attribute 'acquirer'. Available: asyncio"),
+        (("post:number.real.x", "--items", "post:mails"), "no attribute 'x'. Available: none"),
+        (
+            ("post:number", "--items", "post:mails"),
+            "post:number: expected an Acquirers object, or a function that returns one, got int",
+        ),
+        (
+            ("post:many", "--items", "post:mails"),
+            "post:many: expected an Acquirers object, or a function that returns one, got generator",
+        ),
+        ((":x", "--items", "post:mails"), "':x': expected MODULE:NAME"),
+        (
+            ("post:acquirers", "--items", "post:number"),
+            "post:number: expected a list of items, or a function that returns one, got int",
+        ),
+        (("post:acquirers", "--items", "post:__name__"), "expected a list of items, or a function that returns one, got str"),
         (("post:acquirers", "--items", "none.jsonl"), "none.jsonl: No such file"),
-        (("post:acquirers", "--items", "post.py"), "post.py, line 2: no JSON"),
-        (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: no JSON"),
+        (("post:acquirers", "--items", "post.py"), "post.py, line 2: not JSON"),
+        (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: not JSON"),
         (("post:acquirers", "--items", "post:texts", "--make", "post:number"), "no item can be made from sample 0"),
         (("post:broken", "--items", "post:mails"), "(never) failed on every item; the first time: AttributeError"),
-        (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer obtains"),
+        (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer returns"),
     ],
 )
-def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 1, one line that says what and where, and no file."""
     (folder / "bad.jsonl").write_bytes(b'"\xff"\n')
-    assert told in refused(1, capsys, *words, "--out", "costs.toml")
+    assert message in error_line(1, capsys, *words, "--out", "costs.toml")
     assert not (folder / "costs.toml").exists()
 
 
 def test_a_costs_file_is_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody loses prices written by hand; and a folder that is not there is told before the work, not after."""
+    """Prices written by hand are not overwritten; and a missing folder is reported before the work, not after."""
     (folder / "costs.toml").write_text("mine", encoding="utf-8")
     words = ("post:acquirers", "--items", "post:mails", "--out")
-    assert "costs.toml is there already: choose another name, or say --force" in refused(1, capsys, *words, "costs.toml")
-    assert "there is no folder deep: make it first" in refused(1, capsys, *words, "deep/costs.toml")
+    assert "costs.toml already exists: choose another name, or use --force" in error_line(1, capsys, *words, "costs.toml")
+    assert "the folder deep does not exist: create it first" in error_line(1, capsys, *words, "deep/costs.toml")
     assert "post" not in sys.modules
     assert (folder / "costs.toml").read_text(encoding="utf-8") == "mine"
 
@@ -237,26 +252,26 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 
 def test_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
-    """The bar renews itself and ends full; lines come every few seconds only; nothing at all is said of nothing."""
+    """The bar updates itself and ends full; lines come every few seconds only; nothing is printed where nothing was counted."""
     terminal, plain, quiet = Terminal(), io.StringIO(), Terminal()
-    with CountBar("items", terminal) as bar:
+    with ProgressBar("items", terminal) as bar:
         for done in range(1, 101):
             bar.show(done, 100)
     assert "\r" in terminal.getvalue()
     assert "100/100" in terminal.getvalue()
     seconds = iter([0.0, 1.0, 5.0, 6.0, 10.0])
-    with CountBar("items", plain, clock=lambda: next(seconds)) as bar:
+    with ProgressBar("items", plain, clock=lambda: next(seconds)) as bar:
         for done in (10, 20, 30, 40):
             bar.show(done, 40)
     assert plain.getvalue() == "50 % of 40 items\n100 % of 40 items\n"
-    with CountBar("items", quiet):
+    with ProgressBar("items", quiet):
         pass
     assert quiet.getvalue() == ""

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emsco_train import EmscoClassifier, compilation
-from emsco_train._compiled import is_kept, source_key
-from emsco_train.compilation import SIGNATURES
-from emsco_train.exact import kernel
-from emsco_train.logistic import sets
+from emsco_train import EmscoClassifier
+from emsco_train.models.logistic import set_kernels as sets
+from emsco_train.search import compilation
+from emsco_train.search.compilation import SIGNATURES
+from emsco_train.search.exact import enumeration as kernel
+from emsco_train.support.compiled import is_cached, source_key
 
 # What a process does that is the first to search, and what the next one does.
 _FIRST = """
-from emsco_train.compilation import SIGNATURES, compile_search
-from emsco_train.logistic.sets import fit_sets
+from emsco_train.search.compilation import SIGNATURES, compile_search
+from emsco_train.models.logistic.set_kernels import fit_sets
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -42,12 +43,13 @@ def test_a_change_of_any_file_of_a_package_changes_its_key(tmp_path: Path, monke
     assert source_key("made_up") != before
 
 
-def test_functions_are_kept_under_the_key_of_their_package() -> None:
-    """Another key means other files on disk, which is how `is_kept` knows them."""
-    for function, package in ((sets.fit_sets, "emsco_train.logistic"), (kernel.walk, "emsco_train.exact")):
+def test_functions_are_kept_under_the_key_of_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another key means other files on disk, which is how `is_cached` knows them."""
+    for function, package in ((sets.fit_sets, "emsco_train.models.logistic"), (kernel.walk_designs, "emsco_train.search.exact")):
         key = source_key(package)
         assert key[:16] in function.py_func.__qualname__
-        assert not is_kept(function, "0" * 64)
+        monkeypatch.setattr(function.py_func, "__qualname__", f"{function.py_func.__name__}-{'0' * 16}")
+        assert not is_cached(function)
 
 
 @pytest.mark.parametrize("search", ["evolve", "exhaustive"])
@@ -65,13 +67,13 @@ def test_every_kept_function_is_compiled_for_one_signature(search: str) -> None:
 
 
 def test_where_no_process_can_be_started_all_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second process is a help, not a need: without it, the first one compiles its part and goes on."""
+    """The second process is optional: without it, the first one compiles its part too."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
     compiled: list[object] = []
-    monkeypatch.setattr(compilation, "is_kept", lambda *_: False)
+    monkeypatch.setattr(compilation, "is_cached", lambda *_: False)
     monkeypatch.setattr(compilation, "_compile", lambda *functions: compiled.extend(functions))
     monkeypatch.setattr(compilation.subprocess, "Popen", refuse)
     compilation.compile_search()

@@ -35,12 +35,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.stage_settings import StageSettings
 from emsco_train.errors import ConversionError
-from emsco_train.stage_model import ClassifierModel, StageFitter
-from emsco_train.stage_settings import StageSettings
-from emsco_train.stages.conversion import convert_stage, stage_scorer
+from emsco_train.models.conversion import convert_stage, stage_scorer
+from emsco_train.models.stage_model import ClassifierModel, StageFitter
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -78,7 +78,7 @@ REFUSED = [
 ]
 
 
-def fitted(classifier: Any, labels: int) -> tuple[BlockEncoder, ClassifierModel, np.ndarray, np.ndarray]:
+def fit_classifier(classifier: Any, labels: int) -> tuple[BlockEncoder, ClassifierModel, np.ndarray, np.ndarray]:
     """Fit on every other row of a real table; return encoder, model, these rows and the others."""
     x, y = {2: load_breast_cancer, 3: load_wine}[labels](return_X_y=True)
     x = x[:, :8]
@@ -90,28 +90,28 @@ def fitted(classifier: Any, labels: int) -> tuple[BlockEncoder, ClassifierModel,
     return encoder, model, x[::2], x[1::2]
 
 
-def name_of(classifier: Any) -> str:
+def classifier_name(classifier: Any) -> str:
     """Name a case by its class."""
     return type(classifier).__name__
 
 
 def deviation(classifier: Any, labels: int) -> float:
     """Return the largest difference between graph and `predict_proba` on rows that training did not see."""
-    encoder, model, train, new = fitted(classifier, labels)
+    encoder, model, train, new = fit_classifier(classifier, labels)
     scorer = stage_scorer(convert_stage(encoder, model, train), 8, labels)
     scores = np.array([scorer.score(0, row) for row in new.tolist()])
     return float(np.abs(scores - model.probabilities(encoder.transform(new))).max())
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-@pytest.mark.parametrize("classifier", DOUBLE, ids=name_of)
+@pytest.mark.parametrize("classifier", DOUBLE, ids=classifier_name)
 def test_converts_in_double(classifier: Any, labels: int) -> None:
     """These keep float64 all the way."""
     assert deviation(classifier, labels) < 1e-9
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-@pytest.mark.parametrize("classifier", FLOAT, ids=name_of)
+@pytest.mark.parametrize("classifier", FLOAT, ids=classifier_name)
 def test_converts_in_float(classifier: Any, labels: int) -> None:
     """These work in float32 inside; scikit-learn's trees do so too."""
     assert deviation(classifier, labels) < 1e-5
@@ -125,22 +125,23 @@ def test_linear_discriminant_converts_with_three_labels() -> None:
 @pytest.mark.parametrize(
     ("classifier", "labels", "reason"),
     [
-        pytest.param(classifier, labels, reason, id=f"{name_of(classifier)}-{labels}")
+        pytest.param(classifier, labels, reason, id=f"{classifier_name(classifier)}-{labels}")
         for classifier, when, reason in REFUSED
         for labels in ([2, 3] if when == "both" else [2] if when == "binary" else [3])
     ],
 )
 def test_refused(classifier: Any, labels: int, reason: str) -> None:
     """These have no faithful graph: the error names the classifier, what was wrong in each precision, and the remedy."""
-    encoder, model, train, _ = fitted(classifier, labels)
-    message = rf"{name_of(classifier)} has no faithful ONNX graph: double: .*{reason}.*float: .*Choose a classifier that converts"
+    encoder, model, train, _ = fit_classifier(classifier, labels)
+    name = classifier_name(classifier)
+    message = rf"{name} has no faithful ONNX graph: double: .*{reason}.*float: .*Choose a classifier that converts"
     with pytest.raises(ConversionError, match=message):
         convert_stage(encoder, model, train)
 
 
 def test_wrong_scores_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN instead of probabilities counts as an infinite deviation, and an error without a text is still told."""
-    encoder, model, train, _ = fitted(GaussianNB(), 2)
+    """NaN instead of probabilities counts as an infinite deviation, and an error without a text is still reported."""
+    encoder, model, train, _ = fit_classifier(GaussianNB(), 2)
     monkeypatch.setattr(ClassifierModel, "probabilities", lambda self, encoded: np.full((len(encoded), 2), np.nan))
     with pytest.raises(ConversionError, match="by up to inf"):
         convert_stage(encoder, model, train)
@@ -148,6 +149,6 @@ def test_wrong_scores_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr("emsco_train.stages.conversion.classifier_graph", fail)
+    monkeypatch.setattr("emsco_train.models.conversion.classifier_graph", fail)
     with pytest.raises(ConversionError, match="RuntimeError: no message"):
         convert_stage(encoder, model, train)

@@ -11,13 +11,12 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_runtime.meter import Meter
-from emsco_train import workbench
+from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.units import CostUnits
-from emsco_train.scoring.objectives import MAX_ROWS
+from emsco_train.search import workbench
+from emsco_train.search.scoring.objectives import MAX_ROWS
 
 NAMES = ("a", "b", "c", "d")
 written = st.decimals(0, 1000, places=3).map(float) | st.sampled_from([0.1, 0.2, 0.3, 86.3, 41.59, 1e-6])
@@ -71,15 +70,15 @@ def test_equal_costs_are_equal_whatever_the_order() -> None:
 
 @pytest.mark.parametrize("price", [math.pi, 1 / 3, 2.5])
 def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 67 million rows, of which none is accepted, the summed cost of a design is right, and is no overflow."""
+    """At 67 million rows, of which none is accepted, the summed cost of a design is right and does not overflow."""
     words = MAX_ROWS // 64
     bits = SimpleNamespace(
         items=MAX_ROWS,
-        rows=lambda sets: np.zeros(len(sets), dtype=np.int64),
+        locate=lambda sets: np.zeros(len(sets), dtype=np.int64),
         confident=lambda threshold: np.zeros((1, words), dtype=np.uint64),
         right=lambda threshold: np.zeros((1, words), dtype=np.uint64),
     )
-    monkeypatch.setattr(workbench, "StageBits", lambda *_, **__: bits)
+    monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
     validation: Any = MagicMock(target=())
     validation.__len__.return_value = MAX_ROWS

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train import CostGroup, CostModel, DesignError
 
@@ -63,13 +62,13 @@ def test_all_zero_is_refused_unless_a_group_costs() -> None:
 
 
 def test_unit_must_be_named() -> None:
-    """An empty unit would leave the bill without a meaning."""
+    """An empty unit would leave costs without a meaning."""
     with pytest.raises(DesignError, match="unit is empty"):
         CostModel.from_mapping({"a": 1}, unit="")
 
 
 def test_check_lists_missing_and_unknown() -> None:
-    """Prices and columns are compared, all offenders in one message."""
+    """Prices and columns are compared, and all differences are in one message."""
     costs = CostModel.from_mapping({"a": 1, "typo": 2})
     with pytest.raises(DesignError, match=r"no cost for feature 'b'.*a cost for 'typo'"):
         costs.check(["a", "b"], ["a", "b"])
@@ -81,7 +80,7 @@ def test_check_lists_missing_and_unknown() -> None:
 @pytest.mark.parametrize("costs", [[1.0], [1.0, 2.0, 3.0], 7])
 def test_sequence_of_another_length(costs: Any) -> None:
     """A sequence is in column order, so its length must fit."""
-    with pytest.raises(DesignError, match="2 costs are due"):
+    with pytest.raises(DesignError, match="expected 2 costs"):
         CostModel.of(costs, ["a", "b"])
 
 

@@ -1,17 +1,16 @@
-"""The block encoder: equal to scikit-learn's, and the same whatever set of features is asked for."""
+"""The block encoder: equal to scikit-learn's, and the same for every set of features."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import DataError
 
@@ -80,13 +79,13 @@ def test_values_too_large_to_standardise_by_are_refused() -> None:
     codes = np.arange(100.0)[:, None]
     codes[[3, 7], 0] = 1e200, -2e200
     codes[9, 0] = np.nan
-    told = r"column 'size' holds 2 values too large to standardise it by \(the largest, in row 7, is -2e\+200\): correct them"
-    with pytest.raises(DataError, match=told):
+    message = r"column 'size' holds 2 values too large to standardise it \(the largest, in row 7, is -2e\+200\): correct them"
+    with pytest.raises(DataError, match=message):
         BlockEncoder.fit([size], codes)
 
 
 def test_the_largest_values_that_can_be_standardised() -> None:
-    """Large values alone are no fault: their deviation is finite, and each row keeps its place."""
+    """Large values alone are not an error: their deviation is finite, and the rows keep their order."""
     size = Feature(name="size", kind="numeric", cost=1.0)
     codes = np.linspace(-1e152, 1e152, 50)[:, None]
     encoded = BlockEncoder.fit([size], codes).transform(codes)

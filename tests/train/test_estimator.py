@@ -1,4 +1,4 @@
-"""`EmscoClassifier`: what scikit-learn expects of a classifier, and what only a cascade can tell."""
+"""`EmscoClassifier`: what scikit-learn expects of a classifier, and what only a cascade has."""
 
 # ruff: noqa: N806 - X is scikit-learn's name
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from emsco_runtime import Cascade
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.splits import Shares
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.estimator.classifier import EmscoClassifier
-from emsco_train.searches import run_exhaustive
-from emsco_train.settings import Settings
+from emsco_train.search.searches import run_exhaustive
+from emsco_train.search.settings import Settings
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -67,15 +67,15 @@ REJECTING = {"check_classifiers_train": "counts a rejected row as wrong, and wan
 PRETENDING = {"check_classifier_not_supporting_multiclass": "the class only claims, for these tests, to know two labels"}
 
 
-def checked(kind: type[EmscoClassifier], threshold: float, stages: int) -> EmscoClassifier:
+def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int) -> EmscoClassifier:
     """Return an estimator that the checks' small tables can be divided for, with a short search."""
     return kind(
         threshold=threshold,
         max_stages=stages,
         shares=HALVES,
         search="evolve",
-        population=20,
-        generations=3,
+        population=10,
+        generations=2,
         n_jobs=1,
         # The checks have labels of -1 and of text.
         reject_label=-99,
@@ -96,12 +96,24 @@ def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ConfidenceWarning")
 @parametrize_with_checks(
-    [checked(EmscoClassifier, 0.7, 2), checked(EmscoClassifier, 0.3, 1), checked(TwoLabels, 0.7, 2)],
+    [
+        checked_estimator(EmscoClassifier, 0.7, 2),
+        checked_estimator(EmscoClassifier, 0.3, 1),
+        checked_estimator(TwoLabels, 0.7, 2),
+    ],
     expected_failed_checks=expected_failures,
 )
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learn_checks(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every check of scikit-learn's passes, but for those that are listed above with their reasons."""
-    check(estimator)
+    # Without rejections, golden items of all outcomes are looked for in vain.
+    monkeypatch.setattr("emsco_train.export.golden_items._MAX_DRAWS", 40)
+    try:
+        check(estimator)
+    except Exception:
+        if check.func.__name__ not in expected_failures(estimator):
+            raise
+        # Without the traceback: showing its frames in scikit-learn's long files takes longer than the check.
+        raise AssertionError(check.func.__name__) from None
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +148,7 @@ def test_fit_sets_what_scikit_learn_and_people_look_at(model: EmscoClassifier) -
 def test_predict_score_coverage_and_cost_are_those_of_the_decisions(
     model: EmscoClassifier, cancer: tuple[pd.DataFrame, np.ndarray]
 ) -> None:
-    """Labels, rejections, probabilities and bills agree with what the cascade decides row by row."""
+    """Labels, rejections, probabilities and costs agree with what the cascade decides row by row."""
     X, y = cancer
     decisions = model.decide(X)
     predicted, scores = model.predict(X), model.predict_proba(X)
@@ -147,8 +159,8 @@ def test_predict_score_coverage_and_cost_are_those_of_the_decisions(
     assert model.coverage(X) == accepted.mean()
     assert model.score(X, y) == pytest.approx((predicted == y)[accepted].mean())
     assert model.cost(X) == pytest.approx(np.mean([decision.cost for decision in decisions]))
-    due = [[decision.probabilities[label] for label in model.classes_] for decision in decisions]
-    np.testing.assert_allclose(scores, due, rtol=0, atol=1e-12)
+    expected = [[decision.probabilities[label] for label in model.classes_] for decision in decisions]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12)
     weights = np.arange(len(X))
     assert model.score(X, y, weights) == pytest.approx(np.average((predicted == y)[accepted], weights=weights[accepted]))
     direct = [model.cascade_.decide(row) for row in X.head(20).to_dict("records")]
@@ -191,17 +203,17 @@ def test_the_figures_of_a_design_are_those_of_its_cascade_and_of_its_bundle(
 
 
 def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier, tmp_path: Path) -> None:
-    """Without a word about it: the fittest, with figures on rows that nothing has seen; other splits by name."""
+    """By default: the fittest design, with figures on rows that nothing has seen; other splits by name."""
     export = model.export(tmp_path / "a")
     assert (export.expected.split, export.expected.rows) == ("test", len(model.problem_.test or ()))
     assert [stage.acquire for stage in export.bundle.manifest.stages] == list(model.design_.stages)
     assert model.export(tmp_path / "a", split="certify", force=True).expected.split == "certify"
-    with pytest.raises(DesignError, match="split is 'train': one of validation, test, certify is due"):
+    with pytest.raises(DesignError, match="split is 'train': expected one of validation, test, certify"):
         model.export(tmp_path / "b", split="train")
 
 
-def test_without_test_rows_the_validation_rows_stand_in(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
-    """Shares without a test split still export; weights of rows and labels are told and used again."""
+def test_without_test_rows_the_validation_rows_are_used(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """Shares without a test split still export; weights of rows and labels are recorded and used again."""
     X, y = cancer
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     fitted = EmscoClassifier(max_stages=2, shares=HALVES, random_state=1, C=0.5, class_weight={"benign": 1.04}).fit(X, y, weights)
@@ -209,15 +221,15 @@ def test_without_test_rows_the_validation_rows_stand_in(cancer: tuple[pd.DataFra
     assert export.expected.split == "validation"
     assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
     assert export.bundle.models == fitted.cascade_.bundle.models
-    told = export.bundle.manifest.provenance.settings
-    assert (told["C"], told["sample_weight"], told["class_weight"]) == (0.5, True, {"benign": 1.04})
+    recorded = export.bundle.manifest.provenance.settings
+    assert (recorded["C"], recorded["sample_weight"], recorded["class_weight"]) == (0.5, True, {"benign": 1.04})
 
 
-def test_low_thresholds_are_told_once(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+def test_low_thresholds_are_reported_once(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
     """The fit warns at the user's own line; an export of what was fitted does not say it again."""
-    with pytest.warns(UserWarning, match="at or below 1 / 2 labels") as told:
+    with pytest.warns(UserWarning, match="at or below 1 / 2 labels") as caught:
         fitted = EmscoClassifier(threshold=0.5, max_stages=1, random_state=0).fit(*cancer)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     fitted.export(tmp_path / "bundle")
 
 
@@ -309,7 +321,7 @@ def test_groups_stay_together(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
 
 
 def test_labels_of_numbers_and_text() -> None:
-    """Mixed labels come out as they are, in an array of objects; rejections are -1."""
+    """Mixed labels are returned as they are, in an array of objects; rejections are -1."""
     X, y = table()
     mixed = [["no", 1, "yes"][label] for label in y]
     fitted = EmscoClassifier(threshold=0.6, random_state=0).fit(X, mixed)
@@ -326,13 +338,13 @@ def test_the_reject_value(cancer: tuple[pd.DataFrame, np.ndarray], reject: Any, 
     assert set(fitted.predict(X).tolist()) == {"benign", "malignant", shown}
 
 
-@pytest.mark.parametrize(("reject", "message"), [(1, "which is a label too"), (0.5, "text, a whole number, or None is due")])
-def test_a_reject_value_that_is_none(reject: Any, message: str) -> None:
-    """A label cannot stand for a rejection, nor can something that is no label's type; -1 by default neither."""
+@pytest.mark.parametrize(("reject", "message"), [(1, "which is also a label"), (0.5, "expected text, a whole number, or None")])
+def test_invalid_reject_values(reject: Any, message: str) -> None:
+    """Neither a label nor a value of another type can mean a rejection; nor can the default -1 if it is a label."""
     X, y = table()
     with pytest.raises(DesignError, match=message):
         EmscoClassifier(reject_label=reject, random_state=0).fit(X, y)
-    with pytest.raises(DesignError, match="reject_label is -1, which is a label too"):
+    with pytest.raises(DesignError, match="reject_label is -1, which is also a label"):
         EmscoClassifier(random_state=0).fit(X, y - 1)
 
 
@@ -382,7 +394,7 @@ def test_other_stage_models(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
     assert fitted.coverage(X[NAMES[:3]].iloc[fitted.problem_.validation.rows]) == fitted.design_.coverage
 
 
-def test_verbose_tells_progress(cancer: tuple[pd.DataFrame, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_shows_progress(cancer: tuple[pd.DataFrame, np.ndarray], capsys: pytest.CaptureFixture[str]) -> None:
     """The last state and the end, on standard error, for both searches; nothing by default."""
     X, y = cancer
     base = EmscoClassifier(max_stages=2, population=20, generations=3, random_state=0)
@@ -413,9 +425,9 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"search": "magic"}, "search is 'magic': 'auto', 'evolve' or 'exhaustive' is due"),
-        ({"pinned": ["size", "colour"]}, "pinned holds 'colour', which is no feature"),
-        ({"pinned": "size"}, "pinned is 'size': a list of feature names or positions is due"),
+        ({"search": "magic"}, "search is 'magic': expected 'auto', 'evolve' or 'exhaustive'"),
+        ({"pinned": ["size", "colour"]}, "pinned holds 'colour', which is not a feature"),
+        ({"pinned": "size"}, "pinned is 'size': expected a list of feature names or positions"),
         ({"pinned": [4]}, r"pinned holds \[4\]"),
         ({"pinned": [True]}, "pinned holds True"),
         ({"population": 0}, "population is 0"),
@@ -425,7 +437,7 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"time_limit": "1 h", "verbose": 1}, "time_limit is '1 h'"),
         ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
         ({"threshold": 1.5}, "1.5 for label"),
-        ({"max_search_rows": 1}, "sample of 1: a whole number of rows"),
+        ({"max_search_rows": 1}, "sample of 1: expected a whole number of rows"),
         ({"min_accuracy": 2}, "min_accuracy is 2"),
         ({"features": {"colour": FeatureOptions()}}, "options for"),
     ],
@@ -443,12 +455,12 @@ def test_designs_of_other_data_are_refused(model: EmscoClassifier) -> None:
     fitted = EmscoClassifier(random_state=0).fit(X, y)
     with pytest.raises(DesignError, match="has other features or labels"):
         model.use(fitted.design_)
-    with pytest.raises(DesignError, match="design is str: a Design is due"):
+    with pytest.raises(DesignError, match="design is str: expected a Design"):
         model.export("nowhere", "fittest")  # type: ignore[arg-type]
 
 
 def test_labels_and_weights_that_cannot_be() -> None:
-    """One label, no labels, real numbers, weights of nothing: told before any search."""
+    """One label, no labels, real numbers, weights that are all zero: refused before any search."""
     X, y = table()
     fit = EmscoClassifier(random_state=0).fit
     with pytest.raises(ValueError, match="requires y to be passed"):

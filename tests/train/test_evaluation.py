@@ -1,4 +1,4 @@
-"""Evaluation: the walk by hand, rows at the threshold, and the counts."""
+"""Evaluation: the stages by hand, rows at the threshold, and the counts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from emsco_runtime._rule import accept
+from emsco_runtime.bundle.rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
 from emsco_train.data.features import encode_table, infer_features
-from emsco_train.stage_settings import StageSettings
-from emsco_train.stages.cascade_model import CascadeFitter, CascadeModel, check_stages
-from emsco_train.stages.evaluation import REJECTED, Evaluation, evaluate
-from emsco_train.stages.fitted_set import SetFitter
+from emsco_train.data.stage_settings import StageSettings
+from emsco_train.models.cascade_model import CascadeFitter, CascadeModel, check_stages
+from emsco_train.models.evaluation import REJECTED, Evaluation, evaluate
+from emsco_train.models.fitted_set import SetFitter
 
 
 def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from emsco_train.designs.chromosome import Space, compress
+from emsco_train.designs.chromosome import DesignSpace, compress
 from emsco_train.errors import DesignError
-from emsco_train.genetic.evolution import Evolution, Generation, evolve_population
-from emsco_train.genetic.generation import Breeder
-from emsco_train.genetic.pace import Pace, Step
-from emsco_train.genetic.pareto import non_dominated, pareto_layers
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings, round_half_up
+from emsco_train.search.genetic.evolution import Evolution, Generation, evolve_population
+from emsco_train.search.genetic.generation import GeneticAlgorithm
+from emsco_train.search.genetic.pareto import non_dominated, pareto_layers
+from emsco_train.search.pace import AdaptiveBatches, Step
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints, Settings, round_half_up
 from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
 # Much of it repeats what other tests have counted.
@@ -27,21 +26,21 @@ pytestmark = pytest.mark.uncounted
 SMALL = Settings(max_stages=3, population=40, generations=12)
 
 
-class Recorder:
-    """An evaluator that remembers every design it was asked about."""
+class RecordingEvaluator:
+    """An evaluator that remembers every design it evaluated."""
 
     def __init__(self, landscape: Landscape) -> None:
         """Wrap a landscape."""
         self.landscape, self.n, self.rows = landscape, landscape.n, landscape.rows
-        self.asked: list[np.ndarray] = []
+        self.requested: list[np.ndarray] = []
 
     def __call__(self, population: np.ndarray) -> Objectives:
         """Evaluate and remember."""
-        self.asked.append(population.copy())
+        self.requested.append(population.copy())
         return self.landscape(population)
 
 
-def same(one: Evolution, two: Evolution) -> bool:
+def is_same_run(one: Evolution, two: Evolution) -> bool:
     """Return whether two runs found the same, bit for bit, in the same way."""
     return (
         np.array_equal(one.chromosomes, two.chromosomes)
@@ -56,7 +55,7 @@ def test_same_seed_same_run() -> None:
     """Seed and settings decide everything; another seed searches elsewhere."""
     landscape = random_landscape(6, 20, 0)
     one, two, other = (evolve_population(landscape, SMALL, seed=seed) for seed in (1, 1, 2))
-    assert same(one, two)
+    assert is_same_run(one, two)
     assert not np.array_equal(one.population, other.population)
 
 
@@ -66,10 +65,10 @@ def test_same_seed_same_run() -> None:
 def test_property_1(distinct: Any, seed: int, exclusion: bool) -> None:
     """A design that nothing dominates globally, once met, is returned: as a chromosome, or as its objective vector."""
     landscape = random_landscape(5, 15, seed)
-    recorder = Recorder(landscape)
+    recorder = RecordingEvaluator(landscape)
     chosen = replace(SMALL, distinct=distinct, allow_exclusion=exclusion, population=60)
     found = evolve_population(recorder, chosen, seed=seed)
-    met = np.unique(np.concatenate(recorder.asked), axis=0)
+    met = np.unique(np.concatenate(recorder.requested), axis=0)
     best = exact_front(landscape, all_designs(5, 3, exclusion=exclusion))
     top = [tuple(row) in best for row in landscape(met).vectors().tolist()]
     if distinct == "objectives":
@@ -89,8 +88,8 @@ def test_result_is_the_front_of_the_last_generation() -> None:
     assert np.array_equal(landscape(found.chromosomes).vectors(), found.objectives.vectors())
     performance = last.performance()
     by_row = {tuple(row): value for row, value in zip(found.population.tolist(), performance, strict=True)}
-    told = [by_row[tuple(row)] for row in found.chromosomes.tolist()]
-    assert told == sorted(told, reverse=True)
+    records = [by_row[tuple(row)] for row in found.chromosomes.tolist()]
+    assert records == sorted(records, reverse=True)
     assert np.array_equal(found.best, found.chromosomes[0])
     tied = [
         len({tuple(r) for r, v in zip(found.population.tolist(), last.vectors().tolist(), strict=True) if v == vector})
@@ -101,51 +100,51 @@ def test_result_is_the_front_of_the_last_generation() -> None:
 
 def test_each_generation_follows_the_rules() -> None:
     """Elite first and unchanged, the size held, every chromosome allowed; only different children are evaluated."""
-    recorder = Recorder(random_landscape(6, 20, 4))
-    breeder = Breeder.of(recorder, SMALL, 0)
-    state = breeder.first()
+    recorder = RecordingEvaluator(random_landscape(6, 20, 4))
+    algorithm = GeneticAlgorithm.of(recorder, SMALL, 0)
+    state = algorithm.first_generation()
     for number in range(8):
-        elite = breeder.elite_size(state)
+        elite = algorithm.elite_size(state)
         layers = pareto_layers(state.objectives)
         front = len(vectors(state.objectives.take(layers == 0)))
         assert elite == max(round_half_up(0.2 * len(vectors(state.objectives))), front)
-        following = breeder.next(state)
-        assert following.number == number + 1
-        assert len(following.population) == 40
-        assert np.array_equal(following.population[:elite], state.population[state.placed.order[:elite]])
-        assert np.array_equal(compress(following.population), following.population)
-        assert following.population.max() < 3
-        children = np.unique(following.population[elite:], axis=0)
-        assert np.array_equal(recorder.asked[-1], children)
-        assert following.evaluations == state.evaluations + len(children)
-        assert np.array_equal(recorder.landscape(following.population).vectors(), following.objectives.vectors())
-        state = following
+        successor = algorithm.next_generation(state)
+        assert successor.number == number + 1
+        assert len(successor.population) == 40
+        assert np.array_equal(successor.population[:elite], state.population[state.ranking.order[:elite]])
+        assert np.array_equal(compress(successor.population), successor.population)
+        assert successor.population.max() < 3
+        children = np.unique(successor.population[elite:], axis=0)
+        assert np.array_equal(recorder.requested[-1], children)
+        assert successor.evaluations == state.evaluations + len(children)
+        assert np.array_equal(recorder.landscape(successor.population).vectors(), successor.objectives.vectors())
+        state = successor
 
 
 def test_generations_and_records() -> None:
     """Rule (i), and one frozen record for each generation, the first population included."""
-    told: list[Generation] = []
-    found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, on_generation=told.append)
+    records: list[Generation] = []
+    found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, on_generation=records.append)
     assert (found.stopped, found.generations) == ("generations", 12)
-    assert [record.number for record in told] == list(range(13))
-    assert told[-1].evaluations == found.evaluations
-    assert told[-1].best == tuple(found.best.tolist())
-    assert told[-1].front == len(found.chromosomes)
-    assert told[-1].size == 40
-    assert {record.most for record in told} == {12}
-    assert all(one.elapsed_s <= two.elapsed_s for one, two in pairwise(told))
-    assert all(0 < record.performance <= 3**0.5 and np.isfinite(record.log_fitness) for record in told)
+    assert [record.number for record in records] == list(range(13))
+    assert records[-1].evaluations == found.evaluations
+    assert records[-1].best == tuple(found.best.tolist())
+    assert records[-1].front == len(found.chromosomes)
+    assert records[-1].size == 40
+    assert {record.most for record in records} == {12}
+    assert all(one.elapsed_s <= two.elapsed_s for one, two in pairwise(records))
+    assert all(0 < record.performance <= 3**0.5 and np.isfinite(record.log_fitness) for record in records)
     with pytest.raises(AttributeError):
-        told[0].number = 3  # type: ignore[misc]
+        records[0].number = 3  # type: ignore[misc]
 
 
 def test_patience() -> None:
     """Rule (ii): the fittest chromosome has been the same for so many generations, and not for fewer."""
-    told: list[Generation] = []
+    records: list[Generation] = []
     chosen = replace(SMALL, patience=4, generations=500)
-    found = evolve_population(random_landscape(6, 20, 0), chosen, seed=0, on_generation=told.append)
+    found = evolve_population(random_landscape(6, 20, 0), chosen, seed=0, on_generation=records.append)
     assert found.stopped == "patience"
-    best = [record.best for record in told]
+    best = [record.best for record in records]
     assert len(set(best[-5:])) == 1
     assert all(len(set(best[index : index + 5])) > 1 for index in range(len(best) - 5))
 
@@ -182,9 +181,8 @@ def test_growth() -> None:
 @pytest.mark.parametrize(("elite", "size", "expected"), [(5, 5, 7), (3, 7, 5), (5, 7, 7), (4, 7, 5), (2, 5, 5)])
 def test_next_size_by_hand(elite: int, size: int, expected: int) -> None:
     """Grow when the elite fills the population; shrink when it leaves more than the growth free, never below the start."""
-    breeder = Breeder.of(_all_tied(), replace(SMALL, population=5, growth=2), 0)
-    state = replace(breeder.first(), size=size)
-    assert breeder._next_size(state, elite) == expected
+    algorithm = GeneticAlgorithm.of(_all_tied(), replace(SMALL, population=5, growth=2), 0)
+    assert algorithm._next_size(size, elite) == expected
 
 
 @pytest.mark.parametrize(
@@ -200,7 +198,7 @@ def test_single_design(chosen: Settings) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, None])
 def test_seed_is_checked(seed: Any) -> None:
-    """A seed that is no natural number is refused before anything is evaluated."""
+    """A seed that is not an integer of at least 0 is refused before anything is evaluated."""
     landscape = random_landscape(4, 5, 0)
     with pytest.raises(DesignError, match="seed is"):
         evolve_population(landscape, Settings(), seed=seed)
@@ -218,25 +216,25 @@ def test_time_limit_keeps_the_front() -> None:
 def test_interruption_keeps_the_front_so_far(where: str) -> None:
     """Ctrl-C in the middle of generation 5: the front of the last complete generation is returned."""
     landscape = random_landscape(6, 20, 0)
-    told: list[int] = []
+    records: list[int] = []
 
-    class Interrupting(Recorder):
+    class Interrupting(RecordingEvaluator):
         def __call__(self, population: np.ndarray) -> Objectives:
-            if told and told[-1] == 4:
+            if records and records[-1] == 4:
                 raise KeyboardInterrupt
             return super().__call__(population)
 
     def callback(record: Generation) -> None:
-        told.append(record.number)
+        records.append(record.number)
         if record.number == 4 and where == "callback":
             raise KeyboardInterrupt
 
     found = evolve_population(Interrupting(landscape), SMALL, seed=0, on_generation=callback)
     assert (found.stopped, found.generations) == ("interrupted", 4)
-    assert same(replace(found, stopped="generations"), evolve_population(landscape, replace(SMALL, generations=4), seed=0))
+    assert is_same_run(replace(found, stopped="generations"), evolve_population(landscape, replace(SMALL, generations=4), seed=0))
 
 
-class Failing(Recorder):
+class InterruptedEvaluator(RecordingEvaluator):
     """An evaluator that is interrupted at one of its calls."""
 
     def __init__(self, landscape: Landscape, at: int) -> None:
@@ -246,7 +244,7 @@ class Failing(Recorder):
 
     def __call__(self, population: np.ndarray) -> Objectives:
         """Evaluate, or be interrupted."""
-        if len(self.asked) == self.at:
+        if len(self.requested) == self.at:
             self.at = -1
             raise KeyboardInterrupt
         return super().__call__(population)
@@ -255,11 +253,11 @@ class Failing(Recorder):
 def test_interruption_of_the_first_generation_keeps_what_was_evaluated() -> None:
     """Ctrl-C after the first batch: the front of those designs, as if they had been the whole generation."""
     landscape = random_landscape(6, 20, 0)
-    evaluator = Failing(landscape, 1)
+    evaluator = InterruptedEvaluator(landscape, 1)
     steps: list[Step] = []
     found = evolve_population(evaluator, replace(SMALL, population=200), seed=0, on_step=steps.append)
     assert (found.stopped, found.generations) == ("interrupted", 0)
-    part = evaluator.asked[0]
+    part = evaluator.requested[0]
     assert 0 < len(part) < 200
     assert np.array_equal(found.population, part)
     scored = landscape(part)
@@ -269,13 +267,13 @@ def test_interruption_of_the_first_generation_keeps_what_was_evaluated() -> None
 
 
 def test_interruption_before_anything_is_no_front() -> None:
-    """Ctrl-C in the first batch: it goes on to the caller, with a word about why there is nothing."""
+    """Ctrl-C in the first batch: KeyboardInterrupt is raised, with a message about why there is no front."""
     with pytest.raises(KeyboardInterrupt, match="before any design was evaluated: there is no front yet"):
-        evolve_population(Failing(random_landscape(6, 20, 0), 0), SMALL, seed=0)
+        evolve_population(InterruptedEvaluator(random_landscape(6, 20, 0), 0), SMALL, seed=0)
 
 
-def test_interruption_when_the_first_generation_is_told() -> None:
-    """Ctrl-C while the first generation is shown: its front is returned."""
+def test_interruption_while_the_first_generation_is_reported() -> None:
+    """Ctrl-C while the first generation is reported: its front is returned."""
     landscape = random_landscape(6, 20, 0)
 
     def callback(record: Generation) -> None:
@@ -287,20 +285,20 @@ def test_interruption_when_the_first_generation_is_told() -> None:
 
 @pytest.mark.parametrize("limit", [-1, True, "10", float("nan"), float("inf"), 10**400])
 def test_time_limit_is_checked(limit: Any) -> None:
-    """A time limit that is no number of seconds is refused before anything is evaluated."""
+    """A time limit that is not a number of seconds is refused before anything is evaluated."""
     landscape = random_landscape(4, 5, 0)
-    with pytest.raises(DesignError, match=r"time_limit is .*: a number of seconds, 0 or more, is due, or None for no limit"):
+    with pytest.raises(DesignError, match=r"time_limit is .*: expected a number of seconds, 0 or more, or None for no limit"):
         evolve_population(landscape, Settings(), seed=0, time_limit=limit)
     assert landscape.evaluated == 0
 
 
 def test_batches_change_nothing() -> None:
-    """Steps told or not, a far limit or none: the same run; the first generation is told up to its end, in order."""
+    """Steps reported or not, a far limit or none: the same run; the first generation is reported up to its end, in order."""
     landscape = random_landscape(6, 20, 0)
     chosen = replace(SMALL, population=200)
     steps: list[Step] = []
     plain = evolve_population(landscape, chosen, seed=3)
-    assert same(plain, evolve_population(landscape, chosen, seed=3, on_step=steps.append, time_limit=3600.0))
+    assert is_same_run(plain, evolve_population(landscape, chosen, seed=3, on_step=steps.append, time_limit=3600.0))
     done = [step.done for step in steps]
     assert len(done) > 1
     assert done == sorted(set(done))
@@ -317,7 +315,7 @@ def test_parts_are_the_whole(durations: list[float], count: int) -> None:
         now[0] += next(taken, 0.0)
         return part.stop - part.start
 
-    for part, size in Pace(lambda: now[0]).each(count, work):
+    for part, size in AdaptiveBatches(lambda: now[0]).run(count, work):
         assert size > 0
         covered += range(part.start, part.stop)
     assert covered == list(range(count))
@@ -333,7 +331,7 @@ def test_batches_follow_the_clock(seconds: float, finer: bool) -> None:
         return part.stop - part.start
 
     sizes = []
-    for _, size in Pace(lambda: now[0]).each(500, work):
+    for _, size in AdaptiveBatches(lambda: now[0]).run(500, work):
         sizes.append(size)
         now[0] += 1000.0
     assert sizes[0] == 16
@@ -343,8 +341,10 @@ def test_batches_follow_the_clock(seconds: float, finer: bool) -> None:
 def test_constraints() -> None:
     """Only feasible designs are returned, and they are the feasible part of the exact front."""
     landscape = random_landscape(5, 20, 1)
-    wish = Constraints(max_cost=9.0, min_coverage=0.6)
-    found = evolve_population(landscape, replace(SMALL, constraints=wish, population=100, generations=60, mutation=0.4), seed=0)
+    requirements = Constraints(max_cost=9.0, min_coverage=0.6)
+    found = evolve_population(
+        landscape, replace(SMALL, constraints=requirements, population=100, generations=60, mutation=0.4), seed=0
+    )
     assert (found.objectives.mean_cost <= 9.0).all()
     assert (found.objectives.coverage >= 0.6).all()
     exact = exact_front(landscape, all_designs(5, 3))
@@ -356,40 +356,40 @@ def test_constraints() -> None:
 def test_nothing_feasible() -> None:
     """An empty front, and the nearest design beside it."""
     landscape = random_landscape(5, 20, 1)
-    wish = Constraints(max_cost=0.001)
-    found = evolve_population(landscape, replace(SMALL, constraints=wish), seed=0)
+    requirements = Constraints(max_cost=0.001)
+    found = evolve_population(landscape, replace(SMALL, constraints=requirements), seed=0)
     assert len(found.chromosomes) == len(found.objectives) == len(found.ties) == 0
-    assert found.best_objectives.cost[0] == landscape(found.population).cost.min()
+    assert landscape(found.best[None]).cost[0] == landscape(found.population).cost.min()
 
 
 def test_pins_and_exclusion_hold() -> None:
     """Every design evaluated respects them."""
-    recorder = Recorder(random_landscape(6, 20, 5))
+    recorder = RecordingEvaluator(random_landscape(6, 20, 5))
     evolve_population(recorder, replace(SMALL, pinned=(1, 4), allow_exclusion=True), seed=0)
-    met = np.concatenate(recorder.asked)
+    met = np.concatenate(recorder.requested)
     assert (met[:, [1, 4]] == 0).all()
     assert (met == -1).any()
 
 
-def _asked(revisit: bool, n: int) -> tuple[list[tuple[int, ...]], Evolution]:
+def _requested_designs(revisit: bool, n: int) -> tuple[list[tuple[int, ...]], Evolution]:
     """Return every design that a run evaluated, in order, and the run."""
-    recorder = Recorder(random_landscape(n, 20, 4))
+    recorder = RecordingEvaluator(random_landscape(n, 20, 4))
     found = evolve_population(recorder, replace(SMALL, revisit=revisit, generations=30), seed=0)
-    return [tuple(row) for population in recorder.asked for row in population.tolist()], found
+    return [tuple(row) for population in recorder.requested for row in population.tolist()], found
 
 
 def test_no_design_is_visited_twice() -> None:
-    """Children are designs that the run has not met, so that all its evaluations tell something new; the paper's way repeats."""
-    asked, found = _asked(revisit=False, n=9)
-    assert len(set(asked)) == len(asked) == found.evaluations
-    papers, _ = _asked(revisit=True, n=9)
+    """Children are designs that the run has not met, so that no evaluation is repeated; the paper's way repeats some."""
+    requested, found = _requested_designs(revisit=False, n=9)
+    assert len(set(requested)) == len(requested) == found.evaluations
+    papers, _ = _requested_designs(revisit=True, n=9)
     assert len(set(papers)) < 0.8 * len(papers)
 
 
 def test_when_everything_was_met_the_run_goes_on() -> None:
     """A space of 75 designs is soon visited whole; then designs are met again, and the generations keep their size."""
-    asked, found = _asked(revisit=False, n=4)
-    assert set(asked) == {tuple(row) for row in all_designs(4, 3).tolist()}
+    requested, found = _requested_designs(revisit=False, n=4)
+    assert set(requested) == {tuple(row) for row in all_designs(4, 3).tolist()}
     assert (found.generations, found.stopped, len(found.population)) == (30, "generations", 40)
 
 
@@ -411,18 +411,18 @@ def test_share_of_a_realistic_front(stages: int, least: float) -> None:
 
 def test_sharing_ties_keeps_property_1() -> None:
     """The wheel changes, what is kept does not: the front never gets worse from one generation to the next."""
-    breeder = Breeder.of(random_landscape(6, 20, 7), replace(SMALL, share_ties=True), 0)
-    state = breeder.first()
+    algorithm = GeneticAlgorithm.of(random_landscape(6, 20, 7), replace(SMALL, share_ties=True), 0)
+    state = algorithm.first_generation()
     for _ in range(10):
-        following = breeder.next(state)
-        before = state.objectives.take(state.placed.order[: state.placed.front])
-        both = before.join([following.objectives])
+        successor = algorithm.next_generation(state)
+        before = state.objectives.take(state.ranking.order[: state.ranking.front])
+        both = before.join([successor.objectives])
         still = non_dominated(both)[: len(before)]
-        assert vectors(before.take(still)) <= vectors(following.objectives)
-        state = following
+        assert vectors(before.take(still)) <= vectors(successor.objectives)
+        state = successor
 
 
 def test_space_of_settings() -> None:
-    """The breeder's space is that of its settings."""
+    """The space of the algorithm is that of its settings."""
     chosen = Settings(max_stages=2, pinned=(1,), allow_exclusion=True)
-    assert Breeder.of(random_landscape(4, 5, 0), chosen, 0).space == Space(4, 2, allow_exclusion=True, pinned=(1,))
+    assert GeneticAlgorithm.of(random_landscape(4, 5, 0), chosen, 0).space == DesignSpace(4, 2, allow_exclusion=True, pinned=(1,))

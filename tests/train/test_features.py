@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, Table
 from emsco_train.data.features import encode_table, infer_features
 
@@ -36,7 +36,7 @@ def infer(values: Any, options: FeatureOptions | None = None) -> Feature:
     ],
 )
 def test_inference(values: Any, kind: str, missing: str, fallback: Any) -> None:
-    """Kind follows the column's type, gaps make "impute", the fallback is the median or the commonest value (first of ties)."""
+    """Kind follows the column's type, gaps make "impute", the fallback is the median or the most common value (first of ties)."""
     feature = infer(values)
     assert (feature.kind, feature.missing, feature.unknown, feature.fallback) == (kind, missing, "fail", fallback)
     assert type(feature.fallback) is type(fallback)
@@ -61,7 +61,7 @@ def test_options_override() -> None:
 
 
 def test_costs_and_groups_are_carried() -> None:
-    """Price and group of a feature stand in its description."""
+    """The description of a feature has its price and group."""
     costs = CostModel.from_mapping({"x": 2}, groups=[CostGroup("g", 1, ("x",))])
     feature = infer_features(Table.of({"x": [1, 2]}), ["x"], costs)[0]
     assert (feature.cost, feature.group) == (2.0, "g")
@@ -71,30 +71,30 @@ def test_costs_and_groups_are_carried() -> None:
     ("values", "options", "message"),
     [
         ([None, None], None, "column 'x' has no value at all"),
-        ([1.0, np.inf], None, "column 'x', training row 1: a finite number is due, got inf"),
+        ([1.0, np.inf], None, "column 'x', training row 1: expected a finite number, got inf"),
         ([1.0, "a"], None, r"mixes kinds: row 1 is 'a' \(categorical\), earlier ones are numeric"),
         (["a", True], None, "mixes kinds: row 1 is True"),
-        (["1", "a"], FeatureOptions(kind="numeric"), "column 'x', training row 0: a number is due, got '1'"),
-        ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: True or False"),
-        ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: a category .* is due, got 1.5"),
-        ([object(), object()], None, "training row 0: a number is due, got <object"),
+        (["1", "a"], FeatureOptions(kind="numeric"), "column 'x', training row 0: expected a number, got '1'"),
+        ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: expected True or False"),
+        ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: expected a category .*, got 1.5"),
+        ([object(), object()], None, "training row 0: expected a number, got <object"),
         ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a gap"),
         (["", "a"], None, "column 'x': categories.0 is '', which a bundle cannot hold"),
     ],
 )
 def test_bad_columns(values: Any, options: FeatureOptions | None, message: str) -> None:
-    """Each unusable column is named with the row and the value at fault."""
+    """The error names the column, the row and the value."""
     with pytest.raises(DataError, match=message):
         infer(values, options)
 
 
 def test_bad_options() -> None:
-    """Options that contradict the feature, or belong to none, are refused."""
-    with pytest.raises(DesignError, match="the fallback of 'x': a number is due, got 'a'"):
+    """Options that contradict the feature, or have no feature, are refused."""
+    with pytest.raises(DesignError, match="the fallback of 'x': expected a number, got 'a'"):
         infer([1, 2], FeatureOptions(fallback="a"))
     with pytest.raises(DesignError, match="unknown=\"ignore\" is for categories, but 'x' is numeric"):
         infer([1, 2], FeatureOptions(unknown="ignore"))
-    with pytest.raises(DesignError, match=r"options for \['y'\], which are no columns; the table has: x"):
+    with pytest.raises(DesignError, match=r"options for \['y'\], which are not columns; the table has: x"):
         infer_features(Table.of({"x": [1, 2]}), ["x"], CostModel.of(None, ["x"]), {"y": FeatureOptions()})
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
-from emsco_train.designs.design import Design, write_stages
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.front import Front
-from emsco_train.designs.wish import Wish
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
-from emsco_train.settings import Settings
+from emsco_train.search.settings import Settings
 
 NAMES = ("a", "b", "c")
 
@@ -33,8 +33,8 @@ def design(genes: tuple[int, ...], coverage: float, accuracy: float, cost: float
 
 CHEAP = design((0, 1, 2), 0.60, 0.90, 2.0)
 MIDDLE = design((0, 0, 1), 0.80, 0.95, 4.0, ties=3)
-DEAR = design((0, 0, 0), 0.90, 0.97, 10.0)
-FRONT = Front([DEAR, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
+EXPENSIVE = design((0, 0, 0), 0.90, 0.97, 10.0)
+FRONT = Front([EXPENSIVE, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
 
 
 def test_stages_come_from_the_chromosome() -> None:
@@ -85,13 +85,13 @@ def test_bad_figures(figures: tuple[float, float, float, int]) -> None:
 
 def test_names_that_hold_separators_are_quoted() -> None:
     """The one-line form keeps apart what the names would run together."""
-    assert write_stages([["a", "b"], ["c"]]) == "a+b|c"
-    assert write_stages([["x+y"], ['say "hi"', "p|q"]]) == '"x+y"|"say ""hi"""+"p|q"'
+    assert format_stages([["a", "b"], ["c"]]) == "a+b|c"
+    assert format_stages([["x+y"], ['say "hi"', "p|q"]]) == '"x+y"|"say ""hi"""+"p|q"'
 
 
 def test_fitness_and_order() -> None:
     """Fitness is the length of (coverage, accuracy, cheapest / cost); the fittest comes first."""
-    assert [found.id for found in FRONT] == [CHEAP.id, MIDDLE.id, DEAR.id]
+    assert [found.id for found in FRONT] == [CHEAP.id, MIDDLE.id, EXPENSIVE.id]
     assert FRONT[1].fitness == math.sqrt(0.8**2 + 0.95**2 + 0.5**2)
     assert FRONT[0].fitness == math.sqrt(0.6**2 + 0.9**2 + 1)
     assert FRONT[-1].ties == 1
@@ -129,14 +129,14 @@ def test_full_cost_is_needed(full_cost: Any) -> None:
         Front([], full_cost=full_cost)
 
 
-def test_selection_by_the_kind_of_wish() -> None:
-    """Floors: the cheapest; a cap: the most accurate; no wish: the fittest; `by` overrides."""
+def test_selection_by_the_kind_of_requirement() -> None:
+    """Floors: the cheapest; a cap: the most accurate; no requirement: the fittest; `by` overrides."""
     assert FRONT.select().id == CHEAP.id
     assert FRONT.select(min_accuracy=0.95).id == MIDDLE.id
-    assert FRONT.select(min_coverage=0.6, min_accuracy=0.96).id == DEAR.id
+    assert FRONT.select(min_coverage=0.6, min_accuracy=0.96).id == EXPENSIVE.id
     assert FRONT.select(max_cost=5).id == MIDDLE.id
     assert FRONT.select(max_cost=5, min_coverage=0.5).id == CHEAP.id
-    assert FRONT.select(by="coverage").id == DEAR.id
+    assert FRONT.select(by="coverage").id == EXPENSIVE.id
     assert FRONT.select(by="coverage", max_cost=9).id == MIDDLE.id
     assert FRONT.select(min_accuracy=0.9, by="fitness").id == CHEAP.id
 
@@ -162,36 +162,36 @@ MERITS: dict[str, Any] = {
 def test_selection_by_brute_force(
     figures: list[tuple[float, float, int]], accuracy: float | None, coverage: float | None, cost: float | None, by: Any
 ) -> None:
-    """What is chosen satisfies the wish and nothing that does is better; when nothing is chosen, nothing satisfies."""
+    """What is chosen meets the requirements and nothing that does is better; when nothing is chosen, nothing satisfies."""
     front = Front([design((0, 0, 1), *found) for found in figures], full_cost=20)
     allowed = [
         found
         for found in front
         if found.accuracy >= (accuracy or 0) and found.coverage >= (coverage or 0) and (cost is None or found.cost <= cost)
     ]
-    wish: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
+    requirements: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
     if not allowed:
         with pytest.raises(SelectionError) as caught:
-            front.select(**wish)
+            front.select(**requirements)
         assert caught.value.nearest == front[0].id
         return
     floors = bool(accuracy or coverage)
-    decider = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
-    best = max(MERITS[decider](found) for found in allowed)
-    assert front.select(**wish) == next(found for found in allowed if MERITS[decider](found) == best)
+    objective = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
+    best = max(MERITS[objective](found) for found in allowed)
+    assert front.select(**requirements) == next(found for found in allowed if MERITS[objective](found) == best)
 
 
 def test_nothing_satisfies() -> None:
-    """The error names the wish, the nearest design, how far each figure is, and what can be reached."""
+    """The error names the requirements, the nearest design, how far each figure is, and what can be reached."""
     with pytest.raises(SelectionError) as caught:
         FRONT.select(min_accuracy=0.99, min_coverage=0.85)
     text = str(caught.value)
-    assert caught.value.nearest == DEAR.id
-    assert text.startswith(f"none of 3 designs satisfies min_accuracy=0.99, min_coverage=0.85; nearest is {DEAR.id}: ")
+    assert caught.value.nearest == EXPENSIVE.id
+    assert text.startswith(f"none of 3 designs satisfies min_accuracy=0.99, min_coverage=0.85; nearest is {EXPENSIVE.id}: ")
     assert "accuracy 0.97 (0.02 short), coverage 0.9, cost 10. Within reach alone: accuracy 0.97, coverage 0.9." in text
     with pytest.raises(SelectionError, match=rf"{CHEAP.id}: .*cost 2 \(0.5 over\)\. Within reach alone: cost 2\."):
         FRONT.select(max_cost=1.5)
-    with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the wishes can be met alone, but not together"):
+    with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the requirements can be met alone, but not together"):
         FRONT.select(min_accuracy=0.96, max_cost=5)
     with pytest.raises(SelectionError, match=r"coverage 0.8 \(0.1 short\)"):
         FRONT.select(min_coverage=0.9, max_cost=5)
@@ -215,20 +215,20 @@ def test_empty_front() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("requirements", "message"),
     [
-        ({"min_accuracy": 1.1}, "min_accuracy is 1.1: a number from 0 to 1"),
+        ({"min_accuracy": 1.1}, "min_accuracy is 1.1: expected a number from 0 to 1"),
         ({"min_coverage": -0.1}, "min_coverage is -0.1"),
         ({"min_accuracy": math.nan, "max_cost": -1}, "min_accuracy is nan.*; max_cost is -1"),
         ({"min_accuracy": 97, "min_coverage": "90"}, "min_accuracy is 97.*; min_coverage is '90'"),
         ({"max_cost": math.inf}, "max_cost is inf"),
-        ({"by": "price"}, "by is 'price': one of cost, accuracy, coverage, fitness"),
+        ({"by": "price"}, "by is 'price': expected one of cost, accuracy, coverage, fitness"),
     ],
 )
-def test_impossible_wishes(wish: dict[str, Any], message: str) -> None:
+def test_impossible_requirements(requirements: dict[str, Any], message: str) -> None:
     """What no design could ever meet or mean is refused, all faults at once."""
     with pytest.raises(DesignError, match=message):
-        FRONT.select(**wish)
+        FRONT.select(**requirements)
 
 
 def test_find_by_id() -> None:
@@ -248,7 +248,7 @@ def test_hypervolume_by_hand() -> None:
     """One design dominates the box between it and (0, 0, cost of everything); a second adds what is new."""
     assert Front([MIDDLE], full_cost=10).hypervolume() == pytest.approx(0.8 * 0.95 * 0.6)
     joint = 0.8 * 0.95 * 0.6 + 0.6 * 0.9 * 0.2  # CHEAP adds only what lies below MIDDLE's cost
-    assert Front([MIDDLE, CHEAP, DEAR], full_cost=10).hypervolume() == pytest.approx(joint)
+    assert Front([MIDDLE, CHEAP, EXPENSIVE], full_cost=10).hypervolume() == pytest.approx(joint)
 
 
 @settings(deadline=None)
@@ -323,6 +323,28 @@ def test_damaged_json() -> None:
         Front.from_json(FRONT.to_json().replace(FRONT[0].id, "0" * 12))
     with pytest.raises(DataError, match=r"front: designs\.1.*ties 0"):
         Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
+    with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of the format"):
+        Front.from_json(FRONT.to_json().replace('"ties"', '"rows": 9, "ties"', 1))
+
+
+def test_counts_of_a_design() -> None:
+    """A design counts on the rows that it was measured on; its file does not hold them, and its equals need not know them."""
+    counts = Counts(rows=30, accepted=20, right=19, cost=1.5)
+    made = Design.from_counts((0, 0, 1), NAMES, (0.9,), counts, ties=2)
+    assert (made.coverage, made.accuracy, made.cost, made.ties, made.rows) == (20 / 30, 0.95, 1.5, 2, 30)
+    assert (made.counts, made.counts.wrong) == (counts, 1)
+    assert made == made.with_rows(0)
+    front = Front([made], full_cost=3.0)
+    assert '"rows"' not in front.to_json()
+    assert Front.from_json(front.to_json(), rows=30)[0].counts == front[0].counts == counts
+
+
+@given(st.integers(1, 10_000), st.data())
+def test_counts_come_back_from_shares(rows: int, data: st.DataObject) -> None:
+    """Shares of counts give the same counts again."""
+    accepted = data.draw(st.integers(0, rows))
+    counts = Counts(rows, accepted, data.draw(st.integers(0, accepted)), 1.0)
+    assert Counts.from_shares(rows, counts.coverage, counts.accuracy, 1.0) == counts
 
 
 def test_text() -> None:
@@ -336,19 +358,19 @@ def test_text() -> None:
 
 
 def test_a_floor_of_zero_chooses_as_no_floor() -> None:
-    """Alone, it leaves the fittest; beside another wish, it changes nothing."""
+    """Alone, it leaves the fittest; beside another requirement, it changes nothing."""
     assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
     assert FRONT.select(min_accuracy=0.96, min_coverage=0) == FRONT.select(min_accuracy=0.96)
     assert FRONT.select(max_cost=5, min_coverage=0) == FRONT.select(max_cost=5)
-    assert Wish(min_coverage=0) == Wish()
+    assert Requirements(min_coverage=0) == Requirements()
 
 
-def test_one_of_a_thing_is_told_in_the_singular() -> None:
+def test_one_of_a_thing_is_in_the_singular() -> None:
     """Counts of one, wherever they are shown: a front, a choice, a problem that is too small, a table."""
     one = Front([CHEAP], full_cost=9.0)
     assert repr(one).startswith("<Front: 1 design,")
     assert repr(FRONT).startswith("<Front: 3 designs,")
-    for told, call in (
+    for message, call in (
         ("none of 1 design satisfies", lambda: one.select(min_accuracy=1)),
         ("since the data have 1 feature", lambda: Settings(max_stages=2).resolved(1)),
         ("has 1 gene for 2 features", lambda: Design.of([0], ["a", "b"], (0.9,), coverage=1.0, accuracy=1.0, cost=1.0)),
@@ -356,5 +378,5 @@ def test_one_of_a_thing_is_told_in_the_singular() -> None:
         ("y has 2 labels for 1 row:", lambda: plain_labels([1, 2], rows=1, where="y")),
         ("label 1 has 1 row for 4 splits", lambda: Problem.of(np.eye(9), [0] * 8 + [1])),
     ):
-        with pytest.raises(TrainError, match=told):
+        with pytest.raises(TrainError, match=message):
             call()

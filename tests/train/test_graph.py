@@ -13,12 +13,12 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from emsco_runtime.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stage_model import ClassifierModel
-from emsco_train.stages.conversion import stage_scorer
-from emsco_train.stages.graph import INPUT, OUTPUT, classifier_graph, logistic_graph
+from emsco_train.models.conversion import stage_scorer
+from emsco_train.models.graph import INPUT, OUTPUT, classifier_graph, logistic_graph
+from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.models.stage_model import ClassifierModel
 from tests.train.single_fit import fit_logistic
 
 LOADERS = {2: load_breast_cancer, 3: load_wine, 10: load_digits}

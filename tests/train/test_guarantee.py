@@ -1,4 +1,4 @@
-"""The certificate of a design, and the choice under a largest error: who stands in line, who is asked, what is stated."""
+"""The certificate of a design, and the choice under a largest error: which designs are tested, in which order, what is stated."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.designs.design import Design
-from emsco_train.designs.wish import Wish
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
-from emsco_train.guarantee.bounds import chance_at_most, lower_bound, most_wrong, upper_bound
-from emsco_train.guarantee.candidates import Candidate, line_up, outlook
-from emsco_train.guarantee.certification import certify
-from emsco_train.guarantee.fixed_sequence import Certified, choose_certified
-from emsco_train.guarantee.promise import Promise
-from emsco_train.guarantee.tally import Tally
-from emsco_train.stages.evaluation import REJECTED
+from emsco_train.guarantee.bounds import ErrorTarget, binomial_cdf, lower_bound, max_wrong_allowed, upper_bound
+from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
+from emsco_train.guarantee.certificate import certify
+from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
+from emsco_train.models.evaluation import REJECTED
 
 LABELS = ("ham", "spam")
 ROWS = 1000
 
 
-def tally(accepted: int, wrong: int, rows: int = ROWS) -> Tally:
+def make_counts(accepted: int, wrong: int, rows: int = ROWS) -> DecisionCounts:
     """Return counts of a design that accepts everything as the first label."""
-    return Tally(rows, LABELS, (accepted, 0), (wrong, 0), (rows - wrong, wrong), (0, wrong))
+    return DecisionCounts(rows, LABELS, (accepted, 0), (wrong, 0), (rows - wrong, wrong), (0, wrong))
 
 
 def design(name: str, accepted: int, wrong: int, cost: float = 1.0, rows: int = ROWS) -> Design:
     """Return a design with these validation figures."""
     accuracy = (accepted - wrong) / accepted if accepted else 0.0
-    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9))
+    return Design(name, (("x",),), (), accepted / rows, accuracy, cost, 0.0, 1, (0,), (0.9, 0.9), rows)
 
 
 @dataclass
-class Bench:
-    """Candidates that write down who was asked for its certify rows."""
+class CandidateSet:
+    """Candidates that record which of them were tested."""
 
-    asked: list[str] = field(default_factory=list)
+    evaluated: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
 
     def add(
         self, name: str, validation: tuple[int, int], certified: tuple[int, int], *, cost: float = 1.0, rows: int = ROWS
-    ) -> Bench:
+    ) -> CandidateSet:
         """Add a design by (accepted, wrong) on validation and on the certify rows."""
 
-        def decide() -> Tally:
-            self.asked.append(name)
-            return tally(*certified)
+        def decide() -> DecisionCounts:
+            self.evaluated.append(name)
+            return make_counts(*certified)
 
-        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), rows, decide))
+        self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), decide))
         return self
 
-    def choose(self, max_error: float = 0.03, confidence: float = 0.95, wish: Wish | None = None) -> Certified:
+    def choose(
+        self, max_error: float = 0.03, confidence: float = 0.95, requirements: Requirements | None = None
+    ) -> CertifiedDesign:
         """Choose among the candidates."""
-        return choose_certified(self.candidates, rows=ROWS, max_error=max_error, confidence=confidence, full_cost=10.0, wish=wish)
+        return choose_certified(
+            self.candidates, rows=ROWS, max_error=max_error, confidence=confidence, full_cost=10.0, requirements=requirements
+        )
 
     def refused(self, max_error: float = 0.03, confidence: float = 0.95) -> CertificationError:
         """Choose what cannot be certified and return the error."""
@@ -70,11 +72,11 @@ class Bench:
 
 
 @given(st.data(), st.integers(2, 5), st.integers(1, 60))
-def test_tally_counts_each_row_where_it_belongs(data: st.DataObject, labels: int, rows: int) -> None:
+def test_decision_counts_count_each_row_where_it_belongs(data: st.DataObject, labels: int, rows: int) -> None:
     """The counts equal a plain loop over the rows, labels that training never saw included."""
     positions = st.lists(st.integers(-1, labels - 1), min_size=rows, max_size=rows)
     label, target = data.draw(positions), data.draw(positions)
-    made = Tally.of(np.array(label), np.array(target), range(labels))
+    made = DecisionCounts.of(np.array(label), np.array(target), range(labels))
     pairs = list(zip(label, target, strict=True))
     for position in range(labels):
         assert made.accepted[position] == sum(given == position for given, _ in pairs)
@@ -83,17 +85,17 @@ def test_tally_counts_each_row_where_it_belongs(data: st.DataObject, labels: int
         assert made.true_wrong[position] == sum(true == position and given not in (position, REJECTED) for given, true in pairs)
     assert made.all_accepted == sum(given != REJECTED for given, _ in pairs)
     assert made.all_wrong == sum(given not in (REJECTED, true) for given, true in pairs)
-    assert certify(made, 0.9).rows == rows  # every possible tally makes a sound certificate
+    assert certify(made, 0.9).rows == rows  # every possible count makes a valid certificate
 
 
 @pytest.mark.parametrize(
-    ("label", "target", "told"),
+    ("label", "target", "message"),
     [([0], [0, 1], "1 decision for 2 rows"), ([], [], "0 decisions"), ([2], [0], "label holds"), ([0], [-2], "target holds")],
 )
-def test_tally_refuses_what_is_no_decision(label: list[int], target: list[int], told: str) -> None:
+def test_decision_counts_refuse_bad_columns(label: list[int], target: list[int], message: str) -> None:
     """Columns of different length, none at all, and positions without a label are refused."""
-    with pytest.raises(DataError, match=told):
-        Tally.of(np.array(label, dtype=np.intp), np.array(target, dtype=np.intp), LABELS)
+    with pytest.raises(DataError, match=message):
+        DecisionCounts.of(np.array(label, dtype=np.intp), np.array(target, dtype=np.intp), LABELS)
 
 
 # A design fixed beforehand
@@ -103,7 +105,7 @@ def test_certificate_of_a_fixed_design() -> None:
     """Every bound is the exact one of its own count, separately at the confidence given."""
     label = np.repeat([0, 0, 1, 1, REJECTED, REJECTED], [200, 4, 100, 6, 50, 40])
     target = np.repeat([0, 1, 1, 0, 0, 1], [200, 4, 100, 6, 50, 40])
-    made = certify(Tally.of(label, target, LABELS), 0.95)
+    made = certify(DecisionCounts.of(label, target, LABELS), 0.95)
     assert (made.method, made.split, made.scope) == ("clopper-pearson", "certify", "no budget, no deadline, no fallback")
     assert (made.rows, made.accepted, made.wrong, made.joint, made.choice) == (400, 310, 10, False, None)
     assert made.max_error == upper_bound(10, 310, 0.95)
@@ -115,111 +117,119 @@ def test_certificate_of_a_fixed_design() -> None:
 
 def test_certificate_of_nothing() -> None:
     """A design that accepts nothing gets the bound 1, and one that is always wrong does too."""
-    nothing = Tally.of(np.full(5, REJECTED), np.zeros(5, dtype=np.intp), LABELS)
+    nothing = DecisionCounts.of(np.full(5, REJECTED), np.zeros(5, dtype=np.intp), LABELS)
     assert certify(nothing, 0.95).max_error == 1.0
-    always = certify(Tally.of(np.ones(5, dtype=np.intp), np.zeros(5, dtype=np.intp), LABELS), 0.95)
+    always = certify(DecisionCounts.of(np.ones(5, dtype=np.intp), np.zeros(5, dtype=np.intp), LABELS), 0.95)
     assert (always.max_error, always.labels[1].accepted_as.upper, always.labels[0].true.upper) == (1.0, 1.0, 1.0)
 
 
 def test_a_certificate_needs_a_confidence() -> None:
-    """A confidence that no promise can have is refused before anything is computed."""
+    """A confidence that no guarantee can have is refused before anything is computed."""
     with pytest.raises(DesignError, match="confidence is 1"):
-        certify(tally(10, 0), 1.0)
+        certify(make_counts(10, 0), 1.0)
 
 
-# Who stands in line
+# Which designs are tested
 
 
-def names(bench: Bench, *, rows: int = ROWS, max_error: float = 0.03, wish: Wish | None = None) -> list[str]:
-    """Return the ids in line."""
-    line = line_up(bench.candidates, rows=rows, promise=Promise(max_error, 0.95), wish=wish or Wish(), full_cost=10.0)
-    return [candidate.design.id for candidate in line]
+def ordered_names(
+    group: CandidateSet, *, rows: int = ROWS, max_error: float = 0.03, requirements: Requirements | None = None
+) -> list[str]:
+    """Return the ids in the order of testing."""
+    sequence = order_candidates(
+        group.candidates,
+        rows=rows,
+        target=ErrorTarget(max_error, 0.95),
+        requirements=requirements or Requirements(),
+        full_cost=10.0,
+    )
+    return [candidate.design.id for candidate in sequence]
 
 
-def test_line_is_from_the_safest_to_the_most_wished() -> None:
-    """The walk begins where it is likely to pass and ends where it is wished to; who would not be chosen does not stand there."""
-    bench = Bench()
-    bench.add("wide", (900, 22), (0, 0)).add("safe", (400, 1), (0, 0)).add("middle", (700, 12), (0, 0))
-    bench.add("less safe, less wished", (350, 2), (0, 0)).add("neither", (600, 14), (0, 0))
-    assert names(bench) == ["safe", "middle", "wide"]
-    assert bench.asked == []
+def test_sequence_is_from_the_safest_to_the_preferred() -> None:
+    """It begins with a design that is likely to pass, ends with the preferred one, and leaves out what would not be chosen."""
+    group = CandidateSet()
+    group.add("wide", (900, 22), (0, 0)).add("safe", (400, 1), (0, 0)).add("middle", (700, 12), (0, 0))
+    group.add("less safe, less preferred", (350, 2), (0, 0)).add("neither", (600, 14), (0, 0))
+    assert ordered_names(group) == ["safe", "middle", "wide"]
+    assert group.evaluated == []
 
 
-def test_line_leaves_out_who_cannot_pass() -> None:
-    """A validation error above the wished one, or too few rows to pass even without a wrong one, keeps a design out."""
-    bench = (
-        Bench()
+def test_sequence_leaves_out_what_cannot_pass() -> None:
+    """A validation error above the largest one, or too few rows to pass even without a wrong one, keeps a design out."""
+    group = (
+        CandidateSet()
         .add("few", (98, 0), (0, 0))
         .add("errs", (900, 28), (0, 0))
         .add("none", (0, 0), (0, 0))
         .add("good", (500, 5), (0, 0))
     )
-    assert names(bench) == ["good"]
-    # 99 rows without a wrong one are the least at 3 % and 95 %; at 27 wrong of 900 the error is just as wished.
-    bench.add("just enough", (99, 0), (0, 0)).add("just right", (900, 27), (0, 0))
-    assert names(bench) == ["good", "just right"]
+    assert ordered_names(group) == ["good"]
+    # 99 rows without a wrong one are the least at 3 % and 95 %; at 27 wrong of 900 the error is just the largest one.
+    group.add("just enough", (99, 0), (0, 0)).add("just right", (900, 27), (0, 0))
+    assert ordered_names(group) == ["good", "just right"]
 
 
 def test_number_of_certify_rows_counts() -> None:
     """What validation accepted is scaled to the certify rows at hand: few of them keep narrow designs out."""
-    bench = Bench().add("narrow", (400, 0), (0, 0)).add("wide", (900, 9), (0, 0))
-    assert names(bench) == ["narrow", "wide"]
-    assert names(bench, rows=200) == ["wide"]
+    group = CandidateSet().add("narrow", (400, 0), (0, 0)).add("wide", (900, 9), (0, 0))
+    assert ordered_names(group) == ["narrow", "wide"]
+    assert ordered_names(group, rows=200) == ["wide"]
 
 
 @pytest.mark.parametrize(
-    ("wish", "line"),
+    ("requirements", "sequence"),
     [
-        (Wish(), ["safe", "dear"]),
-        (Wish(by="cost"), ["safe", "cheap"]),
-        (Wish(min_coverage=0.3), ["safe", "cheap"]),
-        (Wish(min_coverage=0.3, by="coverage"), ["safe", "dear"]),
-        (Wish(max_cost=4.0), ["cheap"]),
-        (Wish(min_accuracy=0.985), ["safe"]),
-        (Wish(by="accuracy"), ["safe"]),
+        (Requirements(), ["safe", "expensive"]),
+        (Requirements(by="cost"), ["safe", "cheap"]),
+        (Requirements(min_coverage=0.3), ["safe", "cheap"]),
+        (Requirements(min_coverage=0.3, by="coverage"), ["safe", "expensive"]),
+        (Requirements(max_cost=4.0), ["cheap"]),
+        (Requirements(min_accuracy=0.985), ["safe"]),
+        (Requirements(by="accuracy"), ["safe"]),
     ],
     ids=repr,
 )
-def test_wish_decides_by_validation(wish: Wish, line: list[str]) -> None:
-    """Floors and caps come first; then coverage decides, or cost where a coverage or cost is wished."""
-    bench = Bench()
-    bench.add("safe", (600, 2), (0, 0), cost=5.0).add("cheap", (500, 8), (0, 0), cost=2.0)
-    bench.add("dear", (900, 20), (0, 0), cost=9.0)
-    assert names(bench, wish=wish) == line
+def test_requirements_decide_by_validation(requirements: Requirements, sequence: list[str]) -> None:
+    """Floors and caps come first; then coverage decides, or cost where a coverage is required."""
+    group = CandidateSet()
+    group.add("safe", (600, 2), (0, 0), cost=5.0).add("cheap", (500, 8), (0, 0), cost=2.0)
+    group.add("expensive", (900, 20), (0, 0), cost=9.0)
+    assert ordered_names(group, requirements=requirements) == sequence
 
 
-def test_outlook_is_a_chance() -> None:
-    """It equals a simulation of its own story: an error that the validation rows leave open, then wrong certify rows."""
+def test_pass_probability_is_a_probability() -> None:
+    """It equals a simulation of its model: an error that the validation rows leave open, then wrong certify rows."""
     rng = np.random.default_rng(5)
-    candidate = Candidate(design("x", 500, 7), ROWS, lambda: tally(0, 0))
+    candidate = Candidate(design("x", 500, 7), lambda: make_counts(0, 0))
     errors = rng.beta(8, 494, size=200_000)
-    passed = rng.binomial(350, errors) <= most_wrong(350, 0.03, 0.95)
-    assert outlook(candidate, 700, Promise(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
+    passed = rng.binomial(350, errors) <= max_wrong_allowed(350, 0.03, 0.95)
+    assert pass_probability(candidate, 700, ErrorTarget(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
 
 
 @given(st.integers(100, 900), st.integers(0, 20))
-def test_outlook_falls_with_errors(accepted: int, wrong: int) -> None:
-    """With one more wrong validation row a design is never thought safer."""
-    promise = Promise(0.05, 0.95)
-    better, worse = (Candidate(design("x", accepted, count), ROWS, lambda: tally(0, 0)) for count in (wrong, wrong + 1))
-    assert 0 <= outlook(worse, ROWS, promise) <= outlook(better, ROWS, promise) <= 1
+def test_pass_probability_falls_with_errors(accepted: int, wrong: int) -> None:
+    """With one more wrong validation row a design is never considered safer."""
+    target = ErrorTarget(0.05, 0.95)
+    better, worse = (Candidate(design("x", accepted, count), lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
+    assert 0 <= pass_probability(worse, ROWS, target) <= pass_probability(better, ROWS, target) <= 1
 
 
 def test_figures_of_other_rows_are_refused() -> None:
-    """A coverage that cannot come from so many validation rows is a mix-up of the caller's."""
+    """A coverage that cannot come from so many validation rows is a mistake of the caller."""
     for rows in (999, 0):
-        with pytest.raises(DesignError, match=f"of {rows} validation rows is no whole number"):
-            Candidate(design("x", 501, 7), rows, lambda: tally(0, 0))
+        with pytest.raises(DesignError, match=f"of {rows} validation rows is not a whole number"):
+            Candidate(design("x", 501, 7).with_rows(rows), lambda: make_counts(0, 0))
 
 
-# The walk
+# The tests in order
 
 
-def test_most_wished_of_the_passed_is_chosen() -> None:
-    """All pass: the last in line is the choice, and the certificate states the wished error, not its own bound."""
-    bench = Bench().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 9)).add("wide", (900, 22), (880, 14))
-    made = bench.choose()
-    assert (made.design.id, made.line) == ("wide", ("safe", "middle", "wide"))
+def test_preferred_of_the_passed_is_chosen() -> None:
+    """All pass: the last one is chosen, and the certificate states the error asked for, not its own bound."""
+    group = CandidateSet().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 9)).add("wide", (900, 22), (880, 14))
+    made = group.choose()
+    assert (made.design.id, made.sequence) == ("wide", ("safe", "middle", "wide"))
     given = made.certificate
     assert (given.method, given.max_error, given.confidence, given.joint) == ("fixed-sequence", 0.03, 0.95, True)
     assert (given.rows, given.accepted, given.wrong) == (ROWS, 880, 14)
@@ -230,18 +240,18 @@ def test_most_wished_of_the_passed_is_chosen() -> None:
 
 def test_bounds_of_a_choice_are_joint() -> None:
     """Coverage and labels of a chosen design are bounded for all candidates at once: at 1 - (1 - L) / candidates."""
-    bench = Bench().add("safe", (400, 1), (390, 2)).add("wide", (900, 22), (880, 14))
-    given = bench.choose().certificate
+    group = CandidateSet().add("safe", (400, 1), (390, 2)).add("wide", (900, 22), (880, 14))
+    given = group.choose().certificate
     assert given.coverage.lower == lower_bound(880, ROWS, 0.975) < lower_bound(880, ROWS, 0.95)
     assert given.labels[0].accepted_as.upper == upper_bound(14, 880, 0.975)
     assert given.labels[1].true.upper == upper_bound(14, 14, 0.975)
 
 
-def test_walk_stops_at_the_first_failure() -> None:
-    """Who stands behind a failure is not even asked for its rows, however well it would do."""
-    bench = Bench().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 30)).add("wide", (900, 22), (900, 0))
-    made = bench.choose()
-    assert bench.asked == ["safe", "middle"]
+def test_testing_stops_at_the_first_failure() -> None:
+    """Designs after a failure are not tested at all, however well they would do."""
+    group = CandidateSet().add("safe", (400, 1), (390, 2)).add("middle", (700, 12), (690, 30)).add("wide", (900, 22), (900, 0))
+    made = group.choose()
+    assert group.evaluated == ["safe", "middle"]
     assert made.design.id == "safe"
     choice = made.certificate.choice
     assert choice is not None
@@ -249,41 +259,41 @@ def test_walk_stops_at_the_first_failure() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(200, 1000), st.integers(0, 25), st.integers(0, 40)), min_size=1, max_size=12))
-def test_choice_is_the_wish_among_the_passed(figures: list[tuple[int, int, int]]) -> None:
-    """Whatever the figures: those asked are the first in line, each but the last passed, and the wish itself picks the choice."""
-    bench = Bench()
+def test_choice_is_the_preferred_among_the_passed(figures: list[tuple[int, int, int]]) -> None:
+    """Whatever the figures: the first ones are tested, each but the last passed, and the requirements decide among them."""
+    group = CandidateSet()
     for number, (accepted, wrong, found) in enumerate(figures):
-        bench.add(f"d{number}", (accepted, wrong), (accepted, found))
+        group.add(f"d{number}", (accepted, wrong), (accepted, found))
     try:
-        made = bench.choose()
+        made = group.choose()
     except CertificationError:
-        assert len(bench.asked) <= 1
+        assert len(group.evaluated) <= 1
         return
-    by_id = {candidate.design.id: candidate for candidate in bench.candidates}
+    by_id = {candidate.design.id: candidate for candidate in group.candidates}
     found_wrong = {f"d{number}": (accepted, found) for number, (accepted, _, found) in enumerate(figures)}
-    passes = [chance_at_most(wrong, accepted, 0.03) <= 0.05 for accepted, wrong in (found_wrong[name] for name in bench.asked)]
-    assert tuple(bench.asked) == made.line[: len(bench.asked)]
+    passes = [binomial_cdf(wrong, accepted, 0.03) <= 0.05 for accepted, wrong in (found_wrong[name] for name in group.evaluated)]
+    assert tuple(group.evaluated) == made.sequence[: len(group.evaluated)]
     assert all(passes[:-1])
-    assert len(bench.asked) == len(made.line) or not passes[-1]
-    passed = [by_id[name].design for name, passing in zip(bench.asked, passes, strict=True) if passing]
-    assert made.design is Wish(by="coverage").choose(passed, 10.0)
+    assert len(group.evaluated) == len(made.sequence) or not passes[-1]
+    passed = [by_id[name].design for name, passing in zip(group.evaluated, passes, strict=True) if passing]
+    assert made.design is Requirements(by="coverage").choose(passed, 10.0)
 
 
 def test_every_design_is_tested_on_all_rows() -> None:
     """Counts of other rows than the certify rows are refused: the tests would not be about the same thing."""
-    bench = Bench().add("safe", (400, 1), (390, 2))
+    group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(DesignError, match="it decided 1,000 of 900 certify rows"):
-        choose_certified(bench.candidates, rows=900, max_error=0.03, confidence=0.95, full_cost=10.0)
+        choose_certified(group.candidates, rows=900, max_error=0.03, confidence=0.95, full_cost=10.0)
 
 
 # Nothing certified
 
 
-def test_first_failure_tells_the_nearest_bound_and_the_rows() -> None:
+def test_first_failure_names_the_nearest_bound_and_the_rows() -> None:
     """The safest fails: its bound, about how many rows it would take, in accepted and in certify rows, and a caution."""
-    bench = Bench().add("safe", (400, 1), (400, 10)).add("wide", (900, 22), (900, 0))
-    error = bench.refused()
-    assert bench.asked == ["safe"]
+    group = CandidateSet().add("safe", (400, 1), (400, 10)).add("wide", (900, 22), (900, 0))
+    error = group.refused()
+    assert group.evaluated == ["safe"]
     assert (error.nearest, error.bound, error.rows_needed) == ("safe", upper_bound(10, 400, 0.95), 645)
     text = str(error)
     for said in (
@@ -299,20 +309,20 @@ def test_first_failure_tells_the_nearest_bound_and_the_rows() -> None:
 
 def test_where_more_rows_would_not_help() -> None:
     """With rows enough, the error itself is too large: the advice is another search."""
-    text = str(Bench().add("safe", (900, 5), (900, 40)).refused())
+    text = str(CandidateSet().add("safe", (900, 5), (900, 40)).refused())
     assert "It takes about 645 accepted rows if the true error is half as large (1.5 %), and there are no fewer" in text
     assert "search with higher thresholds" in text
 
 
 def test_a_design_that_suddenly_accepts_nothing() -> None:
     """Nothing accepted on the certify rows: the bound is 1, and no number of certify rows is made up."""
-    error = Bench().add("safe", (400, 1), (0, 0)).refused()
+    error = CandidateSet().add("safe", (400, 1), (0, 0)).refused()
     assert error.bound == 1.0
     assert "at its coverage" not in str(error)
 
 
 @pytest.mark.parametrize(
-    ("figures", "told"),
+    ("figures", "message"),
     [
         ([("a", 900, 40), ("b", 500, 30)], "already: 2 of 2 designs have a larger error there; nearest is a (40 wrong of 900"),
         ([("a", 90, 0), ("b", 50, 0)], "already: 2 would accept fewer than 99 of the 1,000 certify rows"),
@@ -320,33 +330,33 @@ def test_a_design_that_suddenly_accepts_nothing() -> None:
     ],
     ids=["all err", "all too narrow", "both"],
 )
-def test_hopeless_by_validation(figures: list[tuple[str, int, int]], told: str) -> None:
-    """Where validation rules out all designs, that is told, and the certify rows stay unseen."""
-    bench = Bench()
+def test_hopeless_by_validation(figures: list[tuple[str, int, int]], message: str) -> None:
+    """Where validation rules out all designs, the error says so, and the certify rows stay unseen."""
+    group = CandidateSet()
     for name, accepted, wrong in figures:
-        bench.add(name, (accepted, wrong), (accepted, 0))
-    error = bench.refused()
-    assert bench.asked == []
+        group.add(name, (accepted, wrong), (accepted, 0))
+    error = group.refused()
+    assert group.evaluated == []
     assert error.bound is None
     assert error.rows_needed == 645
-    assert told in str(error)
+    assert message in str(error)
     assert "The certify rows were not looked at" in str(error)
 
 
-def test_wishes_that_nothing_satisfies() -> None:
-    """Floors that no design reaches, or no designs at all, are a matter of the wish, and no row is looked at."""
-    bench = Bench().add("safe", (400, 1), (390, 2))
+def test_requirements_that_nothing_meets() -> None:
+    """Floors that no design reaches, or no designs at all, are an error of the selection, and no row is looked at."""
+    group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(SelectionError, match=r"min_coverage=0\.5"):
-        bench.choose(wish=Wish(min_coverage=0.5))
-    assert bench.asked == []
+        group.choose(requirements=Requirements(min_coverage=0.5))
+    assert group.evaluated == []
     with pytest.raises(SelectionError, match="empty"):
-        Bench().choose()
+        CandidateSet().choose()
 
 
 @pytest.mark.parametrize(("max_error", "confidence"), [(0.0, 0.95), (1.0, 0.95), (0.03, 1.0), (0.03, 0.2)])
-def test_promises_that_cannot_be(max_error: float, confidence: float) -> None:
+def test_targets_that_cannot_be(max_error: float, confidence: float) -> None:
     """What no rows could show is refused before any are looked at."""
-    bench = Bench().add("safe", (400, 1), (390, 2))
+    group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(DesignError, match="a number"):
-        bench.choose(max_error, confidence)
-    assert bench.asked == []
+        group.choose(max_error, confidence)
+    assert group.evaluated == []

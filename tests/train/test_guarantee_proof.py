@@ -1,7 +1,7 @@
-"""The proof by simulation: with a known truth and the choice included, the promise is broken no more often than allowed.
+"""The proof by simulation: with a known truth and the choice included, the guarantee is broken no more often than allowed.
 
 Each repeat draws validation and certify rows for a landscape of designs whose true errors are known, lets a procedure choose one
-and state an error, and looks whether the truth is worse. The procedure is a parameter: ours must keep the promise where naive
+and state an error, and looks whether the truth is worse. The procedure is a parameter: ours must keep the guarantee where naive
 ones break it at least three times as often as allowed. If the line, the stop at the first failure or the stated error were lost
 from ours, it would be one of the naive ones.
 """
@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from emsco_runtime.manifest import Certificate
+from emsco_runtime.bundle.manifest import Certificate
 from emsco_train.designs.design import Design
 from emsco_train.errors import CertificationError
-from emsco_train.guarantee.bounds import chance_at_most, upper_bound
+from emsco_train.guarantee.bounds import binomial_cdf, upper_bound
 from emsco_train.guarantee.candidates import Candidate
+from emsco_train.guarantee.decision_counts import DecisionCounts
 from emsco_train.guarantee.fixed_sequence import choose_certified
-from emsco_train.guarantee.tally import Tally
 
 pytestmark = pytest.mark.uncounted
 
@@ -53,7 +53,7 @@ Procedure: TypeAlias = Callable[[Counts, Counts], Statement | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class CandidatePool:
     """Designs by the share of items and the error of each slice that they accept.
 
     `nested`: design k accepts the slices 1 to k of the same rows, as with falling thresholds; otherwise each design has rows of
@@ -88,15 +88,15 @@ class Landscape:
         return [Counts(*pair) for pair in zip(accepted.tolist(), wrong.tolist(), strict=True)]
 
 
-# Half the designs are a little too bad, and those are the wished ones, since they accept more.
-TEMPTING = Landscape(np.linspace(0.4, 0.95, 14), np.repeat([0.025, 0.051], 7), nested=False)
+# Half the designs are a little too bad, and those are the preferred ones, since they accept more.
+TEMPTING = CandidatePool(np.linspace(0.4, 0.95, 14), np.repeat([0.025, 0.051], 7), nested=False)
 # All designs are a little too bad: nothing should be certified at all, and tests are at their level.
-ALL_BAD = Landscape(np.linspace(0.6, 0.95, 14), np.full(14, 0.0501), nested=False)
+ALL_BAD = CandidatePool(np.linspace(0.6, 0.95, 14), np.full(14, 0.0501), nested=False)
 # Thresholds of one cascade: every design contains the one before, and becomes too bad on the way.
-NESTED = Landscape(np.repeat([0.35, 0.045], [1, 13]), np.repeat([0.02, 0.1], [1, 13]), nested=True)
+NESTED = CandidatePool(np.repeat([0.35, 0.045], [1, 13]), np.repeat([0.02, 0.1], [1, 13]), nested=True)
 
 
-def ours(validation: Counts, certify: Counts) -> Statement | None:
+def our_procedure(validation: Counts, certify: Counts) -> Statement | None:
     """Choose as `emsco-export --max-error` does."""
     candidates = [_candidate(index, validation, certify) for index in range(len(validation.accepted))]
     try:
@@ -114,20 +114,22 @@ def all_tested(validation: Counts, certify: Counts) -> Statement | None:
 
 def lowest_bound(validation: Counts, certify: Counts) -> Statement | None:
     """Naive: take the design with the lowest bound on the certify rows, and state that bound."""
-    return min((Statement(index, _own(certify, index)) for index in range(len(certify.accepted))), key=lambda made: made.error)
+    return min(
+        (Statement(index, _own_bound(certify, index)) for index in range(len(certify.accepted))), key=lambda made: made.error
+    )
 
 
-def past_failures(validation: Counts, certify: Counts) -> Statement | None:
-    """Naive: walk our line, but do not stop at the first failure."""
+def continue_past_failures(validation: Counts, certify: Counts) -> Statement | None:
+    """Naive: test in our order, but do not stop at the first failure."""
     passed = [index for index in _line(validation, certify) if _passes(certify, index)]
     return Statement(passed[-1], ERROR) if passed else None
 
 
 def _candidate(index: int, validation: Counts, certify: Counts) -> Candidate:
     accepted, wrong = validation.accepted[index], validation.wrong[index]
-    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9))
+    made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9), ROWS)
     found, false = certify.accepted[index], certify.wrong[index]
-    return Candidate(made, ROWS, lambda: Tally(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false)))
+    return Candidate(made, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false)))
 
 
 def _line(validation: Counts, certify: Counts) -> list[int]:
@@ -137,33 +139,33 @@ def _line(validation: Counts, certify: Counts) -> list[int]:
         made = choose_certified(candidates, rows=ROWS, max_error=ERROR, confidence=CONFIDENCE, full_cost=1.0)
     except CertificationError:
         return []
-    return [int(name) for name in made.line]
+    return [int(name) for name in made.sequence]
 
 
 def _passes(counts: Counts, index: int) -> bool:
-    return chance_at_most(counts.wrong[index], counts.accepted[index], ERROR) <= ALPHA
+    return binomial_cdf(counts.wrong[index], counts.accepted[index], ERROR) <= ALPHA
 
 
-def _own(counts: Counts, index: int) -> float:
+def _own_bound(counts: Counts, index: int) -> float:
     return upper_bound(counts.wrong[index], counts.accepted[index], CONFIDENCE)
 
 
 @functools.cache
-def statements(procedure: Procedure, landscape: Landscape, repeats: int) -> list[Statement | None]:
+def statements(procedure: Procedure, landscape: CandidatePool, repeats: int) -> list[Statement | None]:
     """Return what a procedure states in every repeat; the same rows for every procedure, and simulated once for all tests."""
     rng = np.random.default_rng(20_220_718)
     validation, certify = landscape.draw(repeats, rng), landscape.draw(repeats, rng)
     return [procedure(*pair) for pair in zip(validation, certify, strict=True)]
 
 
-def broken(procedure: Procedure, landscape: Landscape, repeats: int) -> float:
+def violation_rate(procedure: Procedure, landscape: CandidatePool, repeats: int) -> float:
     """Return the share of repeats in which the chosen design's true error is above the stated one."""
     made = statements(procedure, landscape, repeats)
     return sum(said is not None and bool(landscape.error[said.design] > said.error) for said in made) / repeats
 
 
-def tolerated(repeats: int) -> float:
-    """Return the share that a procedure which breaks exactly ALPHA of its promises exceeds once in 10,000 such simulations."""
+def tolerated_rate(repeats: int) -> float:
+    """Return the share that a procedure which breaks exactly ALPHA of its guarantees exceeds once in 10,000 such simulations."""
     return float(stats.binom.ppf(1 - 1e-4, repeats, ALPHA)) / repeats
 
 
@@ -181,38 +183,38 @@ REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_ours_keeps_the_promise(name: str, repeats: int) -> None:
-    """The choice included, no more promises are broken than allowed, within what chance does to so many repeats."""
-    assert broken(ours, LANDSCAPES[name], repeats) <= tolerated(repeats)
+    """The choice included, no more guarantees are broken than allowed, within what chance does to so many repeats."""
+    assert violation_rate(our_procedure, LANDSCAPES[name], repeats) <= tolerated_rate(repeats)
 
 
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", NAIVE)
 def test_naive_ways_break_it(name: str, repeats: int) -> None:
-    """On the same rows, naive ways break at least three times as many promises as allowed: the simulation can tell."""
+    """On the same rows, naive ways break at least three times as many guarantees as allowed: the simulation shows it."""
     procedure, landscape = NAIVE[name]
-    assert broken(procedure, landscape, repeats) >= 3 * ALPHA
+    assert violation_rate(procedure, landscape, repeats) >= 3 * ALPHA
 
 
 def test_stopping_at_the_first_failure_matters() -> None:
-    """Our own line, walked past failures, breaks the promise more often than allowed where every design is a little too bad."""
-    assert broken(past_failures, ALL_BAD, SHORT) > tolerated(SHORT)
+    """Our own sequence, tested past failures, breaks the guarantee too often where every design is a little too bad."""
+    assert violation_rate(continue_past_failures, ALL_BAD, SHORT) > tolerated_rate(SHORT)
 
 
 @pytest.mark.parametrize("name", ["tempting", "nested"])
 def test_ours_certifies_what_is_good(name: str) -> None:
-    """The promise is not kept by giving none: where good designs are at hand, most repeats certify one."""
-    made = [said for said in statements(ours, LANDSCAPES[name], SHORT) if said is not None]
+    """The guarantee is not kept by giving none: where there are good designs, most repeats certify one."""
+    made = [said for said in statements(our_procedure, LANDSCAPES[name], SHORT) if said is not None]
     assert len(made) >= 0.6 * SHORT
 
 
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_joint_bounds_of_a_choice_hold(name: str) -> None:
-    """Coverage and errors by label of the chosen design stay within their joint bounds as often as promised, each of them."""
+    """Coverage and errors by label of the chosen design stay within their joint bounds as often as stated, each of them."""
     landscape = LANDSCAPES[name]
     breaks = np.zeros(3)
-    for said in statements(ours, landscape, SHORT):
+    for said in statements(our_procedure, landscape, SHORT):
         if said is not None and said.certificate is not None:
             coverage, bounds = landscape.coverage[said.design], said.certificate.coverage
             accepted_as = said.certificate.labels[0].accepted_as.upper
             breaks += [coverage < bounds.lower, coverage > bounds.upper, landscape.error[said.design] > accepted_as]
-    assert breaks.max() / SHORT <= tolerated(SHORT)
+    assert breaks.max() / SHORT <= tolerated_rate(SHORT)

@@ -1,4 +1,4 @@
-"""Ctrl-C while threads work: it is never lost, nothing hangs, and no thread goes on."""
+"""Ctrl-C while threads work: it is never lost, nothing hangs, and no thread continues."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from emsco_train._interrupts import interrupts_held
+from emsco_train.support.interrupts import defer_interrupts
 
 pytestmark = pytest.mark.uncounted
 
-# Interrupts a work in threads at random moments. If one does not come out, it ends after a while and tells where each thread is.
+# Interrupts a work in threads at random moments. If one is lost, the process ends after a while and prints where each thread is.
 COUNT = """
 import faulthandler, signal, threading
 import numpy as np
@@ -36,15 +36,15 @@ for _ in range({times}):
 print("all came out")
 """
 FITS = """
-from emsco_train.logistic.fits import LogisticProblem
+from emsco_train.models.logistic.regression import LogisticProblem
 rows = np.random.default_rng(0).normal(size=(30, 4))
 problem = LogisticProblem(rows, (rows[:, 0] + rows[::-1, 1] > 0).astype(np.intp), 2)
 sets = np.arange(32)[:, None] >> np.arange(4) & 1 > 0
 work = lambda: problem.fit(sets, workers=2)
 """
 FRONT = """
-from emsco_train.exact.bits import SetBits
-from emsco_train.exact.front import enumerate_front
+from emsco_train.search.exact.set_bits import SetBits
+from emsco_train.search.exact.exact_front import enumerate_front
 sure, hit = np.random.default_rng(0).integers(0, 2**64, (2, 2**7, 1), dtype=np.uint64)
 bits = SetBits(sure, sure & hit, np.array([mask.bit_count() for mask in range(2**7)]), rows=64)
 work = lambda: enumerate_front(bits, 7, max_stages=4, jobs=2)
@@ -61,7 +61,7 @@ def handler() -> Iterator[None]:
 
 @pytest.mark.parametrize(("work", "seconds"), [(FITS, 3e-3), (FRONT, 1e-2)], ids=["fits", "exact front"])
 def test_every_interrupt_comes_out(work: str, seconds: float) -> None:
-    """Four hundred at random moments: without the hold, one of the first two hundred is lost, or waits for a lock for ever."""
+    """Four hundred at random moments: without deferring, one of the first two hundred is lost, or waits for a lock forever."""
     script = COUNT.format(work=work, times=400, seconds=seconds)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=False)
     assert (ended.returncode, ended.stdout) == (0, "all came out\n"), ended.stderr
@@ -70,11 +70,11 @@ def test_every_interrupt_comes_out(work: str, seconds: float) -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_many_are_one() -> None:
-    """Who presses Ctrl-C again and again interrupts once, when the block has ended."""
+    """Pressing Ctrl-C again and again interrupts once, when the block has ended."""
     stop, done = np.zeros(1, dtype=np.int64), []
 
     def block() -> None:
-        with interrupts_held(stop):
+        with defer_interrupts(stop):
             for number in range(3):
                 signal.raise_signal(signal.SIGINT)
                 done.append(number)
@@ -88,10 +88,10 @@ def test_many_are_one() -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_an_error_goes_first() -> None:
-    """The block's own error comes out, and the next Ctrl-C works as ever."""
+    """The block's own error is raised, and the next Ctrl-C works as before."""
 
     def block() -> None:
-        with interrupts_held(np.zeros(1, dtype=np.int64)):
+        with defer_interrupts(np.zeros(1, dtype=np.int64)):
             signal.raise_signal(signal.SIGINT)
             raise ValueError("the block's own")
 
@@ -103,13 +103,13 @@ def test_an_error_goes_first() -> None:
 
 @pytest.mark.usefixtures("handler")
 def test_a_program_with_its_own_handler() -> None:
-    """A service that does something else on Ctrl-C does so at once, and the work goes on: nothing is cut short in silence."""
-    heard: list[int] = []
-    own = signal.signal(signal.SIGINT, lambda signum, _: heard.append(signum))
+    """A service that does something else on Ctrl-C does so at once, and the work continues: nothing is cut short silently."""
+    received: list[int] = []
+    own = signal.signal(signal.SIGINT, lambda signum, _: received.append(signum))
     stop = np.zeros(1, dtype=np.int64)
-    with interrupts_held(stop):
+    with defer_interrupts(stop):
         signal.raise_signal(signal.SIGINT)
-        assert heard == [signal.SIGINT]
+        assert received == [signal.SIGINT]
     assert stop[0] == 0
     signal.signal(signal.SIGINT, own)
 
@@ -120,7 +120,7 @@ def test_another_thread_than_the_main_one() -> None:
     ran: list[bool] = []
 
     def block() -> None:
-        with interrupts_held(np.zeros(1, dtype=np.int64)):
+        with defer_interrupts(np.zeros(1, dtype=np.int64)):
             ran.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
     thread = threading.Thread(target=block)

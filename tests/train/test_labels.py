@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
-from emsco_train.data.thresholds import resolve_thresholds, warn_low_thresholds
+from emsco_train.data.problem_warnings import warn_low_thresholds
+from emsco_train.data.thresholds import resolve_thresholds
 from emsco_train.errors import DataError, DesignError, ThresholdWarning
 
 
@@ -37,13 +38,13 @@ def test_plain_labels(values: Any, plain: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0.5, 1], r"y, row 0: 0.5 \(float\) is no label"),
+        ([0.5, 1], r"y, row 0: 0.5 \(float\) is not a label"),
         (["a", None], "y, row 1: the label is missing"),
         ([1.0, float("nan")], "y, row 1: the label is missing"),
         ([1, 2, 3], "y has 3 labels for 2 rows"),
         (np.zeros((2, 2)), r"y has shape \(2, 2\)"),
         ([1, 2**60], r"beyond 2\*\*53"),
-        ([b"a", "b"], "is no label"),
+        ([b"a", "b"], "is not a label"),
     ],
 )
 def test_bad_labels(values: Any, message: str) -> None:
@@ -75,21 +76,21 @@ def test_thresholds_per_label() -> None:
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.0001, float("nan"), True, "0.9", None])
 def test_bad_threshold(threshold: Any) -> None:
     """Outside (0, 1] there is no confidence; the value got is in the message."""
-    with pytest.raises(DesignError, match="a number above 0 and up to 1 is due"):
+    with pytest.raises(DesignError, match="expected a number above 0 and up to 1"):
         resolve_thresholds(threshold, ["a", "b"])
 
 
 def test_threshold_names_must_fit() -> None:
     """Labels without a threshold and thresholds without a label are listed together."""
-    with pytest.raises(DesignError, match=r"no threshold for label 'b'.*'c' is no label \(labels: a, b\)"):
+    with pytest.raises(DesignError, match=r"no threshold for label 'b'.*'c' is not a label \(labels: a, b\)"):
         resolve_thresholds({"a": 0.9, "c": 0.8}, ["a", "b"])
 
 
 def test_low_threshold_warns_at_the_callers_line() -> None:
-    """The warning points at the file of whoever asked, and is silent above 1 / labels."""
+    """The warning points at the caller's file; above 1 / labels there is none."""
     with pytest.warns(ThresholdWarning, match=r"\['b'\] is at or below 1 / 2") as caught:
-        warn_low_thresholds([0.6, 0.5], ["a", "b"], stacklevel=1)
+        warn_low_thresholds([0.6, 0.5], ["a", "b"])
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_low_thresholds([0.6, 0.51], ["a", "b"], stacklevel=1)
+        warn_low_thresholds([0.6, 0.51], ["a", "b"])

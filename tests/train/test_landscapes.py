@@ -12,8 +12,8 @@ import pytest
 
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.settings import Settings
-from emsco_train.workbench import Workbench
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -54,13 +54,13 @@ def test_share_is_counted_in_vectors(landscapes: ModuleType) -> None:
 
 @needs_data
 def test_costs_are_those_written_down(landscapes: ModuleType) -> None:
-    """The paper's two examples, its scales, and for credit: the more important a feature, the dearer."""
+    """The paper's two examples, its scales, and for credit: the more important a feature, the more expensive."""
     pima, heart, credit = (landscapes.LANDSCAPES[name].costs() for name in ("pima", "heart", "credit"))
     assert (pima["age"], pima["plasma_glucose"]) == (100, 300)
     assert set(pima.values()) == {100, 200, 300}
     assert sorted(heart.values()) == [10] * 6 + [100] * 6
     assert sorted(credit.values()) == [10] * 5 + [100] * 5 + [1000] * 4
-    # A8 alone tells most of the approvals.
+    # A8 alone predicts most of the approvals.
     assert credit["A8"] == 1000
 
 

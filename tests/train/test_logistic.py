@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.fits import LogisticModel, LogisticProblem, softmax
+from emsco_train.models.logistic.regression import LogisticModel, LogisticProblem, softmax
 from tests.train.single_fit import fit_logistic
 
 
@@ -100,9 +100,9 @@ def test_bad_input() -> None:
     with pytest.raises(DataError, match=r"label 1 \(by position\) has no row"):
         fit_logistic(x, y, 3, weights=(y != 1).astype(float))
     for wrong in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(DesignError, match=r"C is .*: a finite number above 0"):
+        with pytest.raises(DesignError, match=r"C is .*: expected a finite number above 0"):
             fit_logistic(x, y, 3, C=wrong)
-    with pytest.raises(DesignError, match=r"shape \(1, 12\): \[sets, 13\] is due"):
+    with pytest.raises(DesignError, match=r"shape \(1, 12\): expected \[sets, 13\]"):
         LogisticProblem(x, y, 3).fit(np.ones((1, 12), dtype=bool))
 
 

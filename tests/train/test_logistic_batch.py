@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from emsco_train.logistic import fits
-from emsco_train.logistic.fits import LogisticBatch, LogisticProblem, top_labels
-from emsco_train.logistic.layout import ColumnLayout
-from emsco_train.logistic.rows import RowBlocks
-from emsco_train.stage_settings import row_weights
+from emsco_train.data.stage_settings import row_weights
+from emsco_train.models.logistic import regression as fits
+from emsco_train.models.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
 from tests.train.single_fit import fit_logistic
 
 # Much of it repeats what other tests have counted.
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.uncounted
 SPAMBASE = Path(__file__).parents[3] / "shared" / "data" / "spambase.csv"
 
 
-def standardised(x: np.ndarray) -> np.ndarray:
+def standardise(x: np.ndarray) -> np.ndarray:
     """Return columns of mean 0 and deviation 1; constant ones as zeros."""
     scale = x.std(axis=0)
     return np.asarray((x - x.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0))
@@ -39,8 +39,8 @@ def spam_like(rows: int = 600, columns: int = 40, seed: int = 0) -> tuple[np.nda
     x = rng.lognormal(0.0, 1.2, (rows, columns)) * (rng.random((rows, columns)) < rng.uniform(0.05, 0.6, columns))
     x[:, 3] = 0.0
     x[:, 7] = 2.0 * x[:, 6]
-    y = standardised(x) @ rng.normal(0.0, 1.5, columns) + rng.normal(0.0, 1.0, rows) > 0.3
-    return standardised(x), y.astype(np.intp)
+    y = standardise(x) @ rng.normal(0.0, 1.5, columns) + rng.normal(0.0, 1.0, rows) > 0.3
+    return standardise(x), y.astype(np.intp)
 
 
 def separable() -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def assert_equals_scikit_learn(
 ) -> None:
     """Hold each set to scikit-learn's best: coefficients within 1e-6 relative, probabilities within 1e-8."""
     labels = y.max() + 1
-    batch = LogisticProblem(x, y, labels, weights=weights, C=C, choices=choices).fit(sets)
+    batch = LogisticProblem(x, y, labels, weights=weights, C=C, one_hot_groups=choices).fit(sets)
     for index, columns in enumerate(sets):
         part = x[:, columns]
         twin = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=1000)
@@ -122,7 +122,7 @@ def test_nearly_separable_sets_equal_scikit_learn() -> None:
 def test_spambase_sets_equal_scikit_learn() -> None:
     """On feature sets of Spambase itself, where bare Newton steps diverge."""
     table = np.genfromtxt(SPAMBASE, delimiter=",", skip_header=1)[::3]
-    x, y = standardised(table[:, :-1]), table[:, -1].astype(np.intp)
+    x, y = standardise(table[:, :-1]), table[:, -1].astype(np.intp)
     assert_equals_scikit_learn(x, y, random_sets(40, x.shape[1]), None, 1.0)
 
 
@@ -157,7 +157,7 @@ def walk(count: int, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def test_warm_starts_never_diverge() -> None:
-    """1,000 warm-started fits come to where cold ones come."""
+    """1,000 warm-started fits end where cold ones end."""
     assert walk(800, *spam_like()) < 1e-9
     assert walk(200, *three_labels()) < 1e-9
 
@@ -165,7 +165,7 @@ def test_warm_starts_never_diverge() -> None:
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_warm_starts_never_diverge_long() -> None:
-    """10,000 warm-started fits come to where cold ones come."""
+    """10,000 warm-started fits end where cold ones end."""
     assert walk(10_000, *spam_like(1800, 57)) < 1e-9
 
 
@@ -192,7 +192,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
         meeting.wait()
         done.append(part)
 
-    fits._share_out(work, 2, workers=2)
+    fits._run_in_parallel(work, 2, workers=2)
     assert sorted(part.start for part in done) == [0, 1]
 
 
@@ -200,7 +200,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
 def test_every_set_is_given_out_once(count: int, workers: int) -> None:
     """Whatever the numbers of sets and threads."""
     done: list[int] = []
-    fits._share_out(lambda part: done.extend(range(count)[part]), count, workers)
+    fits._run_in_parallel(lambda part: done.extend(range(count)[part]), count, workers)
     assert sorted(done) == list(range(count))
 
 
@@ -236,15 +236,15 @@ def test_choices_change_nothing_but_the_work(labels: int, rows: int) -> None:
     y = np.argmax(x @ rng.normal(size=(x.shape[1], labels)) + rng.gumbel(size=(2 * rows, labels)), axis=1)[:rows]
     train, other = x[:rows], x[rows:]
     sets = random_sets(30, x.shape[1])
-    assert ColumnLayout.of(train, CHOICES).choices == (15 if rows == 2000 else 12)
+    assert ColumnLayout.of(train, CHOICES).n_categories == (15 if rows == 2000 else 12)
     wanted = LogisticProblem(train, y, labels).fit(sets)
-    found = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets)
+    found = LogisticProblem(train, y, labels, one_hot_groups=CHOICES).fit(sets)
     assert np.abs(found.coef - wanted.coef).max() < 1e-9
     assert np.abs(found.intercept - wanted.intercept).max() < 1e-9
     plain, quick = top_labels(wanted, RowBlocks.of(other)), top_labels(wanted, RowBlocks.of(other, CHOICES))
     assert np.array_equal(plain.label, quick.label)
     assert np.abs(plain.confidence - quick.confidence).max() < 1e-14
-    again = LogisticProblem(train, y, labels, choices=CHOICES).fit(sets, wanted)
+    again = LogisticProblem(train, y, labels, one_hot_groups=CHOICES).fit(sets, wanted)
     assert np.abs(again.coef - wanted.coef).max() < 1e-9
 
 

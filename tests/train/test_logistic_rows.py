@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.errors import DataError
-from emsco_train.logistic.layout import ColumnLayout
-from emsco_train.logistic.rows import RowBlocks
+from emsco_train.models.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.row_blocks import RowBlocks
 
 widths = st.lists(st.integers(0, 14), max_size=5)
 
@@ -50,7 +49,7 @@ def test_rows_can_be_had_back(widths: list[int], rows: int, seed: int) -> None:
     wanted[laid.order] = back[:rows, :-1]
     assert np.array_equal(wanted, table[:, laid.layout.order])
     assert not laid.values.transpose(0, 2, 1).reshape(count * places, numbers)[rows:].any()
-    assert np.array_equal(laid.lay(np.arange(rows)[:, None]).reshape(-1)[:rows], laid.order)
+    assert np.array_equal(laid.arrange(np.arange(rows)[:, None]).reshape(-1)[:rows], laid.order)
 
 
 def test_only_groups_that_are_worth_it_are_looked_up() -> None:
@@ -60,7 +59,7 @@ def test_only_groups_that_are_worth_it_are_looked_up() -> None:
     parts = [rng.integers(0, width, (4000, 1)) == np.arange(width) for width in widths]
     table, choices = np.column_stack(parts) * 1.0, [slice(0, 2), slice(2, 5), slice(5, 10), slice(10, 22)]
     many, some, few = (ColumnLayout.of(table[:rows], choices) for rows in (4000, 400, 40))
-    assert [layout.choices for layout in (many, some, few)] == [20, 15, 12]
+    assert [layout.n_categories for layout in (many, some, few)] == [20, 15, 12]
     assert many.order.tolist() == [0, 1, *range(10, 22), *range(5, 10), *range(2, 5)]
 
 

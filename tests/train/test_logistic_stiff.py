@@ -1,4 +1,4 @@
-"""Rows that spoil a Newton step: the mended step is the lowest point of the better approximation, and saves passes."""
+"""Rows that spoil a Newton step: the corrected step is the lowest point of the better approximation, and saves passes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from emsco_train.logistic.algebra import eliminate
-from emsco_train.logistic.chosen import choose
-from emsco_train.logistic.fits import LogisticBatch, LogisticProblem
-from emsco_train.logistic.stiff import relieve
+from emsco_train.models.logistic.column_set import make_column_set
+from emsco_train.models.logistic.linear_algebra import solve_general
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem
+from emsco_train.models.logistic.stiff_rows import correct_step
 
 
 @njit
-def _eliminate(matrix: Any, vector: Any) -> Any:
+def _solve_general(matrix: Any, vector: Any) -> Any:
     """Call what only compiled code can call."""
-    return eliminate(matrix, vector)
+    return solve_general(matrix, vector)
 
 
 @njit
-def _choose(columns: Any, numbers: Any, choices: Any) -> Any:
+def _make_column_set(columns: Any, numbers: Any, choices: Any) -> Any:
     """Call what only compiled code can call."""
-    return choose(columns, numbers, choices)
+    return make_column_set(columns, numbers, choices)
 
 
 @njit
-def _relieve(rows: Any, chosen: Any, factor: Any, slope: Any, before: Any, after: Any, move: Any) -> Any:
+def _correct_step(rows: Any, column_set: Any, factor: Any, slope: Any, before: Any, after: Any, direction: Any) -> Any:
     """Call what only compiled code can call."""
-    return relieve(rows, chosen, factor, slope, before, after, move)
+    return correct_step(rows, column_set, factor, slope, before, after, direction)
 
 
 CHOICES = (slice(2, 6),)
 
 
-def outlying(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def make_outliers(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return two columns, one of them with a few values hundreds of deviations away, a block of choices, and labels."""
     rng = np.random.default_rng(seed)
     x = np.column_stack([rng.normal(size=(rows, 2)), rng.integers(0, 4, (rows, 1)) == np.arange(4)])
@@ -58,23 +58,23 @@ def newton_step(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarra
 
 def test_the_mended_step_is_the_lowest_point() -> None:
     """The stiff rows' true losses and the other rows' parabolas are as low as a general minimiser finds them, choices and all."""
-    x, y = outlying()
-    problem = LogisticProblem(x, y, 2, choices=CHOICES)
+    x, y = make_outliers()
+    problem = LogisticProblem(x, y, 2, one_hot_groups=CHOICES)
     rows = problem._rows
     ones = np.column_stack([np.ones(len(x)), x])
     at = np.array([0.1, 0.3, 0.02, 0.2, -0.1, 0.0, 0.1])
     slope, hessian, step = newton_step(ones, y, at)
     order = np.argsort(np.argmax(x[:, 2:], axis=1), kind="stable")
 
-    def laid(column: np.ndarray) -> np.ndarray:
+    def arrange(column: np.ndarray) -> np.ndarray:
         padded = np.zeros(rows.weights.size)
         padded[: len(column)] = column[order]
         return padded.reshape(len(rows.weights), 1, -1)
 
     z, change = ones @ at, ones @ step
-    chosen = _choose(np.arange(6), rows.blocks.shape[1], rows.runs.choices)
-    move = step.copy()
-    fall = _relieve(rows, chosen, np.linalg.cholesky(hessian), slope, laid(z), laid(z + change), move)
+    column_set = _make_column_set(np.arange(6), rows.blocks.shape[1], rows.runs.n_categories)
+    direction = step.copy()
+    fall = _correct_step(rows, column_set, np.linalg.cholesky(hessian), slope, arrange(z), arrange(z + change), direction)
 
     def beyond(change: np.ndarray) -> np.ndarray:
         chance = expit(z)
@@ -83,17 +83,17 @@ def test_the_mended_step_is_the_lowest_point() -> None:
 
     stiff = np.argsort(-np.abs(beyond(change)))[:32]
 
-    def height(move: np.ndarray) -> float:
-        return float(slope @ move + 0.5 * move @ hessian @ move + beyond(ones @ move)[stiff].sum())
+    def height(direction: np.ndarray) -> float:
+        return float(slope @ direction + 0.5 * direction @ hessian @ direction + beyond(ones @ direction)[stiff].sum())
 
-    lowest = minimize(height, move, method="BFGS", options={"gtol": 1e-8}).fun
-    assert fall == pytest.approx(-slope @ move)
-    assert height(move) - lowest < 1e-5 * -lowest
+    lowest = minimize(height, direction, method="BFGS", options={"gtol": 1e-8}).fun
+    assert fall == pytest.approx(-slope @ direction)
+    assert height(direction) - lowest < 1e-5 * -lowest
     assert height(step) > 0.0 > lowest
 
 
 def test_a_step_that_nothing_spoils_is_left_alone() -> None:
-    """Where all losses are near their parabolas there is nothing to mend."""
+    """Where all losses are near their parabolas there is nothing to correct."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(400, 3))
     y = (x[:, 0] + rng.logistic(size=400) > 0.0).astype(np.intp)
@@ -102,14 +102,17 @@ def test_a_step_that_nothing_spoils_is_left_alone() -> None:
     slope, hessian, step = newton_step(ones, y, np.zeros(4))
     after = np.zeros(rows.weights.size)
     after[:400] = ones @ step
-    move, shape = step.copy(), (len(rows.weights), 1, rows.weights.shape[1])
-    chosen = _choose(np.arange(3), 3, 0)
-    assert _relieve(rows, chosen, np.linalg.cholesky(hessian), slope, np.zeros(shape), after.reshape(shape), move) == 0.0
-    assert np.array_equal(move, step)
+    direction, shape = step.copy(), (len(rows.weights), 1, rows.weights.shape[1])
+    column_set = _make_column_set(np.arange(3), 3, 0)
+    assert (
+        _correct_step(rows, column_set, np.linalg.cholesky(hessian), slope, np.zeros(shape), after.reshape(shape), direction)
+        == 0.0
+    )
+    assert np.array_equal(direction, step)
 
 
 def test_outliers_cost_few_passes() -> None:
-    """From the model without columns, with labels told by small values among huge ones: 8.3 passes, 13.2 if no step is mended."""
+    """Labels that depend on small values among huge ones: 8.3 passes from the model without columns, 13.2 without corrections."""
     rng = np.random.default_rng(3)
     normal, lean = rng.normal(size=(3000, 12)), rng.normal(size=12)
     y = (2.0 * normal @ lean + rng.logistic(size=3000) > 0.0).astype(np.intp)
@@ -131,11 +134,11 @@ def test_elimination_solves(size: int) -> None:
     matrix, wanted = rng.normal(size=(size, size)), rng.normal(size=size)
     matrix[0, 0] = 0.0 if size > 1 else 2.0
     vector = matrix @ wanted
-    assert _eliminate(matrix, vector)
+    assert _solve_general(matrix, vector)
     assert np.abs(vector - wanted).max() < 1e-9
 
 
 def test_elimination_refuses_what_has_no_solution() -> None:
     """A singular matrix, or one that is not finite."""
     for matrix in (np.ones((2, 2)), np.array([[np.nan, 1.0], [1.0, 1.0]]), np.zeros((1, 1))):
-        assert not _eliminate(matrix.copy(), np.ones(len(matrix)))
+        assert not _solve_general(matrix.copy(), np.ones(len(matrix)))

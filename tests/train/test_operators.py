@@ -8,12 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
-from emsco_train.designs.chromosome import Space, compress, stage_counts
-from emsco_train.genetic.operators import increase_probability, initial_population, mutate, recombine, select, stage_table
+from emsco_train.designs.chromosome import DesignSpace, compress, stage_counts
+from emsco_train.search.genetic.operators import (
+    crossover,
+    increase_probability,
+    initial_population,
+    mutate,
+    select,
+    stage_probabilities,
+)
 
 FIGURE = Path(__file__).parents[3] / "shared" / "paper" / "mutation_figure.csv"
 
@@ -50,16 +56,16 @@ def test_mutation_increases_stages_as_published(stages: int, beta: float) -> Non
     trials, n, rate = 40_000, 15, 0.1
     # Three features a stage and more: the chance that a stage vanishes at the same time must not hide the new one.
     parent = np.sort(np.arange(n) % stages).astype(np.int8)
-    space = Space(n, stages + 1)
+    space = DesignSpace(n, stages + 1)
     mutants = _raw_mutants(np.tile(parent, (trials, 1)), space, rate, beta)
     expected = increase_probability(n, rate, beta, stages)
     assert stats.binomtest(int((mutants == stages).any(axis=1).sum()), trials, expected).pvalue > 1e-3
 
 
-def _raw_mutants(population: np.ndarray, space: Space, rate: float, beta: float) -> np.ndarray:
-    from emsco_train.genetic import operators
+def _raw_mutants(population: np.ndarray, space: DesignSpace, rate: float, beta: float) -> np.ndarray:
+    from emsco_train.search.genetic import operators
 
-    return operators._mutated(population, space, rate, stage_table(space.max_stages, beta), rng(5))
+    return operators._mutate_once(population, space, rate, stage_probabilities(space.max_stages, beta), rng(5))
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
@@ -67,18 +73,18 @@ def test_draws_are_beta_binomial(stages: int) -> None:
     """Every redrawn gene follows the beta-binomial on 0..|Q|; at the most stages, renormalised on 0..k-1."""
     parent = np.tile((np.arange(8) % stages).astype(np.int8), (5_000, 1))
     for most in (stages, stages + 2):
-        drawn = _raw_mutants(parent, Space(8, most), 1.0, 2.0).ravel()
+        drawn = _raw_mutants(parent, DesignSpace(8, most), 1.0, 2.0).ravel()
         chances = stats.betabinom(stages, 1, 2.0).pmf(np.arange(stages + 1))[: most if most == stages else None]
-        counted = np.bincount(drawn, minlength=len(chances))
-        assert len(counted) == len(chances)
+        counts = np.bincount(drawn, minlength=len(chances))
+        assert len(counts) == len(chances)
         if len(chances) > 1:
-            assert stats.chisquare(counted, chances / chances.sum() * len(drawn)).pvalue > 1e-3
+            assert stats.chisquare(counts, chances / chances.sum() * len(drawn)).pvalue > 1e-3
 
 
 @given(st.integers(1, 12), st.floats(1.01, 30.0))
 def test_table_is_scipys_distribution(most: int, beta: float) -> None:
     """The cumulative table equals scipy's beta-binomial, row by row."""
-    table = stage_table(most, beta)
+    table = stage_probabilities(most, beta)
     for stages in range(1, most + 1):
         expected = stats.betabinom(stages, 1, beta).pmf(np.arange(stages + 1))
         expected = expected[: most if stages == most else None]
@@ -90,7 +96,7 @@ def test_table_is_scipys_distribution(most: int, beta: float) -> None:
 def test_excluded_genes_are_drawn_as_said() -> None:
     """A mutated gene is left out with probability 1 / (|Q| + 2), else it follows the table."""
     parent = np.tile(genes([0, 1, 0, 1, 0, 1]), (8_000, 1))
-    drawn = _raw_mutants(parent, Space(6, 4, allow_exclusion=True), 1.0, 2.0).ravel()
+    drawn = _raw_mutants(parent, DesignSpace(6, 4, allow_exclusion=True), 1.0, 2.0).ravel()
     chances = np.r_[0.25, 0.75 * stats.betabinom(2, 1, 2.0).pmf(np.arange(3))]
     assert stats.chisquare(np.bincount(drawn + 1), chances * len(drawn)).pvalue > 1e-3
 
@@ -102,12 +108,12 @@ def test_operators_stay_inside_the_space(rate: float, n: int, data: st.DataObjec
     most = data.draw(st.integers(1, n))
     exclusion = data.draw(st.booleans())
     pins = tuple(sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1))))
-    space = Space(n, most, exclusion, pins)
-    if space.single:
+    space = DesignSpace(n, most, exclusion, pins)
+    if space.is_single:
         return
-    random, table = rng(data.draw(st.integers(0, 99))), stage_table(most, 2.0)
+    random, table = rng(data.draw(st.integers(0, 99))), stage_probabilities(most, 2.0)
     first = initial_population(12, space, table, random)
-    mixed = recombine(first, first[::-1], space, 0.8, random)
+    mixed = crossover(first, first[::-1], space, 0.8, random)
     mutants = mutate(mixed, space, rate, table, random)
     assert (stage_counts(first) == min(2, most)).all()
     for population in (first, mixed, mutants):
@@ -121,7 +127,7 @@ def test_operators_stay_inside_the_space(rate: float, n: int, data: st.DataObjec
 
 def test_first_population() -> None:
     """Two stages each; a gene moves with chance 0.5 / (1 + beta), given that not all stay or go together."""
-    population = initial_population(20_000, Space(4, 3), stage_table(3, 2.0), rng())
+    population = initial_population(20_000, DesignSpace(4, 3), stage_probabilities(3, 2.0), rng())
     assert (stage_counts(population) == 2).all()
     moved = population.sum(axis=1)
     chances = stats.binom(4, 1 / 6).pmf([1, 2, 3])
@@ -130,7 +136,7 @@ def test_first_population() -> None:
 
 def test_first_population_with_a_huge_beta() -> None:
     """Where mutation would almost never open a stage, one free gene moves."""
-    population = initial_population(50, Space(4, 3, pinned=(1,)), stage_table(3, 1e12), rng())
+    population = initial_population(50, DesignSpace(4, 3, pinned=(1,)), stage_probabilities(3, 1e12), rng())
     assert (population.sum(axis=1) == 1).all()
     assert (population[:, 1] == 0).all()
     assert len(np.unique(population, axis=0)) == 3
@@ -138,7 +144,7 @@ def test_first_population_with_a_huge_beta() -> None:
 
 def test_first_population_of_single_stages() -> None:
     """With exclusion and one stage, designs differ in what they leave out."""
-    population = initial_population(3_000, Space(4, 1, allow_exclusion=True), stage_table(1, 2.0), rng())
+    population = initial_population(3_000, DesignSpace(4, 1, allow_exclusion=True), stage_probabilities(1, 2.0), rng())
     assert set(np.unique(population)) == {-1, 0}
     assert len(np.unique(population, axis=0)) == 15
 
@@ -170,14 +176,14 @@ def test_recombination_by_hand() -> None:
                 gene, parts = ((one[index], 3), (two[index], 2))[pick]
                 child.append(max(math.floor((gene + 1) / parts * stages + 0.5 + 1e-9) - 1, 0))
             allowed.add(tuple(compress(genes(child))[0].tolist()))
-    children = recombine(np.tile(genes(one), (5_000, 1)), np.tile(genes(two), (5_000, 1)), Space(5, 3), 1.0, rng())
+    children = crossover(np.tile(genes(one), (5_000, 1)), np.tile(genes(two), (5_000, 1)), DesignSpace(5, 3), 1.0, rng())
     assert {tuple(child) for child in children.tolist()} == allowed
 
 
 def test_without_crossover_a_parent_passes() -> None:
     """By a fair coin."""
     one, two = genes([0, 1, 2]), genes([0, 0, 1])
-    children = recombine(np.tile(one, (10_000, 1)), np.tile(two, (10_000, 1)), Space(3, 3), 0.0, rng())
+    children = crossover(np.tile(one, (10_000, 1)), np.tile(two, (10_000, 1)), DesignSpace(3, 3), 0.0, rng())
     first = (children == one).all(axis=1)
     assert (first | (children == two).all(axis=1)).all()
     assert stats.binomtest(int(first.sum()), 10_000, 0.5).pvalue > 1e-3
@@ -186,7 +192,7 @@ def test_without_crossover_a_parent_passes() -> None:
 def test_crossover_rate() -> None:
     """The share of mixed children is the rate; each stage count of the three has the same chance."""
     one, two = np.zeros((30_000, 6), dtype=np.int8), np.tile(np.arange(6, dtype=np.int8), (30_000, 1))
-    children = recombine(one, two, Space(6, 6), 0.6, rng())
+    children = crossover(one, two, DesignSpace(6, 6), 0.6, rng())
     passed = (children == one).all(axis=1) | (children == two).all(axis=1)
     # A mixed child is seldom like a parent: all coins the same way (twice 1/64), or a single stage drawn (a third).
     expected = 0.4 + 0.6 * (1 / 3 + 2 / 3 * 2 / 64)
@@ -196,10 +202,10 @@ def test_crossover_rate() -> None:
 def test_empty_children_are_drawn_again() -> None:
     """Two parents without a feature in common can leave everything out; such a child is redrawn."""
     one, two = np.tile(genes([0, -1]), (500, 1)), np.tile(genes([-1, 0]), (500, 1))
-    space = Space(2, 1, allow_exclusion=True)
-    children = recombine(one, two, space, 1.0, rng())
+    space = DesignSpace(2, 1, allow_exclusion=True)
+    children = crossover(one, two, space, 1.0, rng())
     assert (children.max(axis=1) == 0).all()
-    mutants = mutate(one, space, 1.0, stage_table(1, 2.0), rng())
+    mutants = mutate(one, space, 1.0, stage_probabilities(1, 2.0), rng())
     assert (mutants.max(axis=1) == 0).all()
     assert len(np.unique(mutants, axis=0)) == 3
 
@@ -207,4 +213,4 @@ def test_empty_children_are_drawn_again() -> None:
 def test_mutation_needs_no_gene() -> None:
     """A rate so small that nothing is redrawn leaves the population as it was."""
     population = genes([0, 1, 1], [0, 0, 1])
-    assert np.array_equal(mutate(population, Space(3, 2), 1e-12, stage_table(2, 2.0), rng()), population)
+    assert np.array_equal(mutate(population, DesignSpace(3, 2), 1e-12, stage_probabilities(2, 2.0), rng()), population)

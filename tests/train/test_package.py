@@ -1,4 +1,4 @@
-"""The face of the package: names, laziness, and what happens without the extra."""
+"""The package: its names, lazy loading, and what happens without the extra."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import emsco_train
 from emsco_runtime.errors import EmscoError
 from emsco_train import errors
-from emsco_train.cli._collector import rare_collections
+from emsco_train.cli.command import infrequent_collections
 from tests.runtime.test_public_api import public_names, unresolved
 
 
@@ -32,13 +32,13 @@ def test_annotations_of_public_names_can_be_resolved() -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    """A typing mistake is answered with the names there are."""
+    """A misspelt name raises an error that lists the names there are."""
     with pytest.raises(AttributeError, match=r"no attribute 'export_desing'; it has: .*export_design"):
         emsco_train.export_desing  # noqa: B018
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The import fails with one line that holds the pip command."""
+    """The import fails with one line that contains the pip command."""
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("onnx", "skl2onnx") else real(name))
     with pytest.raises(ImportError, match=r"^emsco_train needs onnx, skl2onnx, .*pip install 'emsco\[train\]'$"):
@@ -69,7 +69,7 @@ def test_import_is_light() -> None:
 def test_training_loads_only_what_a_search_needs() -> None:
     """All that `emsco-train` imports has neither scikit-learn, onnx, onnxruntime, pandas nor the asynchronous runtime in it."""
     code = (
-        "import sys, emsco_train.cli._tables, emsco_train.runs.training, emsco_train.progress;"
+        "import sys, emsco_train.cli.training_output, emsco_train.runs.training, emsco_train.search.progress;"
         "heavy = {'sklearn', 'onnx', 'skl2onnx', 'onnxruntime', 'pandas', 'scipy.special', 'emsco_runtime.cascade'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -78,8 +78,8 @@ def test_training_loads_only_what_a_search_needs() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "status", "said"), [("3", 2, "threshold 3.0"), ("0.9", 1, "no-such.csv does not exist")])
-def test_faults_are_told_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
-    """Wrong use, and a table that is not there, are told without numba, which alone takes as long to load as the answer may."""
+def test_faults_are_reported_before_compiled_code_is_loaded(threshold: str, status: int, said: str) -> None:
+    """Wrong use and a missing table are reported without loading numba, which takes as long as the whole answer may."""
     code = (
         "import atexit, sys; from emsco_train.cli.train import main;"
         "atexit.register(lambda: print('numba' in sys.modules)); sys.exit(main(sys.argv[1:]))"
@@ -91,7 +91,7 @@ def test_faults_are_told_before_compiled_code_is_loaded(threshold: str, status: 
 
 
 def test_every_error_has_the_common_root() -> None:
-    """One `except EmscoError` catches whatever training raises on purpose."""
+    """One `except EmscoError` catches everything that training raises on purpose."""
     raised = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
     assert all(issubclass(kind, EmscoError) and issubclass(kind, errors.TrainError) for kind in raised)
     assert issubclass(errors.DataError, ValueError)
@@ -103,10 +103,10 @@ def test_a_command_collects_rarely_and_keeps_what_it_has() -> None:
     """In a process of its own a command raises the collector's threshold and leaves everything to the end; elsewhere nothing."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     try:
-        with rare_collections(wanted=False):
+        with infrequent_collections(enabled=False):
             assert gc.get_threshold() == before
         assert gc.get_freeze_count() == frozen
-        with rare_collections(wanted=True):
+        with infrequent_collections(enabled=True):
             assert gc.get_threshold()[0] > before[0]
         assert gc.get_freeze_count() > frozen
     finally:

@@ -1,4 +1,4 @@
-"""Ranks against the definition and moocore, constraints, fitness, and who stands for ties."""
+"""Ranks against the definition and moocore, constraints, fitness, and which design represents ties."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from fractions import Fraction
 import moocore
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_train.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, standing, violations
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints
+from emsco_train.search.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, rank_population, violations
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints
 
 ROWS = 12
 
@@ -22,10 +21,10 @@ def designs(draw: st.DrawFn, size: int = 25) -> Objectives:
     """Return objectives on few values, so that ties and repeats abound; costs may be huge and close together."""
     chosen = draw(st.lists(st.tuples(st.integers(0, ROWS), st.integers(0, ROWS), st.integers(1, 5)), min_size=1, max_size=size))
     base = draw(st.sampled_from([0, 2**61]))
-    return make([(max(a, r), min(a, r), base + c) for a, r, c in chosen])
+    return make_objectives([(max(a, r), min(a, r), base + c) for a, r, c in chosen])
 
 
-def make(rows: list[tuple[int, int, int]]) -> Objectives:
+def make_objectives(rows: list[tuple[int, int, int]]) -> Objectives:
     """Return objectives from (accepted, right, cost) tuples."""
     return Objectives(*np.array(rows, dtype=np.int64).T, ROWS)
 
@@ -36,7 +35,7 @@ def dominates(one: list[int], two: list[int]) -> bool:
     return all(a >= b for a, b in zip(*pairs, strict=True)) and pairs[0] != pairs[1]
 
 
-def peeled(rows: list[list[int]]) -> list[int]:
+def peel_layers(rows: list[list[int]]) -> list[int]:
     """Return layers by the definition: take off what nothing left dominates, again and again."""
     layers = [-1] * len(rows)
     layer = 0
@@ -51,7 +50,7 @@ def peeled(rows: list[list[int]]) -> list[int]:
 @given(designs())
 def test_layers_are_the_definition(objectives: Objectives) -> None:
     """Equal vectors share a layer; ranks count from the last layer up; the first layer is what nothing dominates."""
-    expected = peeled(objectives.vectors().tolist())
+    expected = peel_layers(objectives.vectors().tolist())
     layers = pareto_layers(objectives)
     assert layers.tolist() == expected
     assert pareto_ranks(layers).tolist() == [max(expected) - layer for layer in expected]
@@ -115,46 +114,46 @@ def test_fitness_is_the_formula() -> None:
     assert np.isfinite(log_fitness(np.array([0.001, 1.7]), np.array([0, 5000]), 0.01)).all()
 
 
-def population(*rows: list[int]) -> np.ndarray:
+def make_population(*rows: list[int]) -> np.ndarray:
     """Return chromosomes."""
     return np.array(rows, dtype=np.int8)
 
 
-TIED = population([0, 1, 2], [0, 1, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 0, 1])
-SAME = make([(9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 9), (12, 10, 20)])
+TIED = make_population([0, 1, 2], [0, 1, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 0, 1])
+SAME = make_objectives([(9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 8), (9, 9, 9), (12, 10, 20)])
 
 
 def test_ties_have_one_representative() -> None:
-    """Of tied chromosomes, the one with fewest stages, then the lexicographically least; repeats are no ties."""
-    placed = standing(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives")
-    assert TIED[placed.order].tolist() == [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
-    assert placed.ties.tolist() == [3, 1, 1]
-    assert placed.front == 2
-    assert placed.feasible
+    """Of tied chromosomes, the one with fewest stages, then the lexicographically least; repeats do not count as ties."""
+    ranking = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives")
+    assert TIED[ranking.order].tolist() == [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
+    assert ranking.ties.tolist() == [3, 1, 1]
+    assert ranking.front == 2
+    assert ranking.feasible
 
 
 def test_the_papers_way_counts_chromosomes() -> None:
-    """Every different chromosome stands for itself; equal fitness is in lexicographic order."""
-    placed = standing(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="chromosomes")
-    assert TIED[placed.order].tolist() == [[0, 0, 1], [0, 1, 1], [0, 1, 2], [1, 0, 1], [0, 0, 0]]
-    assert placed.ties.tolist() == [1] * 5
-    assert placed.front == 4
+    """Every different chromosome represents itself; equal fitness is in lexicographic order."""
+    ranking = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="chromosomes")
+    assert TIED[ranking.order].tolist() == [[0, 0, 1], [0, 1, 1], [0, 1, 2], [1, 0, 1], [0, 0, 0]]
+    assert ranking.ties.tolist() == [1] * 5
+    assert ranking.front == 4
 
 
 def test_shared_place_on_the_wheel() -> None:
     """A tie of four, repeats included, has the weight of one; order and front stay."""
-    plain = standing(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives")
-    shared = standing(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives", share_ties=True)
+    plain = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives")
+    shared = rank_population(TIED, SAME, constraints=Constraints(), epsilon=0.01, distinct="objectives", share_ties=True)
     assert np.exp(plain.log_fitness - shared.log_fitness) == pytest.approx([4, 4, 4, 4, 1, 1])
     assert shared.order.tolist() == plain.order.tolist()
 
 
 def test_infeasible_generation() -> None:
-    """The nearest to feasible lead, and the standing says that they are not there yet."""
-    placed = standing(TIED, SAME, constraints=Constraints(min_coverage=0.9), epsilon=0.01, distinct="objectives")
-    assert (TIED[placed.order[0]].tolist(), placed.front, placed.feasible) == ([1, 0, 1], 1, True)
-    placed = standing(TIED, SAME, constraints=Constraints(max_cost=0.5), epsilon=0.01, distinct="objectives")
-    assert (TIED[placed.order[0]].tolist(), placed.front, placed.feasible) == ([0, 0, 1], 1, False)
+    """The nearest to feasible come first, and the ranking says that they are not feasible."""
+    ranking = rank_population(TIED, SAME, constraints=Constraints(min_coverage=0.9), epsilon=0.01, distinct="objectives")
+    assert (TIED[ranking.order[0]].tolist(), ranking.front, ranking.feasible) == ([1, 0, 1], 1, True)
+    ranking = rank_population(TIED, SAME, constraints=Constraints(max_cost=0.5), epsilon=0.01, distinct="objectives")
+    assert (TIED[ranking.order[0]].tolist(), ranking.front, ranking.feasible) == ([0, 0, 1], 1, False)
 
 
 @given(designs(), st.integers(0, 1000), st.sampled_from(["objectives", "chromosomes"]))
@@ -164,10 +163,10 @@ def test_order_puts_the_front_first(objectives: Objectives, seed: int, distinct:
     numbers = np.unique(objectives.vectors(), axis=0, return_inverse=True)[1].reshape(-1)
     spelling = np.random.default_rng(seed).integers(0, 2, len(numbers))
     rows = np.column_stack([numbers, spelling]).astype(np.int8)
-    placed = standing(rows, objectives, constraints=Constraints(), epsilon=0.01, distinct=distinct)
+    ranking = rank_population(rows, objectives, constraints=Constraints(), epsilon=0.01, distinct=distinct)
     best = non_dominated(objectives)
     key = objectives.vectors() if distinct == "objectives" else rows
-    assert {tuple(row) for row in key[placed.order[: placed.front]].tolist()} == {tuple(row) for row in key[best].tolist()}
-    assert len({tuple(row) for row in key.tolist()}) == len(placed.order)
-    assert (np.diff(placed.log_fitness[placed.order]) <= 1e-9).all()
-    assert placed.ties.sum() == len({tuple(row) for row in rows.tolist()})
+    assert {tuple(row) for row in key[ranking.order[: ranking.front]].tolist()} == {tuple(row) for row in key[best].tolist()}
+    assert len({tuple(row) for row in key.tolist()}) == len(ranking.order)
+    assert (np.diff(ranking.log_fitness[ranking.order]) <= 1e-9).all()
+    assert ranking.ties.sum() == len({tuple(row) for row in rows.tolist()})

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from emsco_train.designs.chromosome import Space
-from emsco_train.genetic.evolution import evolve_population
-from emsco_train.genetic.neighbours import neighbour_count, neighbours
-from emsco_train.genetic.pace import Step
-from emsco_train.genetic.polish import dominators, polish_population
-from emsco_train.scoring.objectives import Objectives
-from emsco_train.settings import Constraints, Settings
+from emsco_train.designs.chromosome import DesignSpace
+from emsco_train.search.genetic.evolution import evolve_population
+from emsco_train.search.genetic.neighbours import neighbour_count, neighbours
+from emsco_train.search.genetic.polish import count_dominators, polish_population
+from emsco_train.search.pace import Step
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Constraints, Settings
 from tests.train.toy_landscape import all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
 pytestmark = pytest.mark.uncounted
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.uncounted
 ONE = np.zeros((1, 6), dtype=np.int8)
 
 
-def by_hand(chromosome: list[int], space: Space) -> set[tuple[int, ...]]:
+def neighbours_by_hand(chromosome: list[int], space: DesignSpace) -> set[tuple[int, ...]]:
     """Return the neighbours of a design, made one by one from its stages."""
     n, found = len(chromosome), set()
     stages = [[i for i in range(n) if chromosome[i] == stage] for stage in range(max(chromosome) + 1)]
@@ -53,15 +52,15 @@ def by_hand(chromosome: list[int], space: Space) -> set[tuple[int, ...]]:
 @given(st.lists(st.integers(-1, 3), min_size=2, max_size=6), st.integers(1, 4), st.booleans(), st.booleans())
 def test_neighbours_by_hand(genes: list[int], most: int, exclusion: bool, pin: bool) -> None:
     """Moves, merges and swaps, made one by one from the stages, are just what is found."""
-    space = Space(len(genes), most, exclusion, (0,) if pin else ())
+    space = DesignSpace(len(genes), most, exclusion, (0,) if pin else ())
     origin = np.clip(np.array([genes], dtype=np.int8), -1 if exclusion else 0, most - 1)
-    origin = space.repaired(origin)
+    origin = space.repair(origin)
     if origin.max() < 0:
         return
     near = neighbours(origin, space)
     assert len(near) <= neighbour_count(space)
     found = {tuple(row) for row in near.tolist()}
-    expected = by_hand(origin[0].tolist(), space)
+    expected = neighbours_by_hand(origin[0].tolist(), space)
     own = tuple(origin[0].tolist())
     assert found | {own} == expected | {own}
 
@@ -74,7 +73,7 @@ def test_small_spaces_are_exhausted(exclusion: bool) -> None:
     exact = exact_front(landscape, designs)
     found = polish_population(landscape, Settings(max_stages=3, allow_exclusion=exclusion), ONE[:, :5], seed=0)
     assert found.stopped == "exhausted"
-    assert found.evaluations == found.opened == len(designs)
+    assert found.evaluations == found.expanded == len(designs)
     assert vectors(found.objectives) == exact
     assert len(found.chromosomes) == len(exact)
     scored = landscape(designs).vectors().tolist()
@@ -116,7 +115,7 @@ def test_bound_on_neighbours_met_again() -> None:
     landscape = random_landscape(6, 20, 2)
     found = polish_population(landscape, Settings(max_stages=4, polish_evaluations=2_200), ONE, seed=1)
     assert found.stopped == "evaluations"
-    assert found.opened < found.evaluations <= len(all_designs(6, 4)) == 2_163
+    assert found.expanded < found.evaluations <= len(all_designs(6, 4)) == 2_163
 
 
 def test_bound_on_seconds() -> None:
@@ -127,7 +126,7 @@ def test_bound_on_seconds() -> None:
 
 
 def test_a_time_limit_beside_that_of_the_settings() -> None:
-    """The shorter of the two holds; no time left is no neighbour."""
+    """The shorter of the two holds; with no time left, no neighbour is evaluated."""
     for own, limit in ((1e-9, 100.0), (100.0, 0.0), (None, 0.0)):
         chosen = Settings(max_stages=4, polish_seconds=own)
         found = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, time_limit=limit)
@@ -146,26 +145,26 @@ def test_time_runs_out_within_a_round() -> None:
     found = polish_population(landscape, Settings(max_stages=4), ONE, seed=1, time_limit=0.25, on_step=slow)
     assert found.stopped == "time"
     assert len(steps) == 1
-    assert found.evaluations == steps[0].done == landscape.evaluated < len(neighbours(ONE, Space(6, 4)))
+    assert found.evaluations == steps[0].done == landscape.evaluated < len(neighbours(ONE, DesignSpace(6, 4)))
     scored = landscape(found.chromosomes)
     assert np.array_equal(scored.vectors(), found.objectives.vectors())
 
 
-def test_progress_is_told() -> None:
-    """Evaluations grow up to the bound; what is told changes nothing."""
+def test_progress_is_reported() -> None:
+    """Evaluations grow up to the bound; reporting changes nothing."""
     chosen = Settings(max_stages=4, polish_evaluations=500)
     steps: list[Step] = []
-    told = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
+    reported = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
     plain = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1)
-    assert np.array_equal(told.chromosomes, plain.chromosomes)
+    assert np.array_equal(reported.chromosomes, plain.chromosomes)
     done = [step.done for step in steps]
     assert done == sorted(done)
     assert (done[-1], steps[-1].total, steps[-1].phase) == (500, 500, "polish")
     assert all(step.front for step in steps)
 
 
-def test_interruption_in_the_words_between() -> None:
-    """Ctrl-C while a step is shown: what was evaluated until then counts."""
+def test_interruption_while_progress_is_reported() -> None:
+    """Ctrl-C while a step is reported: what was evaluated until then counts."""
     landscape = random_landscape(6, 20, 2)
 
     def stop(step: Step) -> None:
@@ -224,7 +223,7 @@ def test_dominators_by_hand(rows: list[tuple[int, ...]], cut: int) -> None:
         return one != two and all(a <= b for a, b in zip(one, two, strict=True))
 
     front = sorted({row for row in rows[:cut] if not any(beats(other, row) for other in rows[:cut])})
-    counts, first = dominators(np.array(rows, dtype=float), np.array(front, dtype=float))
+    counts, first = count_dominators(np.array(rows, dtype=float), np.array(front, dtype=float))
     for row, count, member in zip(rows, counts, first, strict=True):
         expected = [index for index, other in enumerate(front) if beats(other, row)]
         assert count == len(expected)

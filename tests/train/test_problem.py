@@ -1,4 +1,4 @@
-"""Problems: data in, checked once; everything learnt comes from the train rows."""
+"""Problems: data are checked once; everything learned comes from the train rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
+from emsco_train.data.stage_settings import row_weights
 from emsco_train.errors import ConfidenceWarning, OutlierWarning
-from emsco_train.stage_settings import row_weights
 
 
 def rows(count: int = 200, seed: int = 0) -> tuple[dict[str, Any], np.ndarray]:
@@ -137,7 +137,7 @@ def test_labels_of_two_types() -> None:
     assert Problem.of(table, [1, "x"] * 50).labels == (1, "x")
     with pytest.raises(DataError, match="unique as text"):
         Problem.of(table, [1, "1"] * 50)
-    with pytest.raises(DataError, match=r"y, row 1: 0\.5 .* is no label"):
+    with pytest.raises(DataError, match=r"y, row 1: 0\.5 .* is not a label"):
         Problem.of(table, [1, 0.5] * 50)
     with pytest.raises(DataError, match="y, row 99: the label is missing"):
         Problem.of(table, [*["a", "b"] * 49, "a", None])
@@ -180,7 +180,9 @@ def test_missing_values() -> None:
         Problem.of(late, y, time=np.arange(200))
     lenient = {"size": FeatureOptions(missing="impute")}
     assert Problem.of(late, y, time=np.arange(200), features=lenient).features[0].missing == "impute"
-    with pytest.raises(DataError, match=r"training row \d+: a finite number .* \(rows are counted within the train split\)"):
+    with pytest.raises(
+        DataError, match=r"training row \d+: expected a finite number.* \(rows are counted within the train split\)"
+    ):
         Problem.of(table | {"size": np.full(200, np.inf)}, y)
 
 
@@ -217,9 +219,9 @@ def test_ready_tables_must_be_alike() -> None:
     table, y = rows()
     with pytest.raises(DataError, match=r"the validation rows differ .*it has no \['flag'\]"):
         Problem.from_splits(train=(table, y), validation=({name: table[name] for name in ("size", "kind")}, y))
-    with pytest.raises(DataError, match=r"the certify rows differ .*it has \['x'\], which the train rows have not"):
+    with pytest.raises(DataError, match=r"the certify rows differ .*it has \['x'\], which the train rows do not have"):
         Problem.from_splits(train=(table, y), validation=(table, y), certify=(table | {"x": y}, y))
-    with pytest.raises(DesignError, match=r"validation is dict: a pair \(rows, labels\) is due"):
+    with pytest.raises(DesignError, match=r"validation is dict: expected a pair \(rows, labels\)"):
         Problem.from_splits(train=(table, y), validation=table)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="test y has 3 labels for 200 rows"):
         Problem.from_splits(train=(table, y), validation=(table, y), test=(table, y[:3]))
@@ -230,7 +232,7 @@ def test_ready_tables_must_be_alike() -> None:
     [
         ({"sample_weight": [1, 2]}, DataError, r"sample_weight has shape \(2,\) for 200 rows"),
         ({"sample_weight": ["x"] * 200}, DataError, "one number per row"),
-        ({"seed": -1}, DesignError, "seed is -1: a whole number"),
+        ({"seed": -1}, DesignError, "seed is -1: expected a whole number"),
         ({"seed": 1.5}, DesignError, "seed is 1.5"),
         ({"seed": True}, DesignError, "seed is True"),
         ({"C": 0}, DesignError, "C is 0"),
@@ -246,8 +248,8 @@ def test_bad_options(options: dict[str, Any], kind: type[Exception], message: st
         Problem.of(table, y, **options)
 
 
-def test_cautions_point_at_the_callers_line() -> None:
-    """A threshold that everything reaches, and unequal class weights, are told where the user called."""
+def test_warnings_point_at_the_callers_line() -> None:
+    """A threshold that everything reaches, and unequal class weights, are reported where the user called."""
     table, y = rows()
     with pytest.warns(ThresholdWarning, match="at or below 1 / 3 labels") as low:
         problem = Problem.of(table, y, threshold=1 / 3)
@@ -261,7 +263,7 @@ def test_cautions_point_at_the_callers_line() -> None:
         assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_class_weights_that_change_nothing_are_not_told() -> None:
+def test_class_weights_that_change_nothing_give_no_warning() -> None:
     """Equal weights, and "balanced" on labels of equal frequency, leave confidence what it is."""
     table, _ = rows()
     with warnings.catch_warnings():
@@ -344,7 +346,7 @@ def test_sampling_leaves_out_rows_without_weight() -> None:
     assert part.weights.all()
 
 
-def outlying(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def make_outliers(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return rows of which a few have a value far out, and their labels."""
     rng = np.random.default_rng(0)
     size = rng.normal(size=200)
@@ -353,23 +355,23 @@ def outlying(largest: float, few: int = 3) -> tuple[dict[str, np.ndarray], np.nd
     return {"size": size, "other": rng.normal(size=200), "kind": rng.choice(["a", "b"], 200)}, truth
 
 
-def test_outliers_that_hide_a_column_are_told_at_the_users_line() -> None:
+def test_outliers_that_hide_a_column_are_reported_at_the_users_line() -> None:
     """Three values of 1e100 leave the other values of the column all but equal: a warning with the column and the remedy."""
-    rows, truth = outlying(1e100)
+    rows, truth = make_outliers(1e100)
     with pytest.warns(
         OutlierWarning, match=r"column 'size' holds [1-3] values? so far out \(up to 1e\+100\).*correct them"
-    ) as told:
+    ) as caught:
         Problem.of(rows, truth, threshold=0.8)
-    assert [one.filename for one in told] == [__file__]
+    assert [one.filename for one in caught] == [__file__]
 
 
 @pytest.mark.parametrize(("largest", "few"), [(50.0, 3), (1e100, 100)])
-def test_what_is_no_outlier_is_not_told(largest: float, few: int) -> None:
+def test_values_that_are_not_outliers_give_no_warning(largest: float, few: int) -> None:
     """Values of a long tail, or a column that is half of one size and half of another, are as they are."""
-    Problem.of(*outlying(largest, few), threshold=0.8)
+    Problem.of(*make_outliers(largest, few), threshold=0.8)
 
 
 def test_values_that_overflow_name_their_column() -> None:
     """The error of the encoder reaches the user, and says how rows are counted."""
     with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*\(rows are counted within the train split\)"):
-        Problem.of(*outlying(1e200), threshold=0.8)
+        Problem.of(*make_outliers(1e200), threshold=0.8)

@@ -1,4 +1,4 @@
-"""What is shown during long work: how often, in which words, and where."""
+"""What is shown during long work: how often, which text, and where."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import sys
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.designs.front import Front
-from emsco_train.genetic.evolution import Generation
-from emsco_train.progress import Progress, _duration
-from emsco_train.searches import Outcome, Step
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.pace import Step
+from emsco_train.search.progress import Progress, _duration
+from emsco_train.search.searches import Outcome
 
 
 class Clock:
     """A clock that is set by hand."""
 
     def __init__(self) -> None:
-        """Begin at a time that is not 0."""
+        """Start at a time that is not 0."""
         self.now = 1_000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
@@ -70,8 +70,8 @@ def test_a_quick_search_writes_its_last_line_only() -> None:
     assert stream.getvalue() == "generation 100 of 100, 1 design on the front, best fitness 1.2346\n"
 
 
-def test_nothing_told_nothing_written() -> None:
-    """No news, no line; nor is a line written twice when it is closed twice."""
+def test_nothing_reported_nothing_written() -> None:
+    """No update, no line; nor is a line written twice when it is closed twice."""
     stream = io.StringIO()
     with Progress(stream) as progress:
         pass
@@ -82,7 +82,7 @@ def test_nothing_told_nothing_written() -> None:
     assert stream.getvalue().count("\n") == 1
 
 
-def test_a_phase_that_was_seen_is_seen_to_its_end() -> None:
+def test_a_phase_that_was_shown_is_shown_to_its_end() -> None:
     """Fits that took a while end with 100 %; then come the designs, with a time left of their own."""
     clock, stream = Clock(), io.StringIO()
     with Progress(stream, clock=clock) as progress:
@@ -99,8 +99,8 @@ def test_a_phase_that_was_seen_is_seen_to_its_end() -> None:
     ]
 
 
-def test_resumed_runs_are_timed_from_where_they_began() -> None:
-    """A run that goes on at generation 50 has a rate of its own; what was before is not counted as done now."""
+def test_resumed_runs_are_timed_from_where_they_started() -> None:
+    """A run that continues at generation 50 has a rate of its own; what was before is not counted as done now."""
     clock, stream = Clock(), io.StringIO()
     with Progress(stream, clock=clock) as progress:
         progress.on_generation(generation(50))
@@ -124,8 +124,8 @@ def test_no_more_time_is_announced_than_the_limit_leaves() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 20.0), st.integers(0, 100)), min_size=1, max_size=40), st.floats(0.1, 10.0))
-def test_lines_are_never_closer_than_asked_for(moments: list[tuple[float, int]], every_s: float) -> None:
-    """Whatever is told whenever: two lines are at least so many seconds apart, but for the last."""
+def test_lines_are_never_closer_than_requested(moments: list[tuple[float, int]], every_s: float) -> None:
+    """Whatever is reported whenever: two lines are at least so many seconds apart, but for the last."""
     clock, written = Clock(), []
 
     class Timed(io.StringIO):
@@ -142,7 +142,7 @@ def test_lines_are_never_closer_than_asked_for(moments: list[tuple[float, int]],
 
 
 @pytest.mark.parametrize(
-    ("stopped", "polished", "said"),
+    ("stopped", "polished", "message"),
     [
         ("generations", None, "done"),
         ("complete", None, "done"),
@@ -154,19 +154,19 @@ def test_lines_are_never_closer_than_asked_for(moments: list[tuple[float, int]],
         ("interrupted", "skipped", "interrupted before the polish, the front so far is kept"),
     ],
 )
-def test_the_end(stopped: str, polished: str | None, said: str) -> None:
+def test_the_end(stopped: str, polished: str | None, message: str) -> None:
     """One line says why it ended, whether all was done, and what was found."""
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, what="ham=0.9", clock=clock)
     clock.now += 75.0
     progress.ended(outcome(stopped, polished))
     assert stream.getvalue() == (
-        f"ham=0.9: {said}: 0 designs on the front, 1,234 evaluated, 56 feature sets fitted, 1 min 15 s\n"
+        f"ham=0.9: {message}: 0 designs on the front, 1,234 evaluated, 56 feature sets fitted, 1 min 15 s\n"
     )
 
 
 def test_a_bar_on_a_terminal() -> None:
-    """The same words behind a bar that renews itself ten times a second; it is whole at the end, and the end has its own line."""
+    """The same text after a bar that is updated ten times a second; it is full at the end, and the end has its own line."""
     clock, stream = Clock(), Terminal()
     with Progress(stream, what="{0.9}", clock=clock) as progress:
         for number in range(0, 101, 2):
@@ -197,7 +197,7 @@ def test_each_phase_has_a_bar_of_its_own() -> None:
 
 
 def test_the_last_state_is_shown_when_work_fails() -> None:
-    """An error in the work closes the progress, with its last state, and goes on."""
+    """An error in the work closes the progress, with its last state, and is raised."""
     stream = io.StringIO()
 
     def fail() -> None:
@@ -218,12 +218,12 @@ def test_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_durations() -> None:
-    """Rounded to what people say: no 60 s, no 60 min."""
+    """Rounded as people write it: no 60 s, no 60 min."""
     assert [_duration(seconds) for seconds in (9.96, 59.4, 59.6, 3_599.6)] == ["10.0 s", "59 s", "1 min 00 s", "1 h 00 min"]
 
 
 def test_tqdm_is_loaded_for_terminals_only() -> None:
     """Importing the module, and plain lines, do without it."""
-    code = "import sys, io, emsco_train.progress as p; p.Progress(io.StringIO()).close(); print('tqdm' in sys.modules)"
+    code = "import sys, io, emsco_train.search.progress as p; p.Progress(io.StringIO()).close(); print('tqdm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -20,29 +20,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from emsco_train.cli.report import main
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
-from emsco_train.report.cascade import wrapped
-from emsco_train.report.content import read_content
-from emsco_train.report.marks import COLOURS, SHAPES, Shades, shape_of
-from emsco_train.report.page import report_page
-from emsco_train.report.reliability import interval
-from emsco_train.report.wording import CostWords, time_words
-from emsco_train.runs.calibration_file import Calibration
-from emsco_train.runs.figures import Figures, Measured
+from emsco_train.report.cascade_diagram import wrap_names
+from emsco_train.report.markers import COLOURS, SHAPES, CoverageColours, shape_index
+from emsco_train.report.number_format import CostFormat, format_duration
+from emsco_train.report.page import render_page
+from emsco_train.report.reliability_diagram import wilson_interval
+from emsco_train.report.report_data import read_report_data
+from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.front_table import front_table
-from emsco_train.runs.run_file import ColumnEntry, DataEntry, FiguresEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.runs.front_csv import format_front_csv
+from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
@@ -63,7 +63,7 @@ def make_run(
     designs: int = 12,
     thresholds: Sequence[Sequence[float]] = ((0.7, 0.7), (0.9, 0.9)),
     labels: tuple[str | int, ...] = ("ill", "well"),
-    tested: bool = True,
+    has_test_rows: bool = True,
     stopped: str = "complete",
     most_stages: int = 4,
     certify: bool = True,
@@ -85,9 +85,9 @@ def make_run(
         design = Design.of(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
         made[design.id] = design
     front = Front(made.values(), full_cost=full, unit=costs.unit)
-    measured = [Measured(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
-    whole = (FiguresEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
-    whole += (FiguresEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if tested else ()
+    measured = [MeasuredDesign(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
+    whole = (CountsEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
+    whole += (CountsEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if has_test_rows else ()
     run = RunFile(
         created="2026-01-02T03:04:05Z",
         versions={"emsco": "1.2.3", "python": "3.11"},
@@ -118,14 +118,16 @@ def make_run(
             )
             for level in thresholds
         ),
-        rows={"train": ROWS, "validation": ROWS} | ({"test": ROWS} if tested else {}) | ({"certify": ROWS} if certify else {}),
+        rows={"train": ROWS, "validation": ROWS}
+        | ({"test": ROWS} if has_test_rows else {})
+        | ({"certify": ROWS} if certify else {}),
         files={},
     )
     files = {
-        "front.csv": front_table(measured, tested=tested),
+        "front.csv": format_front_csv(measured, has_test_rows=has_test_rows),
         "front.json": front.to_json(),
         "costs.toml": costs.to_toml(),
-        "calibration.json": Calibration.of("test" if tested else "validation", measured).text(),
+        "calibration.json": CalibrationFile.of("test" if has_test_rows else "validation", measured).text(),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -133,9 +135,9 @@ def make_run(
     return folder
 
 
-def _figures(rng: np.random.Generator, full: float) -> Figures:
+def _figures(rng: np.random.Generator, full: float) -> Counts:
     accepted = int(rng.integers(0, ROWS + 1))
-    return Figures(ROWS, accepted, accepted // 2, full / 3)
+    return Counts(ROWS, accepted, accepted // 2, full / 3)
 
 
 def _calibration(rng: np.random.Generator, stages: int, needed: float = 0.75) -> tuple[StageCalibration, ...]:
@@ -186,7 +188,7 @@ class Page(HTMLParser):
             self.faults.append(f"</{tag}> at {self.getpos()}")
 
     def handle_data(self, data: str) -> None:
-        """Note text with the tag that it stands in."""
+        """Note text with the tag that it is in."""
         self.texts.append((self.open[-1] if self.open else "", data))
 
     def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -217,7 +219,7 @@ def views_of(text: str) -> list[str]:
     return list(map("".join, zip(*parts, strict=True)))
 
 
-def sound(text: str) -> Page:
+def assert_well_formed(text: str) -> Page:
     """Read a page and expect it to be well formed and closed to the outside, with all its parts."""
     page = Page(text)
     assert page.faults == []
@@ -244,12 +246,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def text(run: Path) -> str:
     """Return its page."""
-    return report_page(read_content(run))
+    return render_page(read_report_data(run))
 
 
 def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
     """Each row of front.csv has its row, its point and its view, with the figures of the file."""
-    page = sound(text)
+    page = assert_well_formed(text)
     with (run / "front.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) > 8
@@ -271,8 +273,8 @@ def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
 
 
 def test_the_fittest_is_there_without_the_script(run: Path, text: str) -> None:
-    """The first view, the command and the ring of the fittest stand in the HTML, and it is the view that the script has."""
-    best = read_content(run).designs[0]
+    """The first view, the command and the ring of the fittest are in the HTML, and it is the view that the script has."""
+    best = read_report_data(run).designs[0]
     assert views_of(text)[0] in text
     assert f"emsco-export {run} --out BUNDLE --design {best.design.id}" in text
     assert 'id="ring"' in text
@@ -295,13 +297,13 @@ def test_the_policy_lets_only_our_own_script_and_style_through(text: str) -> Non
     assert "@import" not in style
 
 
-def test_hostile_names_stay_words(tmp_path: Path) -> None:
-    """Markup in names of features, labels, groups, units, files and folders is shown, never obeyed; nothing opens a script."""
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    """Markup in names of features, labels, groups, units, files and folders is shown as text; nothing opens a script."""
     labels = ("</script><script>x</script>", 'ill"<b>')
     folder = tmp_path / "a run's <b>folder</b>"[:18]
     written = make_run(folder, names=HOSTILE, labels=labels, thresholds=[(0.7, 0.9), (0.8, 0.8)])
-    text = report_page(read_content(written))
-    page = sound(text)
+    text = render_page(read_report_data(written))
+    page = assert_well_formed(text)
     kinds = {tag for tag, _ in page.tags}
     for view in views_of(text):
         kinds |= {tag for tag, _ in Page(view).tags}
@@ -333,9 +335,9 @@ def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> No
     assert len(keys) == 13
 
 
-def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
+def test_a_view_shows_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
     """Every feature, price, exit and warning of a design is in its view; the stages' prices add up to its full price."""
-    content = read_content(run)
+    content = read_report_data(run)
     meter = content.costs.meter()
     warned = 0
     for one, view in zip(content.designs, views_of(text), strict=True):
@@ -344,23 +346,23 @@ def test_a_view_tells_stages_prices_exits_and_warnings(run: Path, text: str) -> 
             entry = stage.calibration
             assert f"Stage {stage.number}" in shown
             assert all(feature in shown for feature in stage.features)
-            assert f"adds {stage.adds:g} {content.front.unit}" in shown
+            assert f"adds {stage.added_cost:g} {content.front.unit}" in shown
             assert f"{100 * entry.accepted.rows / ROWS:.2f} % accepted" in shown
             left = entry.reached.rows - entry.accepted.rows
             assert f"{100 * left / ROWS:.2f} % {'go on' if after else 'rejected'}" in shown
             if entry.warning:
                 warned += 1
                 assert entry.warning.partition(": ")[2][1:] in shown
-        assert sum(stage.adds for stage in one.stages) == pytest.approx(one.stages[-1].total)
-        assert one.stages[-1].total == meter.cost([name for stage in one.design.stages for name in stage])
+        assert sum(stage.added_cost for stage in one.stages) == pytest.approx(one.stages[-1].total_cost)
+        assert one.stages[-1].total_cost == meter.cost([name for stage in one.design.stages for name in stage])
         assert all(name in shown for name in one.design.excluded)
     assert warned
 
 
 def test_without_test_rows(tmp_path: Path) -> None:
-    """The page says that all figures flatter, has no column of test figures, and counts exits on the validation rows."""
-    text = report_page(read_content(make_run(tmp_path / "run", tested=False)))
-    page = sound(text)
+    """The page says that all figures are optimistic, has no column of test figures, and counts exits on the validation rows."""
+    text = render_page(read_report_data(make_run(tmp_path / "run", has_test_rows=False)))
+    page = assert_well_formed(text)
     assert "no test rows" in text
     assert "<strong>Test</strong>" not in text
     assert [given["data-key"] for given in page.found("th") if (given.get("data-key") or "").startswith("test")] == []
@@ -371,67 +373,67 @@ def test_without_test_rows(tmp_path: Path) -> None:
 def test_one_design_of_one_feature(tmp_path: Path) -> None:
     """The smallest run has its page too: one point, one stage, axes with room around it."""
     made = make_run(tmp_path / "run", names=["x", "y"], designs=1, thresholds=[(0.9, 0.9)], most_stages=1, stopped="time")
-    text = report_page(read_content(made))
-    page = sound(text)
+    text = render_page(read_report_data(made))
+    page = assert_well_formed(text)
     assert len([given for given in page.found("a") if "point" in (given.get("class") or "")]) == 1
     assert "1 design." in text
     assert "ran out of time" in text
     assert "left out</th>" not in text
 
 
-def test_a_run_without_certify_rows_whose_yardstick_accepts_nothing(tmp_path: Path, text: str) -> None:
-    """No certificate is spoken of; everything at once has no accuracy, and so no mark in the picture."""
-    other = report_page(read_content(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
-    sound(other)
+def test_a_run_without_certify_rows_whose_baseline_accepts_nothing(tmp_path: Path, text: str) -> None:
+    """No certificate is mentioned; everything at once has no accuracy, and so no mark in the picture."""
+    other = render_page(read_report_data(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
+    assert_well_formed(other)
     assert "carry no certificate" in other
     assert "carry no certificate" not in text
     assert (text.count('<g class="whole">'), other.count('<g class="whole">')) == (3, 1)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
-def test_seconds_are_told_in_a_unit_that_fits(seconds: float, told: str) -> None:
-    """A search of milliseconds and one of hours are both told in two or three digits."""
-    assert time_words(seconds) == told
+@pytest.mark.parametrize(("seconds", "output"), [(0.24, "0.2 s"), (99.4, "99 s"), (150.0, "2 min"), (9000.0, "2.5 h")])
+def test_seconds_are_shown_in_a_unit_that_fits(seconds: float, output: str) -> None:
+    """A search of milliseconds and one of hours both get two or three digits."""
+    assert format_duration(seconds) == output
 
 
 def test_more_thresholds_than_shapes(tmp_path: Path) -> None:
-    """Shapes begin anew after the last, and every reference to one is defined."""
+    """Shapes repeat after the last, and every reference to one is defined."""
     levels = [(number / 100, number / 100) for number in range(60, 60 + len(SHAPES) + 2)]
-    sound(report_page(read_content(make_run(tmp_path / "run", designs=30, thresholds=levels))))
-    assert shape_of(len(SHAPES)) == 0
+    assert_well_formed(render_page(read_report_data(make_run(tmp_path / "run", designs=30, thresholds=levels))))
+    assert shape_index(len(SHAPES)) == 0
 
 
 def test_a_design_that_accepts_nothing(tmp_path: Path) -> None:
-    """It has no accuracy: it lies at the bottom of the picture, and does not stretch the axis down to 0.
+    """It has no accuracy: it is at the bottom of the picture, and does not stretch the axis down to 0.
 
-    Here the first stage accepts all test rows, so that no row gets to the others: the views say so.
+    Here the first stage accepts all test rows, so that no row reaches the others: the views say so.
     """
     written = make_run(tmp_path / "run")
-    content = read_content(written)
+    content = read_report_data(written)
     nothing = Design.of((0, 0, 0, 0), ["age", "weight", "blood", "scan"], (0.7, 0.7), coverage=0.0, accuracy=0.0, cost=0.5)
     front = Front([*content.front, nothing], full_cost=content.front.full_cost, unit=content.front.unit)
     rng = np.random.default_rng(3)
-    empty = Figures(ROWS, 0, 0, 0.5)
-    measured = [Measured(design, empty, _calibration(rng, len(design.stages), needed=0.0)) for design in front]
+    empty = Counts(ROWS, 0, 0, 0.5)
+    measured = [MeasuredDesign(design, empty, _calibration(rng, len(design.stages), needed=0.0)) for design in front]
     files = {
-        "front.csv": front_table(measured, tested=True),
+        "front.csv": format_front_csv(measured, has_test_rows=True),
         "front.json": front.to_json(),
         "costs.toml": (written / "costs.toml").read_text(),
-        "calibration.json": Calibration.of("test", measured).text(),
+        "calibration.json": CalibrationFile.of("test", measured).text(),
     }
     place = RunFolder(written)
     place.begin(resume=False, force=True)
     place.finish(files, content.run)
-    text = report_page(read_content(written))
-    sound(text)
+    text = render_page(read_report_data(written))
+    assert_well_formed(text)
     assert "accuracy n/a" in text
     assert ">0 %</text>" not in text
     later = sum(len(design.stages) - 1 for design in front)
-    assert sum(view.count("No row gets here.") for view in views_of(text)) == later > 0
+    assert sum(view.count("No row reaches this stage.") for view in views_of(text)) == later > 0
 
 
 def _large(folder: Path, designs: int) -> int:
-    """Write the page of many designs of 60 features, expect it to be sound, and return its size."""
+    """Write the page of many designs of 60 features, expect it to be well formed, and return its size."""
     names = [f"word_frequency_{number}" for number in range(60)]
     path = write_report(make_run(folder, names=names, designs=designs, most_stages=6))
     page = Page(path.read_text(encoding="utf-8"))
@@ -443,7 +445,7 @@ def _large(folder: Path, designs: int) -> int:
 def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A design of 60 features takes about 2.5 kB of the page; stages too long for the table are cut there, not in its view."""
     assert _large(tmp_path / "whole", 60) < 60 * 4_200 + 60_000
-    monkeypatch.setattr("emsco_train.report.design_table._LETTERS", 60 * 300)
+    monkeypatch.setattr("emsco_train.report.design_table._MAX_STAGE_CHARACTERS", 60 * 300)
     assert _large(tmp_path / "cut", 60) < 60 * 3_200 + 60_000
     text = (tmp_path / "cut" / "report.html").read_text(encoding="utf-8")
     assert "\N{HORIZONTAL ELLIPSIS}</div></td>" in text
@@ -453,18 +455,18 @@ def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.proof
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="a long proof: run it with make proofs")
 def test_a_large_front_makes_a_page_of_a_few_megabytes(tmp_path: Path) -> None:
-    """Two thousand designs of 60 features stay near 5 MB, and the page is sound."""
+    """Two thousand designs of 60 features stay near 5 MB, and the page is well formed."""
     assert _large(tmp_path / "run", 2000) < 5_250_000
 
 
 def test_the_same_run_gives_the_same_page(run: Path, text: str) -> None:
     """Nothing of the moment or of the process is in the page."""
-    assert report_page(read_content(run)) == text
+    assert render_page(read_report_data(run)) == text
 
 
 def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Path) -> None:
     """Equal ids are one design: one row, one point."""
-    content = read_content(run)
+    content = read_report_data(run)
     front = Front([*content.front, *content.front], full_cost=content.front.full_cost, unit=content.front.unit)
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -473,9 +475,9 @@ def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Pat
     place = RunFolder(copy)
     place.begin(resume=False, force=True)
     place.finish(files, record)
-    again = read_content(copy)
+    again = read_report_data(copy)
     assert [one.design.id for one in again.designs] == [one.design.id for one in content.designs]
-    sound(report_page(again))
+    assert_well_formed(render_page(again))
 
 
 # The command.
@@ -486,8 +488,8 @@ def command(*arguments: object, cwd: Path | None = None) -> subprocess.Completed
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
 
 
-def test_the_command_writes_and_tells_where(run: Path, tmp_path: Path, text: str) -> None:
-    """By default the page lies in the run's folder; the command in it names the folder as the user did."""
+def test_the_command_writes_and_prints_where(run: Path, tmp_path: Path, text: str) -> None:
+    """By default the page is in the run's folder; the command in it names the folder as the user did."""
     copy = tmp_path / "my run"
     shutil.copytree(run, copy)
     done = command("my run", cwd=tmp_path)
@@ -510,7 +512,7 @@ def _umask() -> int:
 
 
 def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No folder, no run, an unfinished or damaged one, a bad place for the page: status 1, one line, nothing written."""
+    """No folder, no run, an unfinished or damaged one, a bad path for the page: status 1, one line, nothing written."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun" / ".work").mkdir(parents=True)
     damaged = tmp_path / "damaged"
@@ -522,15 +524,15 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
         ((tmp_path / "begun",), "unfinished"),
         ((damaged,), "front.csv is missing or is not the file"),
         ((run, "--out", tmp_path), "is a folder"),
-        ((run, "--out", tmp_path / "no" / "page.html"), "is no folder"),
+        ((run, "--out", tmp_path / "no" / "page.html"), "is not a folder"),
         ((run, "--out", run / "front.json"), "a file of the run itself"),
     ]
-    for arguments, told in cases:
+    for arguments, output in cases:
         assert main(list(map(str, arguments))) == 1
         said = capsys.readouterr().err
         assert said.startswith("emsco-report: ")
         assert len(said.splitlines()) == 1
-        assert told in said
+        assert output in said
     done = command(damaged)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert not list(tmp_path.glob("**/*.html"))
@@ -555,11 +557,11 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Path, tmp_path: P
     page = tmp_path / "page.html"
     page.write_text("old")
 
-    def full(self: Path, *_: Any, **__: Any) -> int:
-        self.touch()
+    def full(self: Path, *_: Any) -> Path:
+        assert self.exists()
         raise OSError(28, "No space left on device", str(self))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         write_report(run, page)
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
@@ -592,14 +594,14 @@ def test_links_and_devices_as_places_for_the_page(run: Path, tmp_path: Path, tex
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "told"),
+    ("name", "change", "output"),
     [
         ("calibration.json", lambda old: old.replace('"version": 1', '"version": 2'), "calibration.json: version"),
         ("calibration.json", lambda old: old.replace('"designs": {"', '"designs": {"x'), "do not belong together"),
         ("front.json", lambda old: re.sub(r'"designs": \[.*\]', '"designs": []', old, flags=re.DOTALL), "holds no design"),
     ],
 )
-def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any, told: str) -> None:
+def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any, output: str) -> None:
     """Files with right hashes but of another shape or of other designs: an error that names the place and the remedy."""
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -609,8 +611,8 @@ def test_files_that_do_not_fit(run: Path, tmp_path: Path, name: str, change: Any
     place = RunFolder(copy)
     place.begin(resume=False, force=True)
     place.finish(files, record)
-    with pytest.raises(DataError, match=told):
-        read_content(copy)
+    with pytest.raises(DataError, match=output):
+        read_report_data(copy)
     with pytest.raises(DesignError, match="is a folder"):
         write_report(run, tmp_path)
 
@@ -621,8 +623,8 @@ NODE = shutil.which("node")
 SCRIPT = Path(__file__).parents[2] / "emsco_train" / "report" / "page.js"
 
 
-def in_node(program: str, given: object) -> Any:
-    """Run a program with the page's script as `page` and data as `given`; return what it gives back."""
+def run_in_node(program: str, given: object) -> Any:
+    """Run a program with the page's script as `page` and data as `given`; return its result."""
     if NODE is None:
         pytest.skip("node is not installed: the page's script cannot be run outside a browser")
     text = f"const page = require({json.dumps(str(SCRIPT))}); const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
@@ -633,8 +635,8 @@ def in_node(program: str, given: object) -> Any:
 
 
 def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
-    """For many wishes, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
-    # Few distinct figures, so that there are equals to tell apart.
+    """For many requirements, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
+    # Few distinct figures, so that there are ties.
     rng = np.random.default_rng(8)
     names = ["a", "b", "c", "d", "e"]
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
@@ -648,39 +650,47 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     columns |= {f"validation_{name}": [getattr(design, name) for design in front] for name in ("accuracy", "coverage", "cost")}
     options = [[None, *np.round(rng.uniform(0.4, 1.0, 3), 3), 0.7, 0.8, 0.9, 1.0] for _ in range(2)]
     options.append([None, 0.0, 4.9, 5.0, 7.0, 7.5, 20.0])
-    wishes = [
+    requirements = [
         {"accuracy": accuracy, "coverage": coverage, "cost": cost}
         for accuracy in options[0]
         for coverage in options[1]
         for cost in options[2]
     ]
-    program = "return given.wishes.map((wish) => page.choose(given.data, wish));"
-    answers = in_node(program, {"data": {"designs": columns, "full_cost": front.full_cost}, "wishes": wishes})
+    program = "return given.requirements.map((required) => page.choose(given.data, required));"
+    given = {"data": {"designs": columns, "full_cost": front.full_cost}, "requirements": requirements}
+    answers = run_in_node(program, given)
     missed = 0
-    for wish, answer in zip(wishes, answers, strict=True):
-        limits = {"min_accuracy": wish["accuracy"], "min_coverage": wish["coverage"], "max_cost": wish["cost"]}
+    for required, answer in zip(requirements, answers, strict=True):
+        limits = {
+            "min_accuracy": required["accuracy"],
+            "min_coverage": required["coverage"],
+            "max_cost": required["cost"],
+        }
         if not any(answer["fits"]):
             missed += 1
             assert answer["best"] == -1
             with pytest.raises(SelectionError) as caught:
                 front.select(**limits)
-            assert columns["id"][answer["nearest"]] == caught.value.nearest, wish
+            assert columns["id"][answer["nearest"]] == caught.value.nearest, required
         else:
-            assert columns["id"][answer["best"]] == front.select(**limits).id, wish
+            assert columns["id"][answer["best"]] == front.select(**limits).id, required
             assert answer["fits"][answer["best"]]
-    assert 20 < missed < len(wishes) - 20
+    assert 20 < missed < len(requirements) - 20
 
 
-def test_the_script_reads_wishes_and_writes_commands() -> None:
-    """Percent become the shares that the command takes, to the digit; what is no number is no wish; floors become options."""
+def test_the_script_reads_requirements_and_writes_commands() -> None:
+    """Percent become the shares that the command takes, to the digit; other text is no requirement; floors become options."""
     typed = ["97.3", "97,3", " 100 ", "", "abc", "101", "-1", "Infinity", "33.3", "0"]
     program = (
-        "return given.map((text) => { const read = page.readWish('accuracy', text); return read === undefined ? 'no' : read; });"
+        "const read = (text) => page.readRequirement('accuracy', text);"
+        "return given.map((text) => read(text) === undefined ? 'no' : read(text));"
     )
-    assert in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
-    program = "return [page.commandFor(given, 1), page.commandByWish(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
+    assert run_in_node(program, typed) == [0.973, 0.973, 1, None, "no", "no", "no", "no", 0.333, None]
+    program = (
+        "return [page.commandFor(given, 1), page.commandByRequirements(given, {accuracy: 0.973, coverage: null, cost: 12.5})];"
+    )
     data = {"run": "'a b'", "designs": {"id": ["x", "y"]}}
-    assert in_node(program, data) == [
+    assert run_in_node(program, data) == [
         "emsco-export 'a b' --out BUNDLE --design y",
         "emsco-export 'a b' --out BUNDLE --min-accuracy 0.973 --max-cost 12.5",
     ]
@@ -689,29 +699,29 @@ def test_the_script_reads_wishes_and_writes_commands() -> None:
 def test_the_script_sorts_both_ways_and_keeps_equals_in_order() -> None:
     """Rising and falling; designs with equal figures stay in the order of the front."""
     program = "return [page.sorted(given, 'ties', false), page.sorted(given, 'ties', true)];"
-    assert in_node(program, {"designs": {"ties": [2, 1, 2, 3]}}) == [[1, 0, 2, 3], [3, 0, 2, 1]]
+    assert run_in_node(program, {"designs": {"ties": [2, 1, 2, 3]}}) == [[1, 0, 2, 3], [3, 0, 2, 1]]
 
 
 # The small parts.
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 10))
-def test_axes_hold_what_they_show(low: float, width: float, most: int) -> None:
+def test_axes_hold_what_they_show(low: float, width: float, max_ticks: int) -> None:
     """Round ticks, rising, around both ends, not many more than asked for; places run from start to end."""
     high = low + max(width, abs(low) * 1e-6)
-    axis = Axis.around(low, high, start=10.0, end=110.0, most=most)
+    axis = Axis.covering(low, high, start=10.0, end=110.0, max_ticks=max_ticks)
     slack = (axis.ticks[-1] - axis.ticks[0]) * 1e-6
     assert axis.ticks[0] <= low + slack
     assert axis.ticks[-1] >= high - slack
     assert list(axis.ticks) == sorted(set(axis.ticks))
-    assert 2 <= len(axis.ticks) <= most + 2
-    assert (axis.at(axis.ticks[0]), axis.at(axis.ticks[-1])) == (10.0, 110.0)
+    assert 2 <= len(axis.ticks) <= max_ticks + 2
+    assert (axis.position(axis.ticks[0]), axis.position(axis.ticks[-1])) == (10.0, 110.0)
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 1.0, 40.0, -3.0])
 def test_an_axis_around_one_number(number: float) -> None:
     """One number alone gets an axis with room on both sides."""
-    axis = Axis.around(number, number, start=0.0, end=100.0, most=5)
+    axis = Axis.covering(number, number, start=0.0, end=100.0, max_ticks=5)
     assert axis.ticks[0] < number < axis.ticks[-1]
 
 
@@ -727,12 +737,14 @@ def test_steps_are_round(least: float) -> None:
 @given(st.lists(st.integers(0, 1000).map(lambda part: part / 1000), min_size=1))
 def test_shades_hold_every_share(shares: list[float]) -> None:
     """Each share falls into a range, ranges are few, and more coverage never has a lower colour."""
-    shades = Shades.over(shares)
+    shades = CoverageColours.spanning(shares)
     assert 1 <= shades.count <= COLOURS
     colours = [shades.colour_of(share) for share in sorted(shares)]
     assert colours == sorted(colours)
     assert 0 <= colours[0] <= colours[-1] < COLOURS
-    ends = [float(end) for place in (0, shades.count - 1) for end in shades.words(place).removesuffix(" %").split("\N{EN DASH}")]
+    ends = [
+        float(end) for place in (0, shades.count - 1) for end in shades.range_text(place).removesuffix(" %").split("\N{EN DASH}")
+    ]
     assert ends[0] <= 100 * min(shares) + 1e-6
     assert ends[-1] >= 100 * max(shares) - 1e-6
 
@@ -741,7 +753,7 @@ def test_shades_hold_every_share(shares: list[float]) -> None:
 def test_intervals_hold_the_share(rows: int, data: st.DataObject) -> None:
     """The interval lies within 0 and 1 and holds the share that was seen."""
     right = data.draw(st.integers(0, rows))
-    low, high = interval(right, rows)
+    low, high = wilson_interval(right, rows)
     assert 0 <= low <= right / rows + 1e-12
     assert right / rows - 1e-12 <= high <= 1
 
@@ -749,12 +761,12 @@ def test_intervals_hold_the_share(rows: int, data: st.DataObject) -> None:
 @given(st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=12))
 def test_wrapped_names_fit_their_lines(names: list[str]) -> None:
     """No line is longer than asked for, and short names are all there, in order."""
-    lines = wrapped(names, 20)
+    lines = wrap_names(names, 20)
     assert all(0 < len(line) <= 20 for line in lines)
-    assert wrapped(["one", "two", "three"], 9) == ["one · two", "three"]
+    assert wrap_names(["one", "two", "three"], 9) == ["one · two", "three"]
 
 
 def test_costs_line_up_whatever_their_size() -> None:
     """Prices of all sizes get five digits by the full price, and tiny ones are not rounded to 0."""
-    assert CostWords(0.003, "s").bare(0.0012) == "0.0012000"
-    assert CostWords(123456.0, "s").of(1234.5) == "1,234 s"
+    assert CostFormat(0.003, "s").without_unit(0.0012) == "0.0012000"
+    assert CostFormat(123456.0, "s").with_unit(1234.5) == "1,234 s"

@@ -17,23 +17,23 @@ from sklearn.naive_bayes import GaussianNB
 import emsco_train
 from emsco_runtime import BundleError, Cascade
 from emsco_train import Problem, Settings, run_search, sweep_thresholds
-from emsco_train.cli._options import Options
-from emsco_train.cli._tables import floors
-from emsco_train.cli._warnings import warnings_as_lines
+from emsco_train.cli.command import print_warnings
+from emsco_train.cli.option_names import OptionNames
+from emsco_train.cli.training_output import accuracy_floors
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
-from emsco_train.remeasure import measured_on_all
-from emsco_train.runs import figures
+from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.runs import front_measurement as figures
 from emsco_train.runs.exporting import export_run
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
 from emsco_train.runs.training import train
-from emsco_train.settings import Constraints
-from emsco_train.stages.cascade_model import CascadeFitter
-from emsco_train.stages.fitted_set import FittedSet, SetFitter
-from emsco_train.workbench import Workbench
-from tests.train.run_tables import write_wide
+from emsco_train.search.settings import Constraints
+from emsco_train.search.sweep import remeasure_front
+from emsco_train.search.workbench import Workbench
+from tests.train.sample_tables import write_wide
 
 
 def test_train_and_export(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_train_and_export(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no threshold": ({"thresholds": ()}, "there is no threshold"),
-    "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': a number above 0"),
+    "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': expected a number above 0"),
     "both": ({"paths": {None: "a.csv", "train": "b.csv"}}, "one table and ready splits were both given"),
     "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give one table, or at least train and validation rows"),
     "no jobs": ({"jobs": 0}, "jobs is 0"),
@@ -71,9 +71,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_requests_that_no_data_could_satisfy(name: str) -> None:
     """Refused before any file is opened."""
-    changes, told = WRONG[name]
+    changes, message = WRONG[name]
     given: dict[str, Any] = {"paths": {None: "a.csv"}, "columns": Columns(), "thresholds": (0.8,)} | changes
-    with pytest.raises(DesignError, match=told):
+    with pytest.raises(DesignError, match=message):
         TrainRequest(**given)
 
 
@@ -90,7 +90,7 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
     problem = wide_problem()
     part = problem.sampled(40)
     found = run_search(part, Settings(max_stages=3))
-    remade = measured_on_all(found, Workbench(problem), Settings(max_stages=3))
+    remade = remeasure_front(found, Workbench(problem), Settings(max_stages=3))
     whole = {design.id: design for design in run_search(problem, Settings(max_stages=3)).front}
     assert {design.id for design in remade.front} <= {design.id for design in found.front}
     assert any(design.id in whole for design in remade.front)
@@ -102,9 +102,9 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
                 whole[design.id].cost,
             )
     strict = Settings(max_stages=3, constraints=Constraints(min_accuracy=1.0, max_cost=0.5))
-    assert len(measured_on_all(found, Workbench(problem), strict).front) == 0
+    assert len(remeasure_front(found, Workbench(problem), strict).front) == 0
     nothing = run_search(part, strict)
-    assert measured_on_all(nothing, Workbench(problem), strict) is nothing
+    assert remeasure_front(nothing, Workbench(problem), strict) is nothing
 
 
 @pytest.mark.parametrize("most_bytes", [2**27, 1])
@@ -112,15 +112,16 @@ def test_a_front_measured_on_all_rows_is_that_of_its_designs() -> None:
 def test_designs_measured_together_are_measured_as_each_alone(
     monkeypatch: pytest.MonkeyPatch, most_bytes: int, classifier: Any
 ) -> None:
-    """Figures and calibration of designs at two thresholds are those of every design fitted and walked by itself."""
-    monkeypatch.setattr(figures, "_MOST_BYTES", most_bytes)
+    """Figures and calibration of designs at two thresholds are those of every design fitted and run by itself."""
+    monkeypatch.setattr(figures, "_MAX_BYTES", most_bytes)
     problem = wide_problem(classifier=classifier)
     chains = [((0, 1, 1, 1), 0.7), ((1, 0, 1, 1), 0.9), ((0, 0, 1, 1), 0.9), ((0, 0, 0, 0), 0.7)]
     designs = [Design.of(genes, problem.names, (level, level), coverage=0.0, accuracy=0.0, cost=0.0) for genes, level in chains]
     fitter = CascadeFitter.of(problem)
-    together = list(figures.measure(problem, problem.held_out, designs, fitter, jobs=2))
+    together = list(figures.measure_designs(problem, problem.held_out, designs, fitter, jobs=2))
     alone = [
-        figures.measured_on(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds)) for design in designs
+        figures.measure_fitted_design(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds))
+        for design in designs
     ]
     assert together == alone
 
@@ -134,24 +135,24 @@ def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.Monkey
 
     def counted(inputs: tuple[str, ...], model: Any) -> FittedSet:
         fitted.append(inputs)
-        return SetFitter.fitted(fitter.sets, inputs, model)
+        return SetFitter.from_model(fitter.sets, inputs, model)
 
-    monkeypatch.setattr(fitter.sets, "fitted", counted)
-    assert len(list(figures.measure(problem, problem.held_out, designs, fitter))) == len(designs)
+    monkeypatch.setattr(fitter.sets, "from_model", counted)
+    assert len(list(figures.measure_designs(problem, problem.held_out, designs, fitter))) == len(designs)
     assert len(fitted) == len(set(fitted)) < sum(len(design.stages) for design in designs)
 
 
 def test_floors_are_in_reach() -> None:
     """Round floors, ascending, none above the best accuracy that covers at least half of what any design does."""
     seen: Any = [SimpleNamespace(accuracy=0.5, coverage=1.0), SimpleNamespace(accuracy=1.0, coverage=0.1)]
-    assert floors(seen) == [0.5]
-    nobody: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
-    assert floors(nobody) == [0.0]
+    assert accuracy_floors(seen) == [0.5]
+    rejecting: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
+    assert accuracy_floors(rejecting) == [0.0]
 
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same words from two places are told once, on standard error, in one line; deprecations are not the user's."""
-    with warnings_as_lines("emsco-train", Options(Namespace(max_stages=3))):
+    """The same words from two places are shown once, on standard error, in one line; deprecations are not the user's."""
+    with print_warnings("emsco-train", OptionNames(Namespace(max_stages=3))):
         warnings.warn("look\n  out", UserWarning, stacklevel=1)
         warnings.warn("look out", UserWarning, stacklevel=1)
         warnings.warn("old name", DeprecationWarning, stacklevel=1)
@@ -160,7 +161,7 @@ def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(
 
 
 def message_texts(path: Path) -> list[str]:
-    """Return the texts in a module that are shown to somebody: of errors, and those with figures in them."""
+    """Return the texts in a module that users see: of errors, and those with figures in them."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     shown = [
         node.exc if isinstance(node, ast.Raise) else node
@@ -180,7 +181,7 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("settings: max_stages is 99: an integer; seed is -1", "settings: --max-stages is 99: an integer; --seed is -1"),
         ("pinned holds 'seed', which is no feature", "--pin holds 'seed', which is no feature"),
@@ -196,6 +197,6 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
         ("line 3 holds `a=(`, `a={**b}` and `x=f()`", "line 3 holds `a=(`, `a={**b}` and `x=f()`"),
     ],
 )
-def test_commands_call_arguments_by_their_options(message: str, told: str) -> None:
+def test_commands_call_arguments_by_their_options(message: str, expected: str) -> None:
     """Names in the forms that messages use become options; words, paths and what users wrote stay as they are."""
-    assert Options(Namespace(max_stages=3, seed=1)).text(message) == told
+    assert OptionNames(Namespace(max_stages=3, seed=1)).translate(message) == expected

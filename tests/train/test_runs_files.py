@@ -11,8 +11,8 @@ import pytest
 
 from emsco_train import CostModel, Front
 from emsco_train.runs.folder import RunFolder
-from tests.train.processes import done
-from tests.train.run_tables import HEADER, Mixed, mixed_rows, read_rows, write_mixed, write_rows, write_wide
+from tests.processes import run_successfully
+from tests.train.sample_tables import HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -21,21 +21,21 @@ PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.jso
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mixed:
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedTable:
     """Write the mixed table."""
     return write_mixed(tmp_path_factory.mktemp("table"))
 
 
 @pytest.fixture(scope="module")
-def run(mixed: Mixed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(mixed: MixedTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train a run with two thresholds."""
     path = tmp_path_factory.mktemp("runs") / "mixed"
-    done("emsco-train", *mixed.options(), "--threshold", "ham=0.7,spam=0.9", "--out", path)
+    run_successfully("emsco-train", *mixed.options(), "--threshold", "ham=0.7,spam=0.9", "--out", path)
     return path
 
 
-def settled(path: Path) -> dict[str, Any]:
-    """Return run.json without what tells of the hour and the machine."""
+def without_timestamps(path: Path) -> dict[str, Any]:
+    """Return run.json without the time and how long it took."""
     document: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
     del document["created"]
     for threshold in document["thresholds"]:
@@ -62,7 +62,7 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
     assert {row["threshold"] for row in rows} == {"0.8", "0.7,0.9"}
 
 
-def test_splits_csv_names_the_split_of_every_row(run: Path, mixed: Mixed) -> None:
+def test_splits_csv_names_the_split_of_every_row(run: Path, mixed: MixedTable) -> None:
     """Each row once, in order, 40 / 20 / 20 / 20 %, and the labels in equal parts."""
     rows = read_rows(run / "splits.csv")
     assert [row["row"] for row in rows] == [str(number) for number in range(300)]
@@ -72,7 +72,7 @@ def test_splits_csv_names_the_split_of_every_row(run: Path, mixed: Mixed) -> Non
     assert max(abs(spam[name] - labels.count("spam") / 5) for name in ("validation", "test", "certify")) <= 1
 
 
-def test_run_json_says_how_it_was_made(run: Path, mixed: Mixed) -> None:
+def test_run_json_says_how_it_was_made(run: Path, mixed: MixedTable) -> None:
     """It is readable and strict, and holds settings, seed, versions, the columns, and the fingerprint and place of the data."""
     record = RunFolder(run).read()
     assert record.data.files[0].path == str(mixed.data)
@@ -92,7 +92,7 @@ def test_run_json_says_how_it_was_made(run: Path, mixed: Mixed) -> None:
     assert CostModel.from_file(run / "costs.toml") == CostModel.from_file(mixed.costs)
 
 
-def test_the_certify_rows_are_told_nothing_of(mixed: Mixed, tmp_path: Path) -> None:
+def test_nothing_of_the_certify_rows_is_shown(mixed: MixedTable, tmp_path: Path) -> None:
     """Other labels in the certify rows, and nothing else: every file is the same to the byte, but for the fingerprints."""
     rows = mixed_rows()
     parts = {"train": rows[:120], "validation": rows[120:180], "test": rows[180:240]}
@@ -103,37 +103,37 @@ def test_the_certify_rows_are_told_nothing_of(mixed: Mixed, tmp_path: Path) -> N
     shown = []
     for name, certify in (("true", rows[240:]), ("false", [[*row[:-1], other[row[-1]]] for row in rows[240:]])):
         table = write_rows(tmp_path / "certify.csv", HEADER, certify)
-        shown.append(done("emsco-train", *options, "--certify", table, "--out", tmp_path / "runs" / name))
+        shown.append(run_successfully("emsco-train", *options, "--certify", table, "--out", tmp_path / "runs" / name))
     ours, theirs = tmp_path / "runs" / "true", tmp_path / "runs" / "false"
     for file in PLAIN:
         assert (ours / file).read_bytes() == (theirs / file).read_bytes()
-    documents = [settled(ours), settled(theirs)]
+    documents = [without_timestamps(ours), without_timestamps(theirs)]
     fingerprints = [(document["data"].pop("fingerprint"), document["data"]["files"][3].pop("sha256")) for document in documents]
     assert fingerprints[0][0] != fingerprints[1][0]
     assert fingerprints[0][1] != fingerprints[1][1]
     assert documents[0] == documents[1]
-    # Nor does the screen tell more than how many rows there are of each label.
+    # Nor does the output show more than how many rows there are of each label.
     lines = [
         [line for line in text.replace("runs/true", "runs/false").splitlines() if not line.startswith("labels")] for text in shown
     ]
     assert lines[0] == lines[1]
 
 
-def test_the_same_seed_gives_the_same_files_on_any_number_of_cores(mixed: Mixed, tmp_path: Path) -> None:
-    """Exact and genetic search, with one thread and with two: byte for byte, but for the hour and how long it took."""
+def test_the_same_seed_gives_the_same_files_on_any_number_of_cores(mixed: MixedTable, tmp_path: Path) -> None:
+    """Exact and genetic search, with one thread and with two: byte for byte, but for the time and how long it took."""
     wide = write_wide(tmp_path / "wide.csv", 200, 8)
     genetic = ["--data", wide, "--threshold", "0.8", "--search", "evolve", "--generations", 10, "--population", 30]
     for name, options in (("exact", mixed.options()), ("genetic", genetic)):
         runs = [tmp_path / name / jobs for jobs in ("1", "2")]
         for path in runs:
-            done("emsco-train", *options, "--seed", 5, "--jobs", path.name, "--out", path)
+            run_successfully("emsco-train", *options, "--seed", 5, "--jobs", path.name, "--out", path)
         for file in PLAIN:
             assert runs[0].joinpath(file).read_bytes() == runs[1].joinpath(file).read_bytes()
-        assert settled(runs[0]) == settled(runs[1])
+        assert without_timestamps(runs[0]) == without_timestamps(runs[1])
 
 
-def test_another_seed_divides_the_rows_otherwise(run: Path, mixed: Mixed, tmp_path: Path) -> None:
+def test_another_seed_divides_the_rows_otherwise(run: Path, mixed: MixedTable, tmp_path: Path) -> None:
     """The seed reaches the splits, and is recorded."""
-    done("emsco-train", *mixed.options(), "--seed", 1, "--out", tmp_path / "run")
+    run_successfully("emsco-train", *mixed.options(), "--seed", 1, "--out", tmp_path / "run")
     assert (tmp_path / "run" / "splits.csv").read_bytes() != (run / "splits.csv").read_bytes()
     assert RunFolder(tmp_path / "run").read().search.seed == 1

@@ -1,4 +1,4 @@
-"""A run's folder: complete or not at all, and never a stranger's."""
+"""A run's folder: complete or not at all, and never another program's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.folder import PAGE_MARK, RunFolder
+from emsco_train.runs.folder import REPORT_MARK, RunFolder
 from emsco_train.runs.run_file import DataEntry, RunFile, SearchEntry
 
 FILES = ("front.csv", "front.json", "splits.csv")
@@ -51,7 +51,7 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """Stands for a process that ends here."""
+    """Simulates a process that is killed here."""
 
 
 def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
     for steps in range(2 + len(FILES)):
         folder = RunFolder(tmp_path / str(steps))
         write(folder, "old")
-        (folder.path / "report.html").write_text(f"{PAGE_MARK} of the old run")
+        (folder.path / "report.html").write_text(f"{REPORT_MARK} of the old run")
         left = [steps]
 
         def counted(given: Path, target: Path, left: list[int] = left, *, own: object) -> Path:
@@ -87,7 +87,7 @@ def test_killed_at_any_step_the_folder_is_the_old_run_or_the_new(tmp_path: Path,
 
 
 def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins without force finds the run that was complete, and is refused."""
+    """Training without force finds the run that was complete, and is refused."""
     folder = RunFolder(tmp_path / "run")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", lambda given, target: (_ for _ in ()).throw(Killed))
@@ -100,13 +100,13 @@ def test_a_killed_replacement_is_settled_by_the_next_training(tmp_path: Path, mo
 
 
 def test_what_is_not_written_to(tmp_path: Path) -> None:
-    """A file, a stranger's folder, another program's run.json, a place that cannot be made: each refused, and left as it was."""
+    """A file, other files, another run.json, a place that cannot be created: each refused, and left as it was."""
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("x")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "run.json").write_text('{"format": "another program"}')
-    for name, told in (
+    for name, message in (
         ("file", "is a file: name a folder"),
         ("full", "holds files that are not an emsco run's (thesis.tex): choose an empty or a new folder"),
         ("other", "holds files that are not an emsco run's (run.json)"),
@@ -114,13 +114,13 @@ def test_what_is_not_written_to(tmp_path: Path) -> None:
     ):
         with pytest.raises(DesignError) as caught:
             RunFolder(tmp_path / name).begin(resume=False, force=True)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
     assert (tmp_path / "other" / "run.json").read_text() == '{"format": "another program"}'
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full", "other"]
 
 
 def test_resuming_needs_something_unfinished(tmp_path: Path) -> None:
-    """A finished run is neither resumed nor replaced by the wish to resume; one that was cut short is."""
+    """A finished run is neither resumed nor replaced by `resume`; one that was cut short is."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=True, force=False)
     folder.finish(dict.fromkeys(FILES, "cut short"), record("cut short"), keep_work=True)
@@ -135,8 +135,8 @@ def test_resuming_needs_something_unfinished(tmp_path: Path) -> None:
     assert folder.read().created == "whole"
 
 
-def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
-    """An abandoned run takes its folder with it, but neither checkpoints, unless told to, nor an older run."""
+def test_an_abandoned_run_leaves_nothing(tmp_path: Path) -> None:
+    """An abandoned run is removed with its folder, but not with checkpoints, unless asked to, nor with an older run."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=False, force=False)
     folder.abandon()
@@ -159,22 +159,22 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     """Not there, no run, unfinished, damaged, of another version: one sentence each, with the remedy."""
     folder = RunFolder(tmp_path / "run")
 
-    def told() -> str:
+    def message() -> str:
         with pytest.raises(DataError) as caught:
             folder.read()
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "does not exist: give the folder that emsco-train wrote" in told()
+    assert "does not exist: give the folder that emsco-train wrote" in message()
     folder.path.mkdir()
-    assert "holds no run.json: give the folder that emsco-train wrote" in told()
+    assert "holds no run.json: give the folder that emsco-train wrote" in message()
     folder.work.mkdir()
-    assert "holds an unfinished run: end it by training again with `resume=True`" in told()
+    assert "holds an unfinished run: end it by training again with `resume=True`" in message()
     write(folder, "first")
     (folder.path / "front.csv").write_text("edited")
-    assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in told()
+    assert "front.csv is missing or is not the file that this run wrote: restore it, or train again" in message()
     (folder.path / "front.csv").unlink()
-    assert "front.csv is missing" in told()
+    assert "front.csv is missing" in message()
     good = record("x").text()
     for text, part in (
         (good.replace('"version": 1', '"version": 2'), "this run has version 2, this emsco reads version 1. Train again"),
@@ -186,7 +186,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         ('{"format": "emsco-bundle", "version": 1}', "run.json: format: Input should be 'emsco-run'"),
     ):
         (folder.path / "run.json").write_text(text)
-        assert part in told()
+        assert part in message()
 
 
 def test_a_work_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_files_that_a_run_did_not_write_stay(tmp_path: Path) -> None:
 
 
 def test_a_file_that_came_while_the_run_was_under_way_is_not_overwritten(tmp_path: Path) -> None:
-    """A front.csv that somebody else put there meanwhile: refused before anything is moved, the checkpoints stay for a resume."""
+    """A front.csv that was put there meanwhile: refused before anything is moved, the checkpoints stay for a resume."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(resume=False, force=False)
     (folder.work / "checkpoint-1.json").write_text("{}")
@@ -245,7 +245,7 @@ def test_a_file_that_came_while_the_run_was_under_way_is_not_overwritten(tmp_pat
 
 
 def test_two_runs_into_one_folder_at_a_time_are_refused(tmp_path: Path) -> None:
-    """The second is told so and touches nothing; when the first has ended, or came to nothing, the folder is free again."""
+    """The second is refused and touches nothing; when the first has ended, or was abandoned, the folder is free again."""
     first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     first.begin(resume=False, force=False)
     (first.work / "checkpoint-1.json").write_text("{}")
@@ -284,22 +284,22 @@ def test_a_killed_run_leaves_the_folder_free(tmp_path: Path) -> None:
     assert not folder.path.exists()
 
 
-def test_a_reader_does_not_meddle_with_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a live run moves its files into place, another process that reads is told to try again, and moves nothing."""
+def test_a_reader_does_not_disturb_a_writer_that_moves_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a live run moves its files into place, another process that reads is refused, and moves nothing."""
     writer, reader = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
-    told: list[str] = []
+    message: list[str] = []
     own = Path.replace
 
     def replace(given: Path, target: Path) -> Path:
-        if not told:
+        if not message:
             with pytest.raises(DataError) as caught:
                 reader.read()
-            told.append(str(caught.value))
+            message.append(str(caught.value))
         return own(given, target)
 
     monkeypatch.setattr(Path, "replace", replace)
     write(writer, "only")
-    assert "is being written at this moment: try again" in told[0]
+    assert "is being written at this moment: try again" in message[0]
     assert reader.read().created == "only"
 
 

@@ -17,17 +17,19 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from emsco_train import searches
-from emsco_train.bundling.export import export_design
-from emsco_train.costs.model import CostGroup, CostModel
+from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.genetic.checkpoint import Checkpoints, read_checkpoint
-from emsco_train.genetic.evolution import Generation
-from emsco_train.searches import Outcome, Step, evolve, exhaustive, is_affordable, run_evolve, run_exhaustive, run_search
-from emsco_train.settings import Constraints, Settings
-from emsco_train.stage_model import StageFitter
-from emsco_train.workbench import Workbench
+from emsco_train.export.given_design import export_design
+from emsco_train.models.stage_model import StageFitter
+from emsco_train.search import searches
+from emsco_train.search.exact_search import is_affordable
+from emsco_train.search.genetic.checkpoint import Checkpoints, read_checkpoint
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.pace import Step
+from emsco_train.search.searches import Outcome, evolve, exhaustive, run_evolve, run_exhaustive, run_search
+from emsco_train.search.settings import Constraints, Settings
+from emsco_train.search.workbench import Workbench
 
 Vector = tuple[int, int, float]
 
@@ -106,8 +108,8 @@ def dominates(one: Vector, other: Vector) -> bool:
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
 
-def least(chromosomes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the design that stands for ties: fewest stages, then lexicographically least."""
+def first_representative(chromosomes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the design that represents ties: fewest stages, then lexicographically least."""
     return min(chromosomes, key=lambda chromosome: (max(chromosome), chromosome))
 
 
@@ -129,24 +131,24 @@ def test_the_exact_search_is_brute_force(seed: int, features: int, settings: Set
     chromosomes = compressed_chromosomes(
         features, settings.max_stages or 1, exclusion=settings.allow_exclusion, pinned=settings.pinned
     )
-    due = BruteForce(problem).front(chromosomes)
+    expected = BruteForce(problem).front(chromosomes)
     rows, limits = len(problem.validation), settings.constraints
     if limits.any():
-        due = {
+        expected = {
             vector: tied
-            for vector, tied in due.items()
+            for vector, tied in expected.items()
             if vector[2] / rows <= (limits.max_cost or 0) and vector[1] / vector[0] >= (limits.min_accuracy or 0)
         }
     bench = Workbench(problem)
     outcome = run_exhaustive(problem, settings, workbench=bench, jobs=1)
     assert outcome.designs == len(chromosomes)
     found = {(round(d.coverage * rows), round(d.accuracy * d.coverage * rows), round(d.cost * rows, 6)): d for d in outcome.front}
-    assert set(found) == set(due)
-    for vector, tied in due.items():
+    assert set(found) == set(expected)
+    for vector, tied in expected.items():
         assert found[vector].ties == len(tied)
-        assert found[vector].chromosome == least(tied)
+        assert found[vector].chromosome == first_representative(tied)
     listed = run_exhaustive(problem, settings, ties="all", workbench=bench, jobs=1).front
-    assert {design.chromosome for design in listed} == {chromosome for tied in due.values() for chromosome in tied}
+    assert {design.chromosome for design in listed} == {chromosome for tied in expected.values() for chromosome in tied}
 
 
 @pytest.mark.parametrize("labels", [2, 3, 5])
@@ -260,16 +262,16 @@ def figures(outcome: Outcome) -> set[tuple[float, float, float]]:
     return {(design.coverage, design.accuracy, design.cost) for design in outcome.front}
 
 
-def test_one_call_tells_and_keeps_everything(tmp_path: Path) -> None:
-    """`run_search` hands on what it is given: generations, steps of first generation and polish, checkpoints."""
+def test_one_call_reports_and_keeps_everything(tmp_path: Path) -> None:
+    """`run_search` passes on what it is given: generations, steps of first generation and polish, checkpoints."""
     problem = random_problem(23, 16)
-    told: list[Generation] = []
+    records: list[Generation] = []
     steps: list[Step] = []
     place = Checkpoints(tmp_path / "run.json")
     chosen = replace(SHORT, polish=True, polish_evaluations=2_000)
-    outcome = run_search(problem, chosen, seed=2, on_generation=told.append, on_progress=steps.append, checkpoints=place)
+    outcome = run_search(problem, chosen, seed=2, on_generation=records.append, on_progress=steps.append, checkpoints=place)
     assert (outcome.method, outcome.stopped, outcome.polished) == ("evolve", "generations", "evaluations")
-    assert [record.number for record in told] == list(range(6))
+    assert [record.number for record in records] == list(range(6))
     assert list(dict.fromkeys(step.phase for step in steps)) == ["first", "polish"]
     assert read_checkpoint(tmp_path / "run.json").problem == problem.digest()
     assert run_evolve(problem, chosen, seed=2, jobs=1).front == outcome.front
@@ -283,7 +285,7 @@ def test_checkpoints_of_a_sweep_name_their_threshold(tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path / "run.json").problem == problem.with_threshold(0.8).digest() != problem.digest()
 
 
-def test_the_exact_search_tells_its_fits_and_its_designs() -> None:
+def test_the_exact_search_reports_its_fits_and_its_designs() -> None:
     """Feature sets first, then designs, both up to the last one."""
     problem = random_problem(16, 6)
     steps: list[Step] = []
@@ -296,9 +298,9 @@ def test_the_exact_search_tells_its_fits_and_its_designs() -> None:
     assert designs[-1].front == len(outcome.front)
 
 
-@pytest.mark.parametrize(("phase", "said"), [("fits", "feature sets were fitted"), ("designs", "designs were visited")])
-def test_an_exact_search_out_of_time_is_an_error(phase: str, said: str) -> None:
-    """Half of it is no front: the error says how far it came, and names the search that keeps one."""
+@pytest.mark.parametrize(("phase", "message"), [("fits", "feature sets were fitted"), ("designs", "designs were visited")])
+def test_an_exact_search_out_of_time_is_an_error(phase: str, message: str) -> None:
+    """Half of it is not a front: the error says how far it got, and names the search that keeps one."""
     problem = random_problem(16, 6)
     bench = Workbench(problem)
     whole = run_search(problem, method="exhaustive", workbench=bench, jobs=1)
@@ -307,13 +309,13 @@ def test_an_exact_search_out_of_time_is_an_error(phase: str, said: str) -> None:
         if step.phase == phase:
             time.sleep(1.1)
 
-    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {said}.*use `search='evolve'`"):
+    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {message}.*use `search='evolve'`"):
         run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=1.0, on_progress=slow)
     assert run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=100.0).front == whole.front
 
 
 @pytest.mark.parametrize("phase", ["fits", "designs"])
-def test_an_interrupted_exact_search_goes_on_to_the_caller(phase: str) -> None:
+def test_an_interrupted_exact_search_raises(phase: str) -> None:
     """Ctrl-C while sets are fitted or designs visited: there is no front to keep."""
 
     def stop(step: Step) -> None:
@@ -324,7 +326,7 @@ def test_an_interrupted_exact_search_goes_on_to_the_caller(phase: str) -> None:
         run_search(random_problem(16, 6), on_progress=stop, jobs=1)
 
 
-def test_auto_heeds_the_time_limit_and_not_the_machine() -> None:
+def test_auto_depends_on_the_time_limit_and_not_on_the_machine() -> None:
     """An exact search that would take longer than the limit is not chosen; nothing but problem, settings and limit counts."""
     problem = random_problem(16, 6)
     assert is_affordable(problem, Settings(), None)
@@ -370,18 +372,18 @@ def test_ctrl_c_keeps_the_front_so_far(phase: str) -> None:
     assert len(outcome.front) >= 1
     if phase == "polish":
         assert outcome.designs > whole.designs
-        assert not any(better(old, new) for old in figures(whole) for new in figures(outcome))
-        assert all(old in figures(outcome) or any(better(new, old) for new in figures(outcome)) for old in figures(whole))
+        assert not any(is_better(old, new) for old in figures(whole) for new in figures(outcome))
+        assert all(old in figures(outcome) or any(is_better(new, old) for new in figures(outcome)) for old in figures(whole))
 
 
-def better(one: tuple[float, float, float], two: tuple[float, float, float]) -> bool:
+def is_better(one: tuple[float, float, float], two: tuple[float, float, float]) -> bool:
     """Return whether one of two (coverage, accuracy, cost) dominates the other."""
     mine, theirs = (one[0], one[1], -one[2]), (two[0], two[1], -two[2])
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
 
-def test_ctrl_c_before_the_polish_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the polish has nothing to give, the front is that of the generations, and it is told."""
+def test_ctrl_c_before_the_polish_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the polish found nothing yet, the front is that of the generations, and the outcome says so."""
     problem = random_problem(24, 16)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -394,7 +396,7 @@ def test_ctrl_c_before_the_polish_has_begun(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_polish_has_the_time_that_is_left() -> None:
-    """Generations and polish share the limit; seconds of the polish's own are no limit of the search."""
+    """Generations and polish share the limit; seconds of the polish's own do not limit the search."""
     problem = random_problem(24, 16)
 
     def slow(step: Step) -> None:
@@ -412,23 +414,23 @@ def test_the_polish_has_the_time_that_is_left() -> None:
 
 
 def test_one_check_of_seeds() -> None:
-    """Problem, search and export refuse what is no seed in the same words."""
+    """Problem, search and export refuse an invalid seed with the same message."""
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(60, 2)), np.arange(60) % 2
     problem = Problem.of(rows, y)
     for seed in ("x", -1, 1.5, True, None):
-        said = rf"^seed is {seed!r}: a whole number, 0 or more, is due$"
-        with pytest.raises(DesignError, match=said):
+        message = rf"^seed is {seed!r}: expected a whole number, 0 or more$"
+        with pytest.raises(DesignError, match=message):
             Problem.of(rows, y, seed=seed)  # type: ignore[arg-type]
         for method in ("auto", "evolve"):
-            with pytest.raises(DesignError, match=said):
+            with pytest.raises(DesignError, match=message):
                 run_search(problem, method=method, seed=seed)  # type: ignore[arg-type]
-        with pytest.raises(DesignError, match=said):
+        with pytest.raises(DesignError, match=message):
             export_design("nowhere", stages=[["x0"]], X=rows, y=y, held_out=(rows, y), threshold=0.9, seed=seed)  # type: ignore[arg-type]
 
 
 def test_numbers_beyond_floats_are_refused_in_plain_words() -> None:
-    """A cost, a threshold, a share or a setting of 10**400 is no number to calculate with."""
+    """A cost, a threshold, a share or a setting of 10**400 is not a number to calculate with."""
     huge = 10**400
     rows, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     with pytest.raises(DesignError, match="beta is 1000"):
@@ -443,7 +445,7 @@ def test_numbers_beyond_floats_are_refused_in_plain_words() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 32])
 def test_auto_is_genetic_where_the_exact_search_has_no_room(jobs: int) -> None:
-    """Tables of limits grow with the square of the validation rows: few features and many rows go the genetic way."""
+    """Tables of limits grow with the square of the validation rows: few features and many rows take the genetic search."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50_000, 3))
     problem = Problem.of(x, x.sum(axis=1) + rng.normal(size=50_000) > 0, threshold=0.8)
@@ -454,7 +456,7 @@ def test_auto_is_genetic_where_the_exact_search_has_no_room(jobs: int) -> None:
 
 
 def test_the_exact_search_takes_as_many_threads_as_fit() -> None:
-    """With more threads asked for than memory holds tables for, it runs with fewer: the front is the same."""
+    """With more threads requested than memory holds tables for, it runs with fewer: the front is the same."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
     problem = Problem.of(x, x.sum(axis=1) + rng.normal(size=20_000) > 0, threshold=0.8)
@@ -471,7 +473,7 @@ def test_other_classifiers_are_fitted_by_several_threads(monkeypatch: pytest.Mon
 
     def fit(fitter: StageFitter, columns: Any) -> Any:
         if next(calls) < 2:
-            # A generous guard: with one thread, nobody else ever comes.
+            # A generous guard: with one thread, no other ever arrives.
             meeting.wait(timeout=10)
         assert get_config()["assume_finite"]
         return own(fitter, columns)

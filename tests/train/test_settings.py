@@ -1,4 +1,4 @@
-"""Settings of the search: defaults, checks, and the hash that ties a checkpoint to them."""
+"""Settings of the search: defaults, checks, and the hash by which a checkpoint knows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emsco_train.errors import DesignError
-from emsco_train.settings import Constraints, Settings, round_half_up
+from emsco_train.search.settings import Constraints, Settings, round_half_up
 
 
 def test_defaults_are_the_papers() -> None:
@@ -40,7 +40,7 @@ def test_given_values_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "due"),
+    ("name", "value", "expected"),
     [
         ("max_stages", 0, "[1, 60]"),
         ("max_stages", 61, "[1, 60]"),
@@ -71,12 +71,12 @@ def test_given_values_stay() -> None:
         ("constraints", {"max_cost": 1}, "a Constraints record"),
     ],
 )
-def test_faults_name_argument_value_and_interval(name: str, value: Any, due: str) -> None:
+def test_faults_name_argument_value_and_interval(name: str, value: Any, expected: str) -> None:
     """A wrong setting is refused with its name, what it was, and what it may be."""
     with pytest.raises(DesignError) as caught:
         Settings(**{name: value})
     assert f"{name} is {value!r}: " in str(caught.value)
-    assert due in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_faults_are_listed_together() -> None:
@@ -98,7 +98,7 @@ def test_features_must_fit() -> None:
     [("max_cost", 0), ("max_cost", math.inf), ("min_coverage", 1.5), ("min_accuracy", -0.1), ("min_accuracy", "1")],
 )
 def test_constraints_are_checked(name: str, value: Any) -> None:
-    """A bound that no design could satisfy, or that is no number, is refused."""
+    """A bound that no design could satisfy, or that is not a number, is refused."""
     with pytest.raises(DesignError, match=f"constraints: {name} is {value!r}"):
         Constraints(**{name: value})
 
@@ -144,9 +144,9 @@ def test_digest_knows_every_setting() -> None:
 
 def test_digest_is_the_same_in_every_process() -> None:
     """Checkpoints on disk rely on it."""
-    script = "from emsco_train.settings import Settings; print(Settings(beta=2.5, pinned=(1,)).digest())"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={"PYTHONHASHSEED": "7"}, check=True)
-    assert told.stdout.strip() == Settings(beta=2.5, pinned=(1,)).digest()
+    script = "from emsco_train.search.settings import Settings; print(Settings(beta=2.5, pinned=(1,)).digest())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={"PYTHONHASHSEED": "7"}, check=True)
+    assert done.stdout.strip() == Settings(beta=2.5, pinned=(1,)).digest()
 
 
 def test_round_half_up() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from emsco_train.errors import DataError, DesignError
 from emsco_train.runs.source import Columns, read_source
-from tests.train.run_tables import write_rows
+from tests.train.sample_tables import write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -24,7 +24,7 @@ def parquet(path: Path, **columns: Any) -> Path:
 
 
 def test_a_csv_table(tmp_path: Path) -> None:
-    """Columns get their kinds, special ones are no features, and the file is described."""
+    """Columns get their kinds, special ones are not features, and the file is described."""
     path = write_rows(
         tmp_path / "t.csv", ["a", "b", "who", "label"], [["1", "x", "7", "1"], ["", "y", "7", "0"], ["3", "", "8", "1"]]
     )
@@ -60,7 +60,7 @@ def test_columns_in_another_order_are_the_same_columns(tmp_path: Path) -> None:
 
 
 def test_parquet_columns_keep_their_types(tmp_path: Path) -> None:
-    """Numbers with gaps become NaN, other gaps None; dictionaries are what they stand for; times stay times."""
+    """Missing numbers become NaN, other missing values None; dictionaries are decoded; times stay times."""
     path = parquet(
         tmp_path / "t.parquet",
         number=[1, None, 3],
@@ -79,7 +79,7 @@ def test_parquet_columns_keep_their_types(tmp_path: Path) -> None:
 
 
 def test_groups_that_are_mostly_numbers_may_hold_words(tmp_path: Path) -> None:
-    """A column that only divides the rows is no feature: a word among its numbers is no mistake."""
+    """A column that only divides the rows is not a feature: a word among its numbers is allowed."""
     rows = [[index, str(index), index % 2] for index in range(19)] + [[19, "guest", 1]]
     path = write_rows(tmp_path / "t.csv", ["a", "who", "label"], rows)
     source = read_source({None: str(path)}, Columns(group="who"))
@@ -119,8 +119,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         ),
         ({None: str(gap)}, Columns(time="who"), DataError, "gap.csv line 3: column 'who' is empty"),
     ]
-    for paths, columns, kind, told in cases:
+    for paths, columns, kind, message in cases:
         with pytest.raises(kind) as caught:
             read_source(paths, columns)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
         assert "\n" not in str(caught.value)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from emsco_train import DataError, DesignError
 from emsco_train.data.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts
@@ -82,7 +81,7 @@ def test_the_papers_shares() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 2)), min_size=80, max_size=200), st.integers(0, 9), st.randoms())
 def test_groups_are_never_cut(pairs: list[tuple[int, int]], seed: int, random: Any) -> None:
-    """Rows of a group share a split, whatever the order of the rows; or a label cannot be had everywhere, and is named."""
+    """Rows of a group share a split, whatever the order of the rows; or some split cannot get a label, which the error names."""
     groups, target = (np.array(column) for column in zip(*pairs, strict=True))
     try:
         names = make_splits(target, Shares(), groups=groups, rng=rng(seed)).names()
@@ -125,7 +124,7 @@ def test_the_last_groups_of_a_label_go_where_it_is_lacking() -> None:
     ],
 )
 def test_kinds_of_groups(groups: Any) -> None:
-    """Numbers, text, dates, categories and mixtures all tell rows apart."""
+    """Numbers, text, dates, categories and mixtures all distinguish groups."""
     names = make_splits(np.array([0] * 4 + [1] * 4), QUARTERS, groups=groups, rng=rng()).names()
     assert sorted(names[:4]) == sorted(SPLITS)
     assert names[:4].tolist() == names[4:].tolist()
@@ -195,7 +194,7 @@ def test_kinds_of_time(time: Any) -> None:
         ({"groups": [1] * 8}, "label 'ham' has no row in the validation split"),
         ({"time": [1, 2]}, r"time has shape \(2,\) for 8 rows"),
         ({"time": np.array(["NaT"] * 8, dtype="datetime64[D]")}, "time, row 0: the value is missing"),
-        ({"time": ["31/12/2024"] * 8}, "time, row 0: '31/12/2024' is no time: write times as ISO 8601"),
+        ({"time": ["31/12/2024"] * 8}, "time, row 0: '31/12/2024' is not a time: write times as ISO 8601"),
         ({"time": [1, 2, 3, 4, 5, 6, 7, date(2024, 1, 1)]}, "time mixes kinds that have no common order"),
         ({"time": np.array([True, False] * 4)}, "time holds bool"),
         ({"time": [1, 1, 1, 1, 2, 2, 3, 3]}, "time has 3 different values for 4 splits"),
@@ -225,7 +224,7 @@ def test_a_label_with_too_few_rows() -> None:
     ("values", "message"),
     [
         ((0.5, 0.2, 0.2, 0.2), "is 1.1: together they must be 1"),
-        ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: a number from 0 to 1"),
+        ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: expected a number from 0 to 1"),
         ((float("nan"), 0.2, 0.2, 0.2), "train is nan"),
         (("0.4", 0.2, 0.2, 0.2), "train is '0.4'"),
         ((1.0, 0.0, 0.0, 0.0), "validation is 0: the search needs such rows"),
@@ -257,12 +256,12 @@ def test_splits_made_by_hand() -> None:
     ],
 )
 def test_bad_splits(parts: Any, message: str) -> None:
-    """A row in two splits or in none, an empty split that the search needs, and what is no position are refused."""
+    """A row in two splits or in none, an empty split that the search needs, and anything but positions are refused."""
     with pytest.raises(DesignError, match=message):
         Splits(*parts)
 
 
 def test_bad_split_names() -> None:
-    """A word that names no split is told with its row."""
-    with pytest.raises(DesignError, match="splits, row 1: 'dev' is none of train, validation"):
+    """A word that names no split is an error that names its row."""
+    with pytest.raises(DesignError, match="splits, row 1: 'dev' is not one of train, validation"):
         Splits.from_names(["train", "dev"])

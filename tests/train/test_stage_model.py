@@ -12,10 +12,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from emsco_train.data.stage_settings import StageSettings, row_weights
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.fits import LogisticModel
-from emsco_train.stage_model import ClassifierModel, StageFitter, StageModel
-from emsco_train.stage_settings import StageSettings, row_weights
+from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.models.stage_model import ClassifierModel, StageFitter, StageModel
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4))
@@ -48,10 +48,10 @@ def test_no_weights() -> None:
     ("class_weight", "sample_weight", "kind", "message"),
     [
         ("balanecd", None, DesignError, "class_weight is 'balanecd'"),
-        ({"maybe": 1.0, "yes": -1}, None, DesignError, r"'maybe' is no label; -1 for label 'yes'.*\(labels: no, yes\)"),
+        ({"maybe": 1.0, "yes": -1}, None, DesignError, r"'maybe' is not a label; -1 for label 'yes'.*\(labels: no, yes\)"),
         (None, W[:-1], DataError, r"shape \(119,\) for 120 rows"),
         (None, ["a"] * 120, DataError, "one number per row"),
-        (None, np.where(np.arange(120) == 7, np.nan, 1.0), DataError, "row 7: nan is no weight"),
+        (None, np.where(np.arange(120) == 7, np.nan, 1.0), DataError, "row 7: nan is not a weight"),
         (None, (Y == 1).astype(float), DataError, "0 for every row of label 'no'"),
     ],
 )
@@ -100,7 +100,7 @@ def test_bad_penalty(C: Any) -> None:  # noqa: N803
 
 
 def test_classifiers_that_cannot_serve() -> None:
-    """No probabilities, no sample weights, a failing fit: each told in one line."""
+    """No probabilities, no sample weights, a failing fit: each a message of one line."""
     with pytest.raises(DesignError, match="Perceptron has no predict_proba"):
         fit_stage(None, StageSettings(Perceptron()))
     with pytest.raises(DesignError, match="KNeighborsClassifier takes no sample weights"):

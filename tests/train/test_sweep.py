@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emsco_train import sweep
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.genetic.evolution import Generation
-from emsco_train.searches import Step, run_search
-from emsco_train.settings import Settings
-from emsco_train.sweep import settings_score, sweep_settings, sweep_thresholds
+from emsco_train.search import sweep
+from emsco_train.search.genetic.evolution import Generation
+from emsco_train.search.pace import Step
+from emsco_train.search.searches import run_search
+from emsco_train.search.settings import Settings
+from emsco_train.search.sweep import settings_score, sweep_settings, sweep_thresholds
 
 
 @pytest.fixture(scope="module")
@@ -47,29 +48,29 @@ def test_settings_are_compared_by_a_score_without_a_population(problem: Problem)
 
 
 @pytest.mark.parametrize(
-    ("grid", "seeds", "said"),
+    ("grid", "seeds", "message"),
     [({"generations": [1]}, [0], "got \\['generations'\\]"), ({}, [0], "got none"), ({"beta": [2.0]}, [], "no seeds")],
 )
-def test_a_grid_of_nothing_is_refused(problem: Problem, grid: Any, seeds: Any, said: str) -> None:
-    """Settings that are not swept, no settings, no seeds: refused with what is due."""
-    with pytest.raises(DesignError, match=said):
+def test_a_grid_of_nothing_is_refused(problem: Problem, grid: Any, seeds: Any, message: str) -> None:
+    """Settings that are not swept, no settings, no seeds: refused with what was expected."""
+    with pytest.raises(DesignError, match=message):
         sweep_settings(problem, grid, seeds=seeds)
 
 
 def test_no_thresholds_are_refused(problem: Problem) -> None:
     """A sweep needs a threshold."""
-    with pytest.raises(DesignError, match="at least one is due"):
+    with pytest.raises(DesignError, match="expected at least one"):
         sweep_thresholds(problem, [])
 
 
 def test_ctrl_c_ends_a_sweep_and_keeps_what_it_has(problem: Problem) -> None:
-    """In the second of three thresholds: the genetic search has a front there, the exact one has not; the third is not begun."""
+    """In the second of three thresholds: the genetic search has a front there, the exact one has none; the third never starts."""
     settings = Settings(max_stages=2, population=20, generations=3)
-    begun: list[int] = []
+    started: list[int] = []
 
     def stop(record: Generation) -> None:
-        begun.extend([1] if record.number == 0 else [])
-        if len(begun) == 2:
+        started.extend([1] if record.number == 0 else [])
+        if len(started) == 2:
             raise KeyboardInterrupt
 
     swept = sweep_thresholds(problem, [0.6, 0.7, 0.8], settings, method="evolve", on_generation=stop)

@@ -56,7 +56,7 @@ def test_nullable_frame_columns() -> None:
 
 
 def test_lists_keep_their_values() -> None:
-    """A list that mixes text and numbers is not turned into text on the way in."""
+    """A list that mixes text and numbers is not turned into text."""
     assert Table.of({"a": [1, "x"]}).item(0) == {"a": 1}
 
 

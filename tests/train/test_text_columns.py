@@ -7,13 +7,12 @@ import math
 from typing import Literal
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from emsco_runtime.cli._rows import FALSE_WORDS, TRUE_WORDS, CsvRow, _Field
-from emsco_runtime.cli.run import _Truth
+from emsco_runtime.cli.csv_items import ColumnReader, LabelColumn
+from emsco_runtime.support.csv_file import FALSE_WORDS, TRUE_WORDS, CsvRow
+from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError
-from emsco_train.runs.text_columns import read_column, read_labels, text_kind
 
 KINDS: tuple[Literal["numeric", "boolean", "categorical"], ...] = ("numeric", "boolean", "categorical")
 WORDS = st.sampled_from(sorted(TRUE_WORDS | FALSE_WORDS))
@@ -40,16 +39,16 @@ def test_a_field_is_read_as_in_production(texts: list[str], kind: Literal["numer
     categories: frozenset[str] = frozenset()
     if kind == "categorical":
         # What training learns from the column is what production then knows.
-        categories = frozenset(value for value in read_column("x", texts, kind, lines(len(texts))).tolist() if value is not None)
-    field = _Field(0, kind, categories)
+        categories = frozenset(value for value in parse_column("x", texts, kind, lines(len(texts))).tolist() if value is not None)
+    field = ColumnReader(0, kind, categories)
     for text in texts:
         theirs = field(CsvRow(0, 2, [text]))
         wrong = kind != "categorical" and (isinstance(theirs, str) or (isinstance(theirs, float) and math.isinf(theirs)))
         if wrong:
             with pytest.raises(DataError, match=r"t\.csv line 2: column 'x' holds"):
-                read_column("x", [text], kind, lines(1))
+                parse_column("x", [text], kind, lines(1))
             continue
-        ours = read_column("x", [text], kind, lines(1)).tolist()[0]
+        ours = parse_column("x", [text], kind, lines(1)).tolist()[0]
         if ours is None or ours != ours:
             assert theirs is None or theirs != theirs
         else:
@@ -58,15 +57,15 @@ def test_a_field_is_read_as_in_production(texts: list[str], kind: Literal["numer
 
 @given(st.lists(TEXTS, max_size=30))
 def test_the_kind_that_is_found_can_be_read(texts: list[str]) -> None:
-    """A column is taken for what all of its values are; only where nearly all are numbers, one that is none is an error."""
-    kind = text_kind(texts)
+    """The kind of a column is that of all its values; only if nearly all are numbers, any other value is an error."""
+    kind = infer_kind(texts)
     clean = kind != "numeric" or all(_is_finite(text) for text in texts if text.strip())
     with (
         contextlib.nullcontext()
         if clean
-        else pytest.raises(DataError, match=r"`kinds=.'x': 'categorical'.`|a finite number is due")
+        else pytest.raises(DataError, match=r"`kinds=.'x': 'categorical'.`|expected a finite number")
     ):
-        assert len(read_column("x", texts, kind, lines(len(texts)))) == len(texts)
+        assert len(parse_column("x", texts, kind, lines(len(texts)))) == len(texts)
 
 
 def _is_finite(text: str) -> bool:
@@ -78,10 +77,10 @@ def _is_finite(text: str) -> bool:
 
 def test_one_word_among_many_numbers_is_a_mistake_and_many_are_categories() -> None:
     """Up to a tenth of words does not make a column of numbers one of text."""
-    assert text_kind(["1"] * 9 + ["oops"]) == "numeric"
-    assert text_kind(["1"] * 8 + ["oops"] * 2) == "categorical"
-    assert text_kind(["1", "yes", "no"]) == "boolean"
-    assert text_kind(["", " "]) == "numeric"
+    assert infer_kind(["1"] * 9 + ["oops"]) == "numeric"
+    assert infer_kind(["1"] * 8 + ["oops"] * 2) == "categorical"
+    assert infer_kind(["1", "yes", "no"]) == "boolean"
+    assert infer_kind(["", " "]) == "numeric"
 
 
 @given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=8))
@@ -92,16 +91,16 @@ def test_one_word_among_many_numbers_is_a_mistake_and_many_are_categories() -> N
 @example(["1.0", "0", "-3"])
 def test_labels_are_whole_numbers_or_text_as_it_stands(texts: list[str]) -> None:
     """All labels become integers, or none changes; and `emsco-run` takes the same text for the same label."""
-    labels = read_labels("label", texts, lines(len(texts)))
+    labels = parse_labels("label", texts, lines(len(texts)))
     if all(isinstance(label, int) for label in labels):
         assert [float(text) for text in texts] == labels
     else:
         assert labels == texts
-    truth = _Truth("label", 0, frozenset(map(str, labels)))
-    assert [truth.of_row(CsvRow(0, 2, [text])) for text in texts] == [str(label) for label in labels]
+    truth = LabelColumn("label", 0, frozenset(map(str, labels)))
+    assert [truth.read_label(CsvRow(0, 2, [text])) for text in texts] == [str(label) for label in labels]
 
 
-def test_a_missing_label_is_told_with_its_line() -> None:
+def test_a_missing_label_is_an_error_that_names_its_line() -> None:
     """The message names file, line and column, and the remedy."""
     with pytest.raises(DataError, match=r"t\.csv line 3: the label 'y' is missing; drop the row"):
-        read_labels("y", ["a", " "], lines(2))
+        parse_labels("y", ["a", " "], lines(2))

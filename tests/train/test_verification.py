@@ -76,7 +76,7 @@ def test_tree_stages_agree(name: str, classifier: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("classifier", [None, RandomForestClassifier(10), GradientBoostingClassifier(n_estimators=8)])
 def test_gaps_categories_and_unknowns_agree(mixed: Any, classifier: Any, tmp_path: Path) -> None:
-    """Text, integer codes and a frame's own types, with gaps and categories that training never saw: no row differs."""
+    """Text, integer codes and a frame's own types, with missing values and categories that training never saw: no row differs."""
     done = export_design(
         tmp_path / "bundle",
         stages=mixed.stages,
@@ -107,7 +107,7 @@ def test_columns_agree_with_verified_rows(tmp_path: Path) -> None:
 
 
 def test_a_planted_difference_is_found(tmp_path: Path) -> None:
-    """A model that is not the bundle's is told apart, with counts and the first rows; `require` raises."""
+    """A model that is not the bundle's is detected, with counts and the first rows; `require` raises."""
     done, held_out = export("breast_cancer", tmp_path)
     table = Table.of(held_out)
     stricter = replace(done.model, thresholds=(0.99, 0.99))

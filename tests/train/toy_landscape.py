@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from emsco_train.designs.chromosome import Population, compress
-from emsco_train.genetic.pareto import non_dominated
-from emsco_train.scoring.objectives import Objectives
+from emsco_train.search.genetic.pareto import non_dominated
+from emsco_train.search.scoring.objectives import Objectives
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +18,7 @@ class Landscape:
 
     confident: np.ndarray
     right: np.ndarray
-    price: np.ndarray
+    feature_cost: np.ndarray
     offset: float = 0.0
     evaluated: int = 0
     calls: int = 0
@@ -26,7 +26,7 @@ class Landscape:
     @property
     def n(self) -> int:
         """Number of features."""
-        return len(self.price)
+        return len(self.feature_cost)
 
     @property
     def rows(self) -> int:
@@ -41,11 +41,11 @@ class Landscape:
         left = np.ones((len(population), self.rows), dtype=bool)
         bits = 1 << np.arange(self.n)
         for stage in range(int(population.max()) + 1):
-            begun = population.max(axis=1) >= stage
+            has_stage = population.max(axis=1) >= stage
             sets = (((population >= 0) & (population <= stage)) * bits).sum(axis=1)
-            cost += begun * left.sum(axis=1) * ((population == stage) * self.price).sum(axis=1)
-            accepted += begun * (left & self.confident[sets]).sum(axis=1)
-            right += begun * (left & self.right[sets]).sum(axis=1)
+            cost += has_stage * left.sum(axis=1) * ((population == stage) * self.feature_cost).sum(axis=1)
+            accepted += has_stage * (left & self.confident[sets]).sum(axis=1)
+            right += has_stage * (left & self.right[sets]).sum(axis=1)
             left &= ~self.confident[sets]
         return Objectives(accepted, right, cost, self.rows, self.offset)
 
@@ -67,12 +67,12 @@ def _confidences(n: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     top, right = np.zeros((1 << n, rows)), np.zeros((1 << n, rows), dtype=bool)
     for mask in range(1, 1 << n):
         columns = [*(index for index in range(n) if mask >> index & 1), n]
-        p = 1 / (1 + np.exp(-table[2 * rows :, columns] @ _fitted(table[: 2 * rows, columns], y[: 2 * rows])))
+        p = 1 / (1 + np.exp(-table[2 * rows :, columns] @ _fit(table[: 2 * rows, columns], y[: 2 * rows])))
         top[mask], right[mask] = np.maximum(p, 1 - p), (p > 0.5) == y[2 * rows :]
     return top, right
 
 
-def _fitted(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _fit(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Fit logistic regression with C = 1 by Newton's method; the last column is the intercept."""
     weights = np.zeros(columns.shape[1])
     penalty = np.r_[np.ones(columns.shape[1] - 1), 0.0]

@@ -1,4 +1,4 @@
-"""The command ``demo``: the whole way on synthetic mail, with everything on show."""
+"""The command ``demo``: everything on synthetic mail, step by step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="spam_filter demo",
-        description="Make synthetic mail, train a filter on it, start the SMTP service, send it messages, and show the headers "
-        "that come out and the bill. Needs no network and no corpus; takes about a minute.",
+        description="Make synthetic mail, train a filter on it, start the SMTP service, send it messages, and show their headers "
+        "and the cost. Needs no network and no corpus; takes about a minute.",
     )
     parser.add_argument("--out", type=Path, default=Path("spam-demo"), metavar="FOLDER", help="where it all goes (./spam-demo)")
     parser.add_argument("--count", type=int, default=1500, metavar="N", help="synthetic messages to learn from (1500)")
@@ -25,6 +25,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _demo(out: Path, count: int) -> None:
-    from spam_filter.demo import take_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from spam_filter.demo import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    take_tour(out, count)
+    run_tour(out, count)

@@ -29,9 +29,9 @@ def _generate(out: Path, count: int, seed: int) -> None:
     from spam_filter.errors import CorpusError  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     if count < 1:
-        raise CorpusError(f"--count is {count}: a whole number, 1 or more, is due")
+        raise CorpusError(f"--count must be at least 1, got {count}")
     if out.exists():
-        raise CorpusError(f"{out} is there already: name a new folder")
+        raise CorpusError(f"{out} already exists: name a new folder")
     counts = write_corpus(out, count, seed)
     print(f"synthetic    {counts['ham']} ham and {counts['spam']} spam messages in {out}")
 

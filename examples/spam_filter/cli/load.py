@@ -12,16 +12,16 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spam_filter.load.load import LoadError, Sent, read_bills, send_all
+from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
 
 if TYPE_CHECKING:
     from spam_filter.load.service_process import ServiceProcess
 
-__all__ = ["Measured", "main", "measure"]
+__all__ = ["LoadedService", "main", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LoadedService:
     """One service under load.
 
     Parameters
@@ -31,7 +31,7 @@ class Measured:
     sent
         Times.
     mean_cost, unit
-        The mean bill.
+        The mean cost of a message.
     decision_ms
         Mean time of a decision inside the service, its threads included.
     statuses
@@ -39,7 +39,7 @@ class Measured:
     """
 
     name: str
-    sent: Sent
+    sent: LoadResult
     mean_cost: float
     unit: str
     decision_ms: float
@@ -50,22 +50,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     options = _parser().parse_args(argv)
     from emsco_runtime.errors import EmscoError  # noqa: PLC0415 - heavy, and --help does not need it
-    from spam_filter.load.service_process import ServiceFailed  # noqa: PLC0415
+    from spam_filter.load.service_process import ServiceProcessError  # noqa: PLC0415
 
     try:
         messages = _messages(options.corpus, options.messages, options.seed)
         with tempfile.TemporaryDirectory(prefix="spam-filter-load-") as place:
             found = measure(options.model, messages, options.connections, options.rounds, Path(place))
-    except (LoadError, ServiceFailed, EmscoError, OSError) as error:
+    except (LoadError, ServiceProcessError, EmscoError, OSError) as error:
         print(f"load: {error}", file=sys.stderr)
         return 1
     source = "synthetic messages" if options.corpus is None else f"messages of {options.corpus}"
     print(f"{len(messages)} {source}, {options.connections} connections, Maildir with sync; clients share the machine")
-    _show(found)
+    _print_results(found)
     return 0
 
 
-def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path) -> list[Measured]:
+def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path) -> list[LoadedService]:
     """Load both services in turn.
 
     Parameters
@@ -79,42 +79,42 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
     rounds
         How often each is loaded; they take turns, so that a machine that changes its pace changes it for both.
     place
-        A folder for what is made on the way.
+        A folder for temporary files.
     """
-    from spam_filter.load.everything import write_everything  # noqa: PLC0415 - heavy
+    from spam_filter.load.single_stage_model import write_single_stage_model  # noqa: PLC0415 - heavy
 
     if not model.is_dir():
-        raise LoadError(f"{model}: there is no such folder: give the one that train wrote")
-    write_everything(model, place / "everything")
-    found: list[Measured] = []
+        raise LoadError(f"{model}: the folder does not exist: give the one that train wrote")
+    write_single_stage_model(model, place / "everything")
+    found: list[LoadedService] = []
     for number in range(rounds):
         found += [
-            _measured("cascade", model, messages, connections, place / f"cascade-{number}"),
-            _measured("everything", place / "everything", messages, connections, place / f"everything-{number}"),
+            _measure_service("cascade", model, messages, connections, place / f"cascade-{number}"),
+            _measure_service("everything", place / "everything", messages, connections, place / f"everything-{number}"),
         ]
     return found
 
 
-def _measured(name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path) -> Measured:
+def _measure_service(name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path) -> LoadedService:
     from emsco_runtime import read_bundle  # noqa: PLC0415 - heavy
     from spam_filter.load.service_process import ServiceProcess  # noqa: PLC0415
 
     manifest = read_bundle(model / "bundle").manifest
     with ServiceProcess(model, maildir) as service:
-        # The first decisions of a process are slower; they are not what is asked for.
+        # The first decisions of a process are slower, and not measured.
         send_all(service.smtp, messages[: 2 * connections], connections)
         for delivered in (maildir / "new").iterdir():
             delivered.unlink()
-        before = _decided(service, manifest.name)
+        before = _decision_totals(service, manifest.name)
         sent = send_all(service.smtp, messages, connections)
-        after = _decided(service, manifest.name)
+        after = _decision_totals(service, manifest.name)
     decision_s = (after[0] - before[0]) / max(after[1] - before[1], 1)
-    bills = read_bills(maildir)
-    statuses = ", ".join(f"{count} {status}" for status, count in bills.statuses.items())
-    return Measured(name, sent, bills.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
+    costs = read_delivered_costs(maildir)
+    statuses = ", ".join(f"{count} {status}" for status, count in costs.statuses.items())
+    return LoadedService(name, sent, costs.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
 
 
-def _decided(service: ServiceProcess, name: str) -> tuple[float, float]:
+def _decision_totals(service: ServiceProcess, name: str) -> tuple[float, float]:
     """Return the seconds that decisions took so far, and their number."""
     seconds, count = (service.metric(f'emsco_decision_seconds_{part}{{bundle="{name}"}}') for part in ("sum", "count"))
     return seconds, count
@@ -133,7 +133,7 @@ def _messages(corpus: Path | None, count: int, seed: int) -> list[bytes]:
     return list(islice(cycle(found), count))
 
 
-def _show(found: Sequence[Measured]) -> None:
+def _print_results(found: Sequence[LoadedService]) -> None:
     print(f"{'':12}{'messages/s':>11}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'max ms':>9}{'decision ms':>13}  mean cost")
     for one in found:
         times = "".join(f"{one.sent.percentile_ms(share):9.1f}" for share in (0.5, 0.95, 0.99, 1.0))
@@ -148,7 +148,7 @@ def _show(found: Sequence[Measured]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter load", description="Load the service on this machine, and tell how it did."
+        prog="spam_filter load", description="Load the service on this machine, and report its speed."
     )
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="folder of the trained model")

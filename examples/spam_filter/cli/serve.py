@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             grace_s=options.grace_s,
             threads=options.threads,
         )
-        serve(settings, open_model or _trained(settings))
+        serve(settings, open_model or _model_opener(settings))
     except SettingsError as error:
         print(f"serve: {error}", file=sys.stderr)
         return 2
@@ -64,21 +64,25 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
     return 0
 
 
-def _trained(settings: Settings) -> OpenModel:
+def _model_opener(settings: Settings) -> OpenModel:
     from spam_filter.model import Model  # noqa: PLC0415 - heavy
 
     return partial(Model.open, settings.model)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="spam_filter serve", description="Take mail by SMTP, mark it, and hand it on.")
+    parser = argparse.ArgumentParser(prog="spam_filter serve", description="Accept mail by SMTP, mark it, and hand it on.")
     add = parser.add_argument
     default = {field.name: field.default for field in dataclasses.fields(Settings)}
     add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--maildir", type=Path, metavar="FOLDER", help="put messages into this Maildir; made if it is not there")
+    place.add_argument(
+        "--maildir", type=Path, metavar="FOLDER", help="put messages into this Maildir; created if it does not exist"
+    )
     place.add_argument("--next-hop", type=_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
-    add("--listen", type=_endpoint, default=default["listen"], metavar="HOST:PORT", help="take mail here (default: %(default)s)")
+    add(
+        "--listen", type=_endpoint, default=default["listen"], metavar="HOST:PORT", help="accept mail here (default: %(default)s)"
+    )
     add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
     add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
     add("--max-bytes", type=int, default=default["max_bytes"], help="largest message (default: %(default)s)")
@@ -86,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--deadline-s", type=float, default=default["deadline_s"], help="time for one decision (default: %(default)s)")
     add("--idle-s", type=float, default=default["idle_s"], help="time that a client may take (default: %(default)s)")
     add("--hop-s", type=float, default=default["hop_s"], help="time for each answer of the next hop (default: %(default)s)")
-    add("--grace-s", type=float, default=default["grace_s"], help="time to finish when told to stop (default: %(default)s)")
+    add("--grace-s", type=float, default=default["grace_s"], help="time to finish after a stop signal (default: %(default)s)")
     add("--threads", type=int, default=default["threads"], help="messages decided at the same time (default: %(default)s)")
     return parser
 

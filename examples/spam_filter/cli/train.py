@@ -11,7 +11,7 @@ from spam_filter.cli.console import run_command
 
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail
-    from spam_filter.training.training import Trained
+    from spam_filter.training.pipeline import TrainedModel
 
 __all__ = ["main"]
 
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="D",
-        help="a domain of yours: it tells who receives, not what; repeat",
+        help="a domain of yours, to be ignored: it shows who receives the mail, not what it is; may repeat",
     )
     add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; may repeat")
     add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
@@ -56,9 +56,15 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=0.03,
         metavar="E",
-        help="certify that at most this share of the decided is wrong (0.03)",
+        help="certify that at most this share of the decided mail is wrong (0.03)",
     )
-    add("--min-coverage", type=float, default=0.0, metavar="C", help="share of the mail that must be decided (as can be)")
+    add(
+        "--min-coverage",
+        type=float,
+        default=0.0,
+        metavar="C",
+        help="share of the mail that must be decided (as much as possible)",
+    )
     add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
     add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
     add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
@@ -66,9 +72,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from spam_filter.training.training import Plan, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from spam_filter.training.pipeline import TrainingSettings, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    plan = Plan(
+    plan = TrainingSettings(
         ham_threshold=options.ham_threshold,
         spam_threshold=options.spam_threshold,
         max_error=options.max_error,
@@ -80,37 +86,36 @@ def _train(options: argparse.Namespace) -> None:
         generations=options.generations,
         seed=options.seed,
     )
-    mails = _mails(options)
+    mails = _read_mail(options)
     trained = train_model(
-        mails, options.out, plan, force=options.force, keep=options.keep, tell=lambda line: print(line, flush=True)
+        mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )
-    print("\n".join(report_lines(trained)))
+    print("\n".join(format_model(trained)))
 
 
-def _mails(options: argparse.Namespace) -> list[LabelledMail]:
+def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
     from spam_filter.training.corpus import read_corpus, read_pair  # noqa: PLC0415 - after the arguments
 
     return read_corpus(options.mail) if options.mail is not None else read_pair(options.spam, options.ham)
 
 
-def report_lines(trained: Trained) -> list[str]:
+def format_model(trained: TrainedModel) -> list[str]:
     """Return what an administrator wants to know of a new model, line by line."""
-    from emsco_runtime.cli.inspect import certificate_lines  # noqa: PLC0415 - after the arguments
-    from emsco_runtime.summary import percent  # noqa: PLC0415
+    from emsco_runtime.summary import describe_certificate, percent  # noqa: PLC0415 - after the arguments
 
-    made = trained.made
-    expected, full = made.export.expected, made.opened.problem.full_cost
+    exported = trained.exported
+    expected, full = exported.export.expected, exported.opened.problem.full_cost
     exits = [percent(stage.accepted, expected.rows) for stage in expected.stages]
     decided, right = percent(expected.accepted, expected.rows), percent(expected.right, expected.accepted)
     stages = [
         f"stage {place}      {', '.join(stage.acquire)}"
-        for place, stage in enumerate(made.export.bundle.manifest.stages, start=1)
+        for place, stage in enumerate(exported.export.bundle.manifest.stages, start=1)
     ]
     return [
         *stages,
         f"test mail    {decided} decided, {right} of it right",
         f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
         f"cost         {expected.cost.mean:.0f} us of CPU time on average; everything for every message: {full:.0f}",
-        *certificate_lines(made.choice.certificate)[:1],
+        *describe_certificate(exported.choice.certificate)[:1],
         f"written      {trained.folder}",
     ]

@@ -14,13 +14,13 @@ from typing import Final, Self
 
 from spam_filter.service.endpoint import Endpoint
 
-__all__ = ["ServiceFailed", "ServiceProcess"]
+__all__ = ["ServiceProcess", "ServiceProcessError"]
 
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
 
 
-class ServiceFailed(Exception):
+class ServiceProcessError(Exception):
     """The service did not start, or did not stop."""
 
 
@@ -43,23 +43,23 @@ class ServiceProcess:
             *(sys.executable, "-m", "spam_filter.cli.serve", "--model", str(model), "--maildir", str(maildir)),
             *("--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", *options),
         ]
-        self._told: list[str] = []
+        self._output: list[str] = []
         self._ready = threading.Event()
-        self._where: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, Endpoint] = {}
 
     @property
     def smtp(self) -> Endpoint:
-        """Return where it takes mail."""
-        return self._where["listening"]
+        """Return where it accepts mail."""
+        return self._endpoints["listening"]
 
     @property
     def log(self) -> str:
         """Return what it has written so far."""
-        return "".join(self._told)
+        return "".join(self._output)
 
     def metric(self, line: str) -> float:
-        """Return the value of one metric, named as Prometheus shows it; 0 if it is not there."""
-        with urllib.request.urlopen(f"http://{self._where['metrics']}/metrics", timeout=_STOP_S) as answer:
+        """Return the value of one metric, named as Prometheus shows it; 0 if it does not exist."""
+        with urllib.request.urlopen(f"http://{self._endpoints['metrics']}/metrics", timeout=_STOP_S) as answer:
             shown = answer.read().decode().splitlines()
         return next((float(found.rpartition(" ")[2]) for found in shown if found.startswith(f"{line} ")), 0.0)
 
@@ -68,7 +68,7 @@ class ServiceProcess:
 
         Raises
         ------
-        ServiceFailed
+        ServiceProcessError
             If it ends before that.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
@@ -77,16 +77,16 @@ class ServiceProcess:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        if not self._ready.wait(_START_S) or len(self._where) < 2:
-            self._end(signal.SIGKILL)
-            raise ServiceFailed(f"the service did not start: {self.log.strip()}")
+        if not self._ready.wait(_START_S) or len(self._endpoints) < 2:
+            self._stop(signal.SIGKILL)
+            raise ServiceProcessError(f"the service did not start: {self.log.strip()}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop it gracefully."""
-        self._end(signal.SIGTERM)
+        self._stop(signal.SIGTERM)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _stop(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
         try:
             self._process.wait(_STOP_S)
@@ -100,11 +100,11 @@ class ServiceProcess:
             return
         with self._process.stdout as lines:
             for line in lines:
-                self._told.append(line)
+                self._output.append(line)
                 word, on, where = line.strip().partition(" on ")
                 if on and word in ("listening", "metrics"):
-                    self._where[word] = Endpoint.parse(where)
-                    if len(self._where) == 2:
+                    self._endpoints[word] = Endpoint.parse(where)
+                    if len(self._endpoints) == 2:
                         self._ready.set()
-        # It has ended: nobody needs to wait any longer.
+        # It has ended: there is nothing more to wait for.
         self._ready.set()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-__all__ = ["NOBODY", "Address", "read_address", "read_addresses", "read_moment", "registered_domain"]
+__all__ = ["NOBODY", "Address", "parse_date", "read_address", "read_addresses", "registered_domain"]
 
 # Python's own reader of addresses goes into recursion for nested comments; this one takes what looks like an address.
 _ADDRESS: Final = re.compile(r"([^\s<>@,;:\"()\[\]]{1,64})@([^\s<>@,;:\"()\[\]]{1,255})")
@@ -24,7 +24,7 @@ class Address:
     Parameters
     ----------
     name
-        What stands before it, for people to read.
+        The display name before it.
     local, host
         Its two halves, in lower case; empty where there is no address.
     """
@@ -86,12 +86,12 @@ def registered_domain(host: str) -> str:
     return ".".join(labels[-keep:])
 
 
-def read_moment(value: str) -> datetime | None:
-    """Return a date as mail writes it, in UTC; None for what is none.
+def parse_date(value: str) -> datetime | None:
+    """Return a date as mail writes it, in UTC; None for anything else.
 
     Examples
     --------
-    >>> read_moment("Fri, 6 Sep 2002 11:38:05 +0100 (IST)").isoformat(), read_moment("yesterday")
+    >>> parse_date("Fri, 6 Sep 2002 11:38:05 +0100 (IST)").isoformat(), parse_date("yesterday")
     ('2002-09-06T10:38:05+00:00', None)
     """
     try:

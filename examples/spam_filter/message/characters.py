@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-__all__ = ["entropy", "share", "share_of_capitals", "share_of_digits", "share_of_foreign"]
+__all__ = ["entropy", "share", "share_of_capitals", "share_of_digits", "share_of_non_ascii"]
 
 
 def share(count: float, whole: int) -> float:
@@ -36,12 +36,12 @@ def share_of_digits(text: str) -> float:
     return share(sum(map(str.isdigit, text)), len(text))
 
 
-def share_of_foreign(text: str) -> float:
+def share_of_non_ascii(text: str) -> float:
     """Return which share of the characters are outside ASCII.
 
     Examples
     --------
-    >>> share_of_foreign("né")
+    >>> share_of_non_ascii("né")
     0.5
     """
     return share(len(text) - len(text.encode("ascii", "ignore")), len(text))

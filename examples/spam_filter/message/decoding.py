@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["decode_text", "decode_transfer", "decode_words"]
 
 # These are codecs of Python, but no mail is written in them, and some take time that grows with the square of the length.
-_NO_MAIL_CHARSETS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
+_EXCLUDED_CODECS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
 _BETWEEN_WORDS: Final = re.compile(r"(\?=)\s{1,20}(?==\?)")
@@ -35,7 +35,7 @@ def decode_text(content: bytes, charset: str = "") -> str:
     """
     if content.isascii() and not charset.lower().startswith(("utf-16", "utf-32", "utf_16", "utf_32", "iso-2022", "hz")):
         return content.decode("ascii")
-    for name in (_known(charset.lower()), "utf-8"):
+    for name in (_python_codec(charset.lower()), "utf-8"):
         if name:
             try:
                 return content.decode(name)
@@ -45,13 +45,13 @@ def decode_text(content: bytes, charset: str = "") -> str:
 
 
 @lru_cache(maxsize=256)
-def _known(charset: str) -> str:
+def _python_codec(charset: str) -> str:
     """Return the name under which Python decodes a charset; an empty one for a charset that it does not know."""
     try:
         name = codecs.lookup(charset).name if charset and charset.isascii() and "\0" not in charset else ""
     except LookupError:
         return ""
-    if name in _NO_MAIL_CHARSETS:
+    if name in _EXCLUDED_CODECS:
         return ""
     try:
         b"a".decode(name)
@@ -65,7 +65,7 @@ def _known(charset: str) -> str:
 
 
 def decode_transfer(content: bytes, encoding: str) -> bytes:
-    r"""Undo a Content-Transfer-Encoding; what is broken or unknown stays as it is.
+    r"""Undo a Content-Transfer-Encoding; what is broken or unknown is not changed.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ def decode_words(value: str) -> str:
     """
     if "=?" not in value:
         return value
-    return _ENCODED_WORD.sub(_word, _BETWEEN_WORDS.sub(r"\1", value))
+    return _ENCODED_WORD.sub(_decode_word, _BETWEEN_WORDS.sub(r"\1", value))
 
 
-def _word(found: re.Match[str]) -> str:
+def _decode_word(found: re.Match[str]) -> str:
     charset, encoding, text = found.groups()
     content = text.encode("utf-8", "replace")
     if encoding in "bB":

@@ -43,7 +43,7 @@ class HeaderBlock:
 
 
 def read_header(content: bytes, start: int = 0) -> HeaderBlock:
-    r"""Read the header that begins at a position; a line that is no field is passed over.
+    r"""Read the header that begins at a position; a line that is not a field is skipped.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_header(content: bytes, start: int = 0) -> HeaderBlock:
     for line in _FIELD_END.split(block, HEADER_FIELDS)[:HEADER_FIELDS]:
         name, colon, value = line.partition(":")
         name = name.rstrip()
-        # A name is one word; whatever else stands before a colon makes no field.
+        # A name is one word; with anything else before the colon, the line is not a field.
         if colon and len(name.split()) == 1 and len(name) <= _NAME_CHARACTERS:
             fields.append((name.lower(), " ".join(value.split()) if "\n" in value else value.strip()))
     return HeaderBlock(tuple(fields), body)
@@ -92,7 +92,7 @@ _PARAMETER: Final = re.compile(
 
 
 def parameter(value: str, name: str) -> str:
-    """Return a parameter of a structured field such as Content-Type; an empty text if there is none.
+    """Return a parameter of a structured field such as Content-Type; an empty string if there is none.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "COMPRESSED_CHARACTERS",
     "HEADER_BYTES",
     "HEADER_FIELDS",
     "LETTERS",
@@ -17,7 +18,6 @@ __all__ = [
     "PART_BYTES",
     "PART_DEPTH",
     "RAW_BYTES",
-    "SQUEEZED_CHARACTERS",
     "SUBJECT_CHARACTERS",
     "TEXT_CHARACTERS",
     "WORDS",
@@ -47,5 +47,5 @@ LINKS: Final = 100
 """Links."""
 LETTERS: Final = 2_000
 """Letters that the gibberish measure reads."""
-SQUEEZED_CHARACTERS: Final = 16_384
+COMPRESSED_CHARACTERS: Final = 16_384
 """Characters that are compressed."""

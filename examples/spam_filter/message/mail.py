@@ -1,4 +1,4 @@
-"""`Mail`: one message, read as far as somebody asks.
+"""`Mail`: one message, parsed only as far as it is needed.
 
 Parsing never raises, whatever the bytes are. Each property is worked out when it is first used, and kept: the first stage of the
 cascade reads the header alone, and a message that is decided there never has its parts decoded. Two threads that ask at the same
@@ -13,13 +13,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from spam_filter.message.address import NOBODY, Address, read_address, read_addresses, read_moment
+from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.header_block import HeaderBlock, read_header
 from spam_filter.message.limits import LINKS, SUBJECT_CHARACTERS, TEXT_CHARACTERS
 from spam_filter.message.markup import strip_tags
 from spam_filter.message.mime import Part, leaf_parts
-from spam_filter.message.words import without_footer, without_tag
+from spam_filter.message.words import remove_footer, remove_list_tag
 
 __all__ = ["Envelope", "Mail"]
 
@@ -81,7 +81,7 @@ class Mail:
     @cached_property
     def subject(self) -> str:
         """The subject, decoded, without the tag of a mailing list."""
-        return without_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
+        return remove_list_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
 
     @cached_property
     def sender(self) -> Address:
@@ -93,7 +93,7 @@ class Mail:
 
     @cached_property
     def reply_to(self) -> Address:
-        """The address in Reply-To, or nobody's."""
+        """The address in Reply-To, or an empty one."""
         return read_address(self.headers.get("reply-to"))
 
     @cached_property
@@ -103,8 +103,8 @@ class Mail:
 
     @cached_property
     def date(self) -> datetime | None:
-        """When it was written, as the sender says; None if there is no such date."""
-        return read_moment(self.headers.get("date"))
+        """When it was written, as the sender says; None if there is no valid date."""
+        return parse_date(self.headers.get("date"))
 
     @cached_property
     def received(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Mail:
     def plain(self) -> str:
         """The text of its plain parts, without the footer of a mailing list."""
         parts = [part.text() for part in self.parts if not part.attached and part.kind != "text/html"]
-        return without_footer("\n".join(parts)[:TEXT_CHARACTERS])
+        return remove_footer("\n".join(parts)[:TEXT_CHARACTERS])
 
     @cached_property
     def html(self) -> str:
@@ -138,8 +138,8 @@ class Mail:
         found = [match[1] for source in (self.plain, self.html) for match in _LINK.finditer(source)]
         return tuple(found[:LINKS])
 
-    def unpacked(self) -> Mail:
-        """Split and decode everything now, and return the message itself: for those who measure what comes after it."""
+    def decode_parts(self) -> Mail:
+        """Split and decode everything now, and return the message itself: so that what follows can be measured alone."""
         for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.text, self.links):
             pass
         return self

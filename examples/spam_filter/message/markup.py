@@ -21,10 +21,10 @@ def strip_tags(text: str) -> str:
     >>> strip_tags("<p>Fish &amp; <b>chips</b><style>p {}</style> today")
     ' Fish &  chips   today'
     """
-    return html.unescape(_TAG.sub(" ", _without_unread(text)))
+    return html.unescape(_TAG.sub(" ", _remove_invisible(text)))
 
 
-def _without_unread(text: str) -> str:
+def _remove_invisible(text: str) -> str:
     kept: list[str] = []
     at = 0
     lowered = ""

@@ -21,7 +21,7 @@ _AFTER: Final = (b"", b"\n", b"\r", b" ", b"\t")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A leaf: something that is no container of parts.
+    """A leaf: a part that contains no other parts.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def leaf_parts(raw: bytes, header: HeaderBlock) -> tuple[Part, ...]:
         head, body, depth = waiting.pop()
         declared = head.get("content-type")
         kind = declared.partition(";")[0].strip().lower() or "text/plain"
-        inner = _inside(kind, declared, body) if depth < PART_DEPTH else []
+        inner = _child_parts(kind, declared, body) if depth < PART_DEPTH else []
         if inner:
             blocks = [(read_header(part), part) for part in inner[:PARTS]]
             waiting += [(block, part[block.body :], depth + 1) for block, part in reversed(blocks)]
@@ -82,16 +82,16 @@ def leaf_parts(raw: bytes, header: HeaderBlock) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _inside(kind: str, declared: str, body: bytes) -> list[bytes]:
+def _child_parts(kind: str, declared: str, body: bytes) -> list[bytes]:
     """Return the parts within a container, none for a leaf."""
     if kind == "message/rfc822":
         return [body]
     boundary = parameter(declared, "boundary") if kind.startswith("multipart/") else ""
-    return _between(body, b"--" + boundary.encode("utf-8", "replace")) if boundary else []
+    return _split_at_boundary(body, b"--" + boundary.encode("utf-8", "replace")) if boundary else []
 
 
-def _between(body: bytes, mark: bytes) -> list[bytes]:
-    """Return what stands between the lines that begin with a boundary; a missing last one is forgiven."""
+def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
+    """Return what is between the lines that begin with a boundary; the last one may be missing."""
     parts: list[bytes] = []
     start, at = -1, body.find(mark)
     while at >= 0 and len(parts) < PARTS:
@@ -101,7 +101,7 @@ def _between(body: bytes, mark: bytes) -> list[bytes]:
             body[after : after + 1] in _AFTER or body[after : after + 2] == b"--"
         ):
             if start >= 0:
-                parts.append(_trimmed(body[start:at]))
+                parts.append(_trim_line_end(body[start:at]))
             if body[after : after + 2] == b"--":
                 return parts
             line_end = body.find(b"\n", after)
@@ -112,7 +112,7 @@ def _between(body: bytes, mark: bytes) -> list[bytes]:
     return parts
 
 
-def _trimmed(part: bytes) -> bytes:
+def _trim_line_end(part: bytes) -> bytes:
     """Take away the line end that belongs to the boundary after it."""
     return part[:-2] if part.endswith(b"\r\n") else part[:-1] if part.endswith((b"\n", b"\r")) else part
 

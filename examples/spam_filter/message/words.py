@@ -1,6 +1,6 @@
 """The words of a text, as the token store knows them.
 
-What mailing-list software adds is left out: the tag in the subject and the footer. It tells over which way a message came, and a
+What mailing-list software adds is left out: the tag in the subject and the footer. It shows how a message arrived, and a
 filter that learns it has learnt which lists its owner reads.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import Final
 
-__all__ = ["different_words", "without_footer", "without_tag", "word_pairs"]
+__all__ = ["remove_footer", "remove_list_tag", "unique_words", "word_pairs"]
 
 _WORD: Final = re.compile(r"\$+[0-9.,]{0,12}|[^\W\d_][\w'-]{1,19}!?")
 _TAG: Final = re.compile(r"\[[^\[\]]{1,40}\]\s{0,5}")
@@ -19,7 +19,7 @@ _RULE: Final = re.compile(r"^[ \t]{0,4}[_=-]{20,120}[ \t\r]{0,4}$", re.MULTILINE
 _FOOTER_CHARACTERS: Final = 700
 
 
-def different_words(text: str, most: int) -> list[str]:
+def unique_words(text: str, most: int) -> list[str]:
     """Return the different words of a text in the order of their first occurrence, in lower case.
 
     Parameters
@@ -31,7 +31,7 @@ def different_words(text: str, most: int) -> list[str]:
 
     Examples
     --------
-    >>> different_words("Free money! FREE, only $99.95 and it's yours", 10)
+    >>> unique_words("Free money! FREE, only $99.95 and it's yours", 10)
     ['free', 'money!', 'only', '$99.95', 'and', "it's", 'yours']
     """
     found: dict[str, None] = {}
@@ -59,23 +59,23 @@ def _all_words(text: str, most: int) -> Iterator[str]:
     return (match[0].lower() for match in islice(_WORD.finditer(text), most))
 
 
-def without_tag(subject: str) -> str:
+def remove_list_tag(subject: str) -> str:
     """Return a subject without the tag in brackets of a mailing list.
 
     Examples
     --------
-    >>> without_tag("Re: [gardeners] roses")
+    >>> remove_list_tag("Re: [gardeners] roses")
     'Re: roses'
     """
     return _TAG.sub("", subject, count=2)
 
 
-def without_footer(text: str) -> str:
+def remove_footer(text: str) -> str:
     """Return a text without the lines after a long rule near its end.
 
     Examples
     --------
-    >>> without_footer("See you there." + chr(10) + "_" * 40 + chr(10) + "gardeners mailing list")
+    >>> remove_footer("See you there." + chr(10) + "_" * 40 + chr(10) + "gardeners mailing list")
     'See you there.'
     """
     tail = max(0, len(text) - _FOOTER_CHARACTERS)

@@ -1,1 +1,1 @@
-"""The SMTP service: take a message, judge it, mark it, hand it on."""
+"""The SMTP service: accept a message, classify it, mark it, pass it on."""

@@ -1,9 +1,9 @@
 r"""`Connection`: one client's SMTP conversation, with what aiosmtpd leaves open.
 
-- Addresses are taken as they stand.
+- Addresses are passed on unchanged.
 - Lines of any length are taken, within the size of the message, and memory stays bounded while a message comes in.
 - The end of a message is ``\r\n.\r\n`` and nothing else.
-- When the service stops, a message that is under way is finished; then the client is told 421.
+- When the service stops, a message that is under way is finished; then the client gets 421.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spam_filter.service.smtp_path import read_path
 if TYPE_CHECKING:
     from spam_filter.service.settings import Settings
 
-__all__ = ["Connection", "Connections", "Refusal"]
+__all__ = ["Connection", "Connections", "RefusedConnection"]
 
 _CRLF: Final = b"\r\n"
 _STOPPING: Final = b"421 4.3.2 the service is stopping, try again\r\n"
@@ -50,7 +50,7 @@ class Connections:
             self._empty.set()
 
     async def stop(self, seconds: float) -> int:
-        """Tell the idle ones to go, wait for the others; return how many are left after so many seconds."""
+        """Close the idle ones, wait for the others; return how many are left after so many seconds."""
         self.stopping = True
         for connection in tuple(self._open):
             connection.stop()
@@ -81,7 +81,7 @@ class Connection(SMTP):
     def __init__(self, handler: Any, settings: Settings, connections: Connections) -> None:
         self._max_bytes = settings.max_bytes
         # A decision, and some answers of the next hop.
-        self._answer_s = settings.deadline_s + 10 * settings.hop_s
+        self._reply_timeout_s = settings.deadline_s + 10 * settings.hop_s
         self._connections = connections
         self._busy = False
         super().__init__(
@@ -114,7 +114,7 @@ class Connection(SMTP):
             self.transport.close()
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
-        """Read an address as it stands."""
+        """Return an address unchanged."""
         return read_path(arg)
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
@@ -123,7 +123,7 @@ class Connection(SMTP):
             return
         envelope = self.envelope
         if envelope is None or not envelope.rcpt_tos:
-            await self.push("503 5.5.1 RCPT is due first")
+            await self.push("503 5.5.1 RCPT must come first")
             return
         if arg:
             await self.push("501 5.5.4 DATA takes no argument")
@@ -140,7 +140,7 @@ class Connection(SMTP):
     async def _answer(self, envelope: Envelope) -> str:
         content = await self._message()
         # The time that a client may take is not the time that we take.
-        self._reset_timeout(self._answer_s)
+        self._reset_timeout(self._reply_timeout_s)
         try:
             if content is None:
                 return f"552 5.3.4 the message is larger than {self._max_bytes} bytes"
@@ -172,8 +172,8 @@ class Connection(SMTP):
                 content.clear()
 
 
-class Refusal(asyncio.Protocol):
-    """A client that is one too many: told so, and hung up on."""
+class RefusedConnection(asyncio.Protocol):
+    """A client that is one too many: it gets an answer, and the connection is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Answer 421 in the place of a greeting."""

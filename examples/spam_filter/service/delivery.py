@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from spam_filter.service.maildir import Maildir
 from spam_filter.service.next_hop import NextHop
-from spam_filter.service.parcel import Delivery
+from spam_filter.service.outgoing import Delivery
 from spam_filter.service.settings import Settings, SettingsError
 
-__all__ = ["delivery_of"]
+__all__ = ["make_delivery"]
 
 
-def delivery_of(settings: Settings) -> Delivery:
-    """Return the place that the settings name.
+def make_delivery(settings: Settings) -> Delivery:
+    """Return the delivery that the settings name.
 
     Raises
     ------
     SettingsError
-        If there can be no Maildir at that path.
+        If the Maildir cannot be used.
     """
     if settings.next_hop is not None:
         return NextHop(settings.next_hop, settings.hostname, settings.hop_s)
     if settings.maildir is None:
-        raise SettingsError("one place for the mail is due, a Maildir or a next hop, got neither")
+        raise SettingsError("expected one destination for the mail, a Maildir or a next hop, got neither")
     try:
         return Maildir(settings.maildir, settings.hostname)
     except OSError as error:

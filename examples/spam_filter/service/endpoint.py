@@ -44,12 +44,12 @@ class Endpoint:
         host, colon, port = text.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > _MOST_PORT:
-            raise ValueError(f"HOST:PORT is due, such as 127.0.0.1:10025, got {text!r}")
+            raise ValueError(f"expected HOST:PORT, such as 127.0.0.1:10025, got {text!r}")
         return cls(host, int(port))
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether nobody but this machine can reach it."""
+        """Return whether only this machine can reach it."""
         if self.host == "localhost":
             return True
         try:

@@ -15,31 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.message.mail import Envelope
-from spam_filter.service.headers import stamp
-from spam_filter.service.parcel import Delivery, Parcel, Receipt
+from spam_filter.service.headers import mark_message
+from spam_filter.service.outgoing import Delivery, DeliveryResult, OutgoingMessage
 from spam_filter.service.smtp_path import NOBODY
 from spam_filter.service.verdict import Verdict
 
 if TYPE_CHECKING:
-    from aiosmtpd.smtp import Envelope as SmtpEnvelope
-    from aiosmtpd.smtp import Session
+    from aiosmtpd.smtp import Envelope as SmtpEnvelope, Session
 
-    from spam_filter.service.judging import Judging
-    from spam_filter.service.measures import Measures
+    from spam_filter.service.metrics import ServiceMetrics
+    from spam_filter.service.verdict_pool import VerdictPool
 
-__all__ = ["Handler", "address_fault"]
+__all__ = ["Handler", "address_error"]
 
 _log = logging.getLogger("spam_filter")
 
 
-def address_fault(address: str, *, utf8: bool) -> str | None:
+def address_error(address: str, *, utf8: bool) -> str | None:
     r"""Return the SMTP reply to an address that cannot be passed on unchanged; None for all others.
 
     Examples
     --------
-    >>> address_fault("a@x.org", utf8=False), address_fault("jürgen@x.org", utf8=True)
+    >>> address_error("a@x.org", utf8=False), address_error("jürgen@x.org", utf8=True)
     (None, None)
-    >>> address_fault("jürgen@x.org", utf8=False), address_fault('"a\rRCPT TO:<b>"@x.org', utf8=True)
+    >>> address_error("jürgen@x.org", utf8=False), address_error('"a\rRCPT TO:<b>"@x.org', utf8=True)
     ('553 5.6.7 an address that is not ASCII needs SMTPUTF8', '553 5.1.3 the address holds control characters or angle brackets')
     """
     if any(character < " " or character in "<>\x7f" for character in address):
@@ -56,7 +55,7 @@ class Handler:
 
     Parameters
     ----------
-    judging
+    verdicts
         Decides.
     delivery
         Takes the messages.
@@ -66,8 +65,8 @@ class Handler:
         Counts.
     """
 
-    def __init__(self, judging: Judging, delivery: Delivery, deliverers: AcquirerPool, measures: Measures) -> None:
-        self._judging = judging
+    def __init__(self, verdicts: VerdictPool, delivery: Delivery, deliverers: AcquirerPool, measures: ServiceMetrics) -> None:
+        self._verdicts = verdicts
         self._delivery = delivery
         self._deliverers = deliverers
         self._measures = measures
@@ -76,8 +75,8 @@ class Handler:
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a sender."""
-        if address != NOBODY and (fault := address_fault(address, utf8=envelope.smtp_utf8)):
-            return fault
+        if address != NOBODY and (refusal := address_error(address, utf8=envelope.smtp_utf8)):
+            return refusal
         envelope.mail_from = address
         envelope.mail_options.extend(options)
         return "250 2.1.0 OK"
@@ -86,25 +85,25 @@ class Handler:
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a recipient."""
-        if fault := address_fault(address, utf8=envelope.smtp_utf8):
-            return fault
+        if refusal := address_error(address, utf8=envelope.smtp_utf8):
+            return refusal
         if len(envelope.rcpt_tos) >= self._delivery.max_recipients:
-            return "452 4.5.3 too many recipients, send the others apart"
+            return "452 4.5.3 too many recipients, send the others separately"
         envelope.rcpt_tos.append(address)
         envelope.rcpt_options.extend(options)
         return "250 2.1.5 OK"
 
     async def handle_DATA(self, _server: Any, session: Session, envelope: SmtpEnvelope) -> str:  # noqa: N802
         """Decide a message, mark it, hand it on; return our answer."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         message_id = uuid.uuid4().hex[:16]
         raw = envelope.content if isinstance(envelope.content, bytes) else b""
         sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
         recipients = tuple(envelope.rcpt_tos)
-        verdict = await self._judging.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
-        stamped = stamp(raw, verdict)
-        receipt = await self._handed_on(Parcel(stamped.content, sender, recipients, envelope.smtp_utf8))
-        seconds = time.perf_counter() - began
+        verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
+        stamped = mark_message(raw, verdict)
+        receipt = await self._deliver(OutgoingMessage(stamped.content, sender, recipients, envelope.smtp_utf8))
+        seconds = time.perf_counter() - started
         self._count(verdict, receipt, stamped.forged, seconds)
         _log.info(
             "message %s: %s%s, stage %s, cost %s, %d bytes, %s, %.1f ms",
@@ -120,17 +119,17 @@ class Handler:
         return f"{receipt.reply} ({message_id})"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Answer a fault of ours: the sender keeps the message. aiosmtpd would refuse it for good."""
+        """Answer an error of ours: the sender keeps the message. aiosmtpd would refuse it for good."""
         _log.error("a conversation failed: %s", type(error).__name__)
-        return "451 4.3.0 a fault of this server, try again"
+        return "451 4.3.0 internal error, try again"
 
-    async def _handed_on(self, parcel: Parcel) -> Receipt:
+    async def _deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         try:
             return await asyncio.wrap_future(self._deliverers.submit(self._delivery.deliver, parcel))
         except PoolFull:
-            return Receipt("deferred", "451 4.3.2 no thread is free, try again")
+            return DeliveryResult("deferred", "451 4.3.2 no thread is free, try again")
 
-    def _count(self, verdict: Verdict, receipt: Receipt, forged: int, seconds: float) -> None:
+    def _count(self, verdict: Verdict, receipt: DeliveryResult, forged: int, seconds: float) -> None:
         measures = self._measures
         measures.messages.labels(verdict.status, receipt.outcome).inc()
         measures.seconds.observe(seconds)

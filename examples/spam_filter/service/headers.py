@@ -1,8 +1,8 @@
 r"""Our headers: forged ones out, our own in, and every other byte as it came.
 
-The message is never parsed and written again: that would change line ends, folding and bytes that are no valid text.
+The message is never parsed and written again: that would change line ends, folding and bytes that are not valid text.
 
-Where a line ends is a matter of taste among the programs that may read the message later. SMTP knows ``\r\n`` alone, most mail
+Programs that may read the message later disagree about where a line ends. SMTP knows ``\r\n`` alone, most mail
 servers take a bare ``\n`` as well, and Python's email package a bare ``\r`` too. A forged header must be seen by none of them, so
 it is looked for in each of these readings.
 """
@@ -15,25 +15,25 @@ from typing import Final, NamedTuple
 
 from spam_filter.service.verdict import Verdict
 
-__all__ = ["PREFIX", "Stamped", "stamp", "without_forged"]
+__all__ = ["PREFIX", "MarkedMessage", "mark_message", "remove_forged_headers"]
 
 PREFIX: Final = "X-Emsco-"
 # The colon may come in a folded line, and some readers put the line together first: so the beginning is enough.
 _FORGED: Final = re.compile(rb"x-emsco-", re.IGNORECASE)
 # The shortest lines first, so that a forged one takes as little along as can be.
-_READINGS: Final = tuple(re.compile(breaks) for breaks in (rb"\r\n|\n|\r", rb"\r\n|\n", rb"\r\n"))
+_LINE_BREAKS: Final = tuple(re.compile(breaks) for breaks in (rb"\r\n|\n|\r", rb"\r\n|\n", rb"\r\n"))
 _FOLD: Final = (b" ", b"\t")
 _MOST_VALUE: Final = 200
 
 
-class Stamped(NamedTuple):
+class MarkedMessage(NamedTuple):
     """A message with our headers, and how many forged ones it had."""
 
     content: bytes
     forged: int
 
 
-def stamp(raw: bytes, verdict: Verdict) -> Stamped:
+def mark_message(raw: bytes, verdict: Verdict) -> MarkedMessage:
     r"""Return the message with our headers at its top, and without any that it brought along.
 
     Parameters
@@ -45,8 +45,9 @@ def stamp(raw: bytes, verdict: Verdict) -> Stamped:
 
     Examples
     --------
-    >>> made = stamp(b"x-emsco-status:\r\n ham\r\nSubject: hello\r\n\r\ntext\r\n", Verdict("spam", 0.99873, 2, 3.5, "us", "ab12"))
-    >>> print(made.content.replace(b"\r", b"").decode(), made.forged)
+    >>> raw = b"x-emsco-status:\r\n ham\r\nSubject: hello\r\n\r\ntext\r\n"
+    >>> marked = mark_message(raw, Verdict("spam", 0.99873, 2, 3.5, "us", "ab12"))
+    >>> print(marked.content.replace(b"\r", b"").decode(), marked.forged)
     X-Emsco-Status: spam
     X-Emsco-Confidence: 0.9987
     X-Emsco-Stage: 2
@@ -57,12 +58,12 @@ def stamp(raw: bytes, verdict: Verdict) -> Stamped:
     text
      1
     """
-    clean, forged = without_forged(raw)
+    clean, forged = remove_forged_headers(raw)
     lines = [_line(name, value) for name, value in _values(verdict)]
     if clean.startswith(_FOLD):
-        # It would be read as the rest of the line before it. This one has nothing to spoil.
+        # It would be read as the rest of the line before it. This one may be read that way without harm.
         lines.append(_line("Note", "the message began with a folded line"))
-    return Stamped(b"".join(lines) + clean, forged)
+    return MarkedMessage(b"".join(lines) + clean, forged)
 
 
 def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -80,19 +81,19 @@ def _line(name: str, value: str) -> bytes:
     return f"{PREFIX}{name}: {plain}\r\n".encode("ascii")
 
 
-def without_forged(raw: bytes) -> tuple[bytes, int]:
+def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     r"""Return the message without headers that only we may write, and their number.
 
     Examples
     --------
-    >>> without_forged(b"A: 1\r\nX-EMSCO-Cost : 0\r\n\tmore\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n")
+    >>> remove_forged_headers(b"A: 1\r\nX-EMSCO-Cost : 0\r\n\tmore\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n")
     (b'A: 1\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n', 1)
     """
     total = 0
     while True:
         found = 0
-        for breaks in _READINGS:
-            raw, removed = _without_forged(raw, breaks)
+        for breaks in _LINE_BREAKS:
+            raw, removed = _remove_forged(raw, breaks)
             found += removed
         total += found
         # Once more: what is left may read otherwise where something was cut out.
@@ -100,7 +101,7 @@ def without_forged(raw: bytes) -> tuple[bytes, int]:
             return raw, total
 
 
-def _without_forged(raw: bytes, breaks: re.Pattern[bytes]) -> tuple[bytes, int]:
+def _remove_forged(raw: bytes, breaks: re.Pattern[bytes]) -> tuple[bytes, int]:
     """Cut the forged headers out of the header, as it reads with such line breaks."""
     kept: list[bytes] = []
     copied = removed = 0

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spam_filter.service.parcel import Parcel, Receipt, one_line
+from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
 
 __all__ = ["Maildir"]
 
-# As the description of the format asks: nobody writes for so long.
+# As the description of the format says: no delivery takes so long.
 _STALE_S: Final = 36 * 3600.0
 
 
@@ -27,14 +27,14 @@ class Maildir:
     Parameters
     ----------
     path
-        Its folder; made if it is not there.
+        Its folder; created if it does not exist.
     hostname
         Part of the file names, so that several machines may share it.
 
     Raises
     ------
     OSError
-        If the folder cannot be made.
+        If the folder cannot be created.
     """
 
     max_recipients: Final = 1000
@@ -47,9 +47,9 @@ class Maildir:
             (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for folder in (path.parent, path):
             _sync(folder)
-        self._sweep()
+        self._remove_stale_files()
 
-    def deliver(self, parcel: Parcel) -> Receipt:
+    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         """Write a message; what the disk refuses, the sender keeps."""
         now = time.time_ns()
         name = f"{now // 10**9}.M{now % 10**9 // 1000}P{os.getpid()}Q{next(self._count)}.{self._host}"
@@ -61,10 +61,10 @@ class Maildir:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            return Receipt("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
-        return Receipt("delivered", "250 2.0.0 stored")
+            return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
+        return DeliveryResult("delivered", "250 2.0.0 stored")
 
-    def _sweep(self) -> None:
+    def _remove_stale_files(self) -> None:
         """Remove what a crash left in tmp/ long ago."""
         limit = time.time() - _STALE_S
         for left in (self._path / "tmp").iterdir():

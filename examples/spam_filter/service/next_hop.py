@@ -3,7 +3,7 @@ r"""`NextHop`: delivery to the one SMTP server that the administrator named.
 A message counts as delivered when that server has answered 2xx to the whole of it. What it refuses (5xx) is refused with its own
 words; whatever else happens, the sender keeps the message (4xx).
 
-Each message has a connection of its own: no answer can be taken for that of another message.
+Each message has its own connection: no answer can be taken for that of another message.
 
 **Line ends.** A message may hold a bare ``\r`` or ``\n``, and they are passed on as they are. One case is dangerous: a dot alone
 between such line ends, which a careless server takes for the end of the message, and what follows for commands (known as SMTP
@@ -19,17 +19,17 @@ from contextlib import suppress
 from typing import Final
 
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.parcel import Parcel, Receipt, one_line
+from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
 
-__all__ = ["NextHop", "smuggles", "stuffed"]
+__all__ = ["NextHop", "can_be_smuggled", "stuff_dots"]
 
 _LINE_DOT: Final = re.compile(rb"(\A|\r\n)\.")
 _FALSE_END: Final = re.compile(rb"(?:(?<!\r)\n|\r)\.[\r\n]")
 _CLOSING: Final = 421
 
 
-class _Answer(Exception):
-    """The next hop said no."""
+class _NegativeReply(Exception):
+    """The next hop refused."""
 
     def __init__(self, code: int, text: bytes) -> None:
         self.code = code
@@ -51,7 +51,7 @@ class NextHop:
     """
 
     # One answer is all that a message gets. With several recipients, of whom some are refused, any answer would be wrong for
-    # somebody; so the sender is asked to send one message for each, as every mail server can.
+    # one of them; so the sender is asked to send one message for each, as every mail server can.
     max_recipients: Final = 1
 
     def __init__(self, endpoint: Endpoint, hostname: str, timeout_s: float) -> None:
@@ -59,54 +59,54 @@ class NextHop:
         self._hostname = hostname
         self._timeout_s = timeout_s
 
-    def deliver(self, parcel: Parcel) -> Receipt:
+    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         """Hand a message on."""
         try:
             return self._deliver(parcel)
-        except _Answer as answer:
-            return _told(answer)
+        except _NegativeReply as answer:
+            return _result_of_answer(answer)
         except (OSError, smtplib.SMTPException) as error:
-            return Receipt("deferred", f"451 4.4.1 the next hop does not answer: {type(error).__name__}")
+            return DeliveryResult("deferred", f"451 4.4.1 the next hop does not answer: {type(error).__name__}")
 
-    def _deliver(self, parcel: Parcel) -> Receipt:
+    def _deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         hop = smtplib.SMTP(local_hostname=self._hostname, timeout=self._timeout_s)
         try:
-            _greet(hop, self._endpoint)
+            _connect(hop, self._endpoint)
             return _hand_over(hop, parcel)
         finally:
-            _leave(hop)
+            _quit(hop)
 
 
-def _hand_over(hop: smtplib.SMTP, parcel: Parcel) -> Receipt:
+def _hand_over(hop: smtplib.SMTP, parcel: OutgoingMessage) -> DeliveryResult:
     if parcel.utf8 and not hop.has_extn("smtputf8"):
-        return Receipt("refused", "550 5.6.7 the next hop does not take SMTPUTF8")
-    if not hop.has_extn("chunking") and smuggles(parcel.content):
-        return Receipt("refused", "554 5.6.0 the message holds line ends that could be taken for its end")
+        return DeliveryResult("refused", "550 5.6.7 the next hop does not take SMTPUTF8")
+    if not hop.has_extn("chunking") and can_be_smuggled(parcel.content):
+        return DeliveryResult("refused", "554 5.6.0 the message holds line ends that could be taken for its end")
     # Addresses were checked when they came: valid text with SMTPUTF8, else ASCII.
     hop.command_encoding = "utf-8"
     _expect(hop.docmd("MAIL", f"FROM:<{parcel.sender}>{_options(hop, parcel)}"))
     for recipient in parcel.recipients:
         _expect(hop.docmd("RCPT", f"TO:<{recipient}>"))
     text = _send(hop, parcel.content)
-    return Receipt("delivered", f"250 2.0.0 passed on: {one_line(text.decode('ascii', 'replace'))}")
+    return DeliveryResult("delivered", f"250 2.0.0 passed on: {one_line(text.decode('ascii', 'replace'))}")
 
 
-def _leave(hop: smtplib.SMTP) -> None:
+def _quit(hop: smtplib.SMTP) -> None:
     """Say goodbye and hang up. The message has had its answer: nothing that happens here may change it."""
     with suppress(OSError, smtplib.SMTPException):
         hop.putcmd("QUIT")
     hop.close()
 
 
-def _greet(hop: smtplib.SMTP, endpoint: Endpoint) -> None:
-    """Connect and say EHLO; a server that is not in the mood is no reason to refuse a message for good."""
+def _connect(hop: smtplib.SMTP, endpoint: Endpoint) -> None:
+    """Connect and say EHLO; a server that does not greet us is not a reason to refuse a message for good."""
     code, _ = hop.connect(endpoint.host, endpoint.port)
     if code != 220:
         raise smtplib.SMTPConnectError(code, "no greeting")
     hop.ehlo_or_helo_if_needed()
 
 
-def _options(hop: smtplib.SMTP, parcel: Parcel) -> str:
+def _options(hop: smtplib.SMTP, parcel: OutgoingMessage) -> str:
     """Return the parameters of MAIL, as far as the server knows them."""
     options = ""
     if hop.has_extn("size"):
@@ -124,46 +124,46 @@ def _send(hop: smtplib.SMTP, content: bytes) -> bytes:
         hop.send(b"BDAT %d LAST\r\n" % len(content) + content)
     else:
         _expect(hop.docmd("DATA"), 354)
-        hop.send(stuffed(content))
+        hop.send(stuff_dots(content))
     return _expect(hop.getreply())
 
 
-def _expect(reply: tuple[int, bytes], due: int = 250) -> bytes:
+def _expect(reply: tuple[int, bytes], expected: int = 250) -> bytes:
     code, text = reply
     # 251: "will forward" is as good.
-    if code // 10 != due // 10:
-        raise _Answer(code, text)
+    if code // 10 != expected // 10:
+        raise _NegativeReply(code, text)
     return text
 
 
-def _told(answer: _Answer) -> Receipt:
+def _result_of_answer(answer: _NegativeReply) -> DeliveryResult:
     text = one_line(answer.text.decode("ascii", "replace"))
     if 500 <= answer.code <= 599:
-        return Receipt("refused", f"{answer.code} {text}")
-    # 421 would say that it is we who hang up; and an answer that is none of these is no reason to lose a message.
+        return DeliveryResult("refused", f"{answer.code} {text}")
+    # 421 would say that we close the connection; and any other answer is not a reason to lose a message.
     code = answer.code if 400 <= answer.code <= 499 and answer.code != _CLOSING else 451
-    return Receipt("deferred", f"{code} {text}")
+    return DeliveryResult("deferred", f"{code} {text}")
 
 
-def stuffed(content: bytes) -> bytes:
+def stuff_dots(content: bytes) -> bytes:
     r"""Return the text of a message for DATA, its end included.
 
     Examples
     --------
-    >>> stuffed(b".a\r\n..\r\nb\n.c\r\n")
+    >>> stuff_dots(b".a\r\n..\r\nb\n.c\r\n")
     b'..a\r\n...\r\nb\n.c\r\n.\r\n'
     """
-    # The end needs a line break before it; whoever comes over SMTP has one.
+    # The end needs a line break before it; a message that came over SMTP has one.
     end = b".\r\n" if content.endswith(b"\r\n") or not content else b"\r\n.\r\n"
     return _LINE_DOT.sub(rb"\1..", content) + end
 
 
-def smuggles(content: bytes) -> bool:
+def can_be_smuggled(content: bytes) -> bool:
     r"""Return whether a careless server could see the end of the message inside of it.
 
     Examples
     --------
-    >>> smuggles(b"a\r\n.\r\nb"), smuggles(b"a\n.\r\nMAIL FROM:<x>\r\n"), smuggles(b"a\r.\rb"), smuggles(b"a\n.b\r\n")
-    (False, True, True, False)
+    >>> [can_be_smuggled(text) for text in (b"a\r\n.\r\nb", b"a\n.\r\nMAIL FROM:<x>\r\n", b"a\r.\rb", b"a\n.b\r\n")]
+    [False, True, True, False]
     """
     return _FALSE_END.search(content) is not None

@@ -20,14 +20,14 @@ from emsco_runtime.audit import AuditWriter
 from emsco_runtime.errors import InputError
 from emsco_runtime.metrics import Metrics, SourceGauges
 from emsco_runtime.pool import AcquirerPool
-from spam_filter.service.connection import Connection, Connections, Refusal
-from spam_filter.service.delivery import delivery_of
+from spam_filter.service.classification import MESSAGE_ID, ModelProtocol
+from spam_filter.service.connection import Connection, Connections, RefusedConnection
+from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.filter import MESSAGE_ID, DecidingModel
 from spam_filter.service.handler import Handler
-from spam_filter.service.judging import Judging
-from spam_filter.service.measures import Measures
+from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.service.verdict_pool import VerdictPool
 
 if TYPE_CHECKING:
     from emsco_runtime.observers import Observer
@@ -37,25 +37,25 @@ __all__ = ["OpenModel", "ServedModel", "Service", "serve"]
 _log = logging.getLogger("spam_filter")
 
 
-class ServedModel(DecidingModel, Protocol):
+class ServedModel(ModelProtocol, Protocol):
     """What the service needs of a model."""
 
     def reload(self) -> object:
-        """Take up what is in the folder now; raise if it cannot be used, and go on with the old one."""
+        """Load what is in the folder now; raise if it cannot be used, and keep the old one."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 class OpenModel(Protocol):
     """Opens the model of a folder."""
 
     def __call__(self, *, observers: Sequence[Observer]) -> ServedModel:
-        """Return the model, whose cascade tells these observers."""
+        """Return the model, whose cascade notifies these observers."""
 
 
 def serve(settings: Settings, open_model: OpenModel) -> None:
-    """Run a service until it is told to stop.
+    """Run a service until a signal stops it.
 
     Parameters
     ----------
@@ -106,34 +106,34 @@ class Service:
         self._settings = settings
         self._model = model
         self._connections = Connections()
-        self._measures = Measures(registry)
+        self._measures = ServiceMetrics(registry)
         self._measures.connections.set_function(lambda: len(self._connections))
-        self._judging = Judging(model, settings.deadline_s, settings.threads)
+        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
         # One for each client: all of them may wait for the disk or the next hop.
         deliverers = AcquirerPool(settings.max_connections)
-        SourceGauges(pools={"judging": self._judging.pool, "delivery": deliverers}, registry=registry)
-        self._handler = Handler(self._judging, delivery_of(settings), deliverers, self._measures)
+        SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
+        self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
         self._reloads: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve until a signal says stop."""
         loop = asyncio.get_running_loop()
-        told = asyncio.Event()
-        told_again = asyncio.Event()
+        stop_requested = asyncio.Event()
+        stop_now = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _tell, told, told_again)
-        loop.add_signal_handler(signal.SIGHUP, self._begin_reload)
-        server = await self._listening()
+            loop.add_signal_handler(number, _request_stop, stop_requested, stop_now)
+        loop.add_signal_handler(signal.SIGHUP, self._start_reload)
+        server = await self._start_server()
         metrics = self._metrics_server()
         try:
-            await told.wait()
+            await stop_requested.wait()
             _log.info("stopping: %d connections are open", len(self._connections))
             server.close()
-            await self._stopped(told_again)
+            await self._stop_connections(stop_now)
         finally:
             metrics()
 
-    async def _listening(self) -> asyncio.Server:
+    async def _start_server(self) -> asyncio.Server:
         listen = self._settings.listen
         loop = asyncio.get_running_loop()
         try:
@@ -143,16 +143,16 @@ class Service:
                 f"listen: {listen} cannot be used: {error.strerror}; choose another, or stop what is there"
             ) from error
         if not listen.is_loopback:
-            _log.warning("%s can be reached from other machines; anybody there can hand in mail", listen)
+            _log.warning("%s can be reached from other machines; anyone there can send mail through it", listen)
         host, port = server.sockets[0].getsockname()[:2]
-        # The line that whoever started us waits for.
-        _say(f"listening on {Endpoint(host, port)}")
+        # Whatever started the service waits for this line.
+        _print_line(f"listening on {Endpoint(host, port)}")
         return server
 
     def _protocol(self) -> asyncio.Protocol:
         if len(self._connections) >= self._settings.max_connections:
             self._measures.refused.inc()
-            return Refusal()
+            return RefusedConnection()
         return Connection(self._handler, self._settings, self._connections)
 
     def _metrics_server(self) -> Callable[[], None]:
@@ -164,7 +164,7 @@ class Service:
             server, _ = start_http_server(where.port, where.host, self._measures.registry)
         except OSError as error:
             raise SettingsError(f"metrics: {where} cannot be used: {error.strerror}; choose another") from error
-        _say(f"metrics on {Endpoint(where.host, server.server_port)}")
+        _print_line(f"metrics on {Endpoint(where.host, server.server_port)}")
 
         def end() -> None:
             server.shutdown()
@@ -172,16 +172,16 @@ class Service:
 
         return end
 
-    async def _stopped(self, told_again: asyncio.Event) -> None:
+    async def _stop_connections(self, stop_now: asyncio.Event) -> None:
         stopping = asyncio.ensure_future(self._connections.stop(self._settings.grace_s))
-        again = asyncio.ensure_future(told_again.wait())
+        again = asyncio.ensure_future(stop_now.wait())
         await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
         again.cancel()
         if left := len(self._connections):
             _log.warning("stopped with %d messages under way; their senders keep them", left)
         stopping.cancel()
 
-    def _begin_reload(self) -> None:
+    def _start_reload(self) -> None:
         task = asyncio.ensure_future(self._reload())
         # The loop itself keeps no task alive.
         self._reloads.add(task)
@@ -199,12 +199,12 @@ class Service:
             _log.info("reloaded: bundle %s", self._model.cascade.manifest.id[:12])
 
 
-def _tell(told: asyncio.Event, told_again: asyncio.Event) -> None:
-    if told.is_set():
-        told_again.set()
-    told.set()
+def _request_stop(stop_requested: asyncio.Event, stop_now: asyncio.Event) -> None:
+    if stop_requested.is_set():
+        stop_now.set()
+    stop_requested.set()
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`Settings`: all that an administrator can say about the service, checked in one place."""
+"""`Settings`: all that an administrator can set, checked in one place."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Settings:
     maildir, next_hop
         Where messages go: into a Maildir, or to one SMTP server. One of the two, and nowhere else.
     listen
-        Where the service takes mail. Port 0: the system chooses.
+        Where the service accepts mail. Port 0: the system chooses.
     metrics
         Where Prometheus can ask; on the loopback interface only. None: nowhere.
     audit
         A file for one line of JSON per decision, without anything of the message. None: no such file.
     max_bytes
-        The largest message that is taken.
+        The largest message that is accepted.
     max_connections
         Clients at the same time; one more is answered 421.
     deadline_s
@@ -46,7 +46,7 @@ class Settings:
     hop_s
         Time that the next hop may take for each of its answers.
     grace_s
-        Time for what is under way when the service is told to stop.
+        Time for what is under way when the service stops.
     threads
         Messages that are decided at the same time.
     hostname
@@ -66,28 +66,26 @@ class Settings:
     hop_s: float = 60.0
     grace_s: float = 20.0
     threads: int = 4
-    # Asked once: looking it up for each connection may mean a question to the name service.
+    # Once: a look-up for each connection may be a DNS query.
     hostname: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is opened."""
         for name in ("max_bytes", "max_connections", "threads"):
             if getattr(self, name) < 1:
-                raise SettingsError(f"{name}: a whole number of 1 or more is due, got {getattr(self, name)}")
+                raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(self, name)}")
         for name in ("deadline_s", "idle_s", "hop_s", "grace_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise SettingsError(f"{name}: seconds above 0 are due, got {value}")
+                raise SettingsError(f"{name}: expected seconds above 0, got {value}")
         if (self.maildir is None) == (self.next_hop is None):
-            told = "both" if self.maildir is not None else "neither"
-            raise SettingsError(f"one place for the mail is due, a Maildir or a next hop, got {told}")
+            detail = "both" if self.maildir is not None else "neither"
+            raise SettingsError(f"expected one destination for the mail, a Maildir or a next hop, got {detail}")
         if self.metrics is not None and not self.metrics.is_loopback:
             raise SettingsError(
-                f"metrics: an address of the loopback interface is due, such as 127.0.0.1:9105, got {self.metrics}"
+                f"metrics: expected an address of the loopback interface, such as 127.0.0.1:9105, got {self.metrics}"
             )
         if self.next_hop is not None and self.next_hop.port == 0:
-            raise SettingsError(f"next_hop: a port is due, got {self.next_hop}")
+            raise SettingsError(f"next_hop: expected a port, got {self.next_hop}")
         if self.next_hop is not None and self.next_hop == self.listen:
-            raise SettingsError(
-                f"next_hop: {self.next_hop} is this service itself, and mail would go round for ever; give another"
-            )
+            raise SettingsError(f"next_hop: {self.next_hop} is this service itself, which would be a mail loop; give another")

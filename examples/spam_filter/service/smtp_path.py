@@ -1,7 +1,7 @@
-r"""The address in MAIL FROM and RCPT TO, as it stands there.
+r"""The address in MAIL FROM and RCPT TO, exactly as it was given.
 
 aiosmtpd reads it with Python's parser of header lines, which unquotes local parts and decodes encoded words: mail for
-``=?utf-8?q?a?=@x.org`` would go to ``a@x.org``. A filter passes on what it was told.
+``=?utf-8?q?a?=@x.org`` would go to ``a@x.org``. A filter passes on what it was given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PATH: Final = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|[^\s<>"])*)>(?:\s+(.*))?', re
 
 
 def read_path(text: str) -> tuple[str, str] | tuple[None, None]:
-    r"""Return the address between the brackets, unchanged, and the parameters after it; None for what is no path.
+    r"""Return the address between the brackets, unchanged, and the parameters after it; None for anything else.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ MailStatus: TypeAlias = Literal["spam", "ham", "unsure", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the filter says of one message.
+    """What the filter says about one message.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Verdict:
     stage
         How many stages were scored.
     cost
-        The bill, in the bundle's unit; None where there was no decision.
+        In the bundle's unit; None where there was no decision.
     unit
         The unit of the cost.
     bundle
@@ -31,7 +31,7 @@ class Verdict:
     note
         For an error: its kind, without anything of the message.
     degraded
-        A source failed and a fallback value stood in for it.
+        A source failed and a fallback value was used.
     """
 
     status: MailStatus

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from spam_filter.errors import CorpusError
-from spam_filter.message.address import read_moment
+from spam_filter.message.address import parse_date
 from spam_filter.message.mail import Mail
 
-__all__ = ["LABELS", "Label", "LabelledMail", "moment_of", "read_corpus", "read_pair"]
+__all__ = ["LABELS", "Label", "LabelledMail", "read_corpus", "read_pair", "received_time"]
 
 Label: TypeAlias = Literal["ham", "spam"]
 LABELS: Final[tuple[Label, ...]] = ("ham", "spam")
@@ -40,9 +40,9 @@ class LabelledMail:
     label
         "ham" or "spam".
     received
-        When it came; the earliest possible time where nothing tells.
+        When it arrived; the earliest possible time where that is unknown.
     source
-        Where it was found, for messages to people.
+        Where it was found, for error messages.
     """
 
     raw: bytes
@@ -51,10 +51,10 @@ class LabelledMail:
     source: str
 
 
-def moment_of(raw: bytes) -> datetime:
-    """Return when a message came: by its latest hop, else by its date."""
+def received_time(raw: bytes) -> datetime:
+    """Return when a message arrived: by its latest hop, else by its date."""
     mail = Mail.parse(raw)
-    hop = read_moment(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
+    hop = parse_date(mail.received[0].rpartition(";")[2].strip()) if mail.received else None
     return hop or mail.date or _NO_TIME
 
 
@@ -69,18 +69,16 @@ def read_corpus(path: str | Path) -> list[LabelledMail]:
     Raises
     ------
     CorpusError
-        If it is not there, or holds neither labels nor the two kinds of mail.
+        If it does not exist, or holds neither labels nor the two kinds of mail.
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise CorpusError(f"{folder}: there is no such folder: give one with spam and ham in it")
+        raise CorpusError(f"{folder}: the folder does not exist: give one with spam and ham in it")
     if (folder / _LABEL_FILE).is_file():
-        return list(_listed(folder))
+        return list(_read_labelled_files(folder))
     found = {label: next((one for one in (folder / label, folder / f"{label}.mbox") if one.exists()), None) for label in LABELS}
     if found["ham"] is None or found["spam"] is None:
-        raise CorpusError(
-            f"{folder}: there is no {_LABEL_FILE}, and not both of spam and ham: add them, or give --spam and --ham"
-        )
+        raise CorpusError(f"{folder}: found neither {_LABEL_FILE} nor both of spam and ham: add them, or give --spam and --ham")
     return read_pair(found["spam"], found["ham"])
 
 
@@ -96,39 +94,41 @@ def read_pair(spam: str | Path, ham: str | Path) -> list[LabelledMail]:
     found: list[LabelledMail] = []
     for label, place in places:
         before = len(found)
-        found += [LabelledMail(raw, label, moment_of(raw), source) for source, raw in _messages(Path(place))]
+        found += [LabelledMail(raw, label, received_time(raw), source) for source, raw in _read_messages(Path(place))]
         if len(found) == before:
-            raise CorpusError(f"{place}: there is no message in it: give a folder of messages, a Maildir or an mbox file")
+            raise CorpusError(f"{place}: found no message: give a folder of messages, a Maildir or an mbox file")
     return found
 
 
-def _listed(folder: Path) -> Iterator[LabelledMail]:
+def _read_labelled_files(folder: Path) -> Iterator[LabelledMail]:
     with (folder / _LABEL_FILE).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             name, label = row.get("file"), row.get("label")
             if name is None or label not in LABELS:
-                raise CorpusError(f"{folder / _LABEL_FILE}: a file and a label, ham or spam, are due, got {name!r} and {label!r}")
+                raise CorpusError(f"{folder / _LABEL_FILE}: expected a file and a label, ham or spam, got {name!r} and {label!r}")
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):
                 raise CorpusError(f"{folder / _LABEL_FILE}: {name!r} is outside the folder: name files within it")
             raw = _read(path)
-            yield LabelledMail(raw, "spam" if label == "spam" else "ham", _given(row.get("received")) or moment_of(raw), name)
+            yield LabelledMail(
+                raw, "spam" if label == "spam" else "ham", _parse_time(row.get("received")) or received_time(raw), name
+            )
 
 
-def _given(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     if not text:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise CorpusError(f"received is {text!r}: a time such as 2002-08-22T13:23:38Z is due, or nothing") from None
+        raise CorpusError(f"received must be a time such as 2002-08-22T13:23:38Z, or empty, got {text!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _messages(place: Path) -> Iterator[tuple[str, bytes]]:
+def _read_messages(place: Path) -> Iterator[tuple[str, bytes]]:
     """Yield where each message is, and its bytes."""
     if place.is_file():
-        # Its own reader of bytes: the one of the email package may refuse a broken message.
+        # Read as bytes: the email package may refuse a broken message.
         box = mailbox.mbox(place, factory=None, create=False)
         try:
             for key in box.iterkeys():
@@ -137,7 +137,7 @@ def _messages(place: Path) -> Iterator[tuple[str, bytes]]:
             box.close()
         return
     if not place.is_dir():
-        raise CorpusError(f"{place}: there is no such file or folder: give messages, a Maildir or an mbox file")
+        raise CorpusError(f"{place}: no such file or folder: give messages, a Maildir or an mbox file")
     is_maildir = (place / "cur").is_dir() and (place / "new").is_dir()
     folders = [place / "cur", place / "new"] if is_maildir else [place]
     for folder in folders:

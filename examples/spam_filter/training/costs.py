@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spam_filter.features import GROUPS, acquirers
-from spam_filter.learnt.stores import Stores
+from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def measure_costs(stores_path: Path, raws: Sequence[bytes], *, seed: int, repeat
             acquirers(stores),
             raws,
             rng=np.random.default_rng(seed),
-            make=lambda raw: Mail.parse(raw).unpacked(),
+            make=lambda raw: Mail.parse(raw).decode_parts(),
             groups=groups,
             repeats=repeats,
             statistic="mean",

@@ -10,28 +10,27 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from emsco_runtime import Acquirers
 from spam_filter.features import acquirers
-from spam_filter.learnt.knowledge import Knowledge
-from spam_filter.learnt.stores import Stores, write_stores
+from spam_filter.learned.clue_counts import ClueCounts
+from spam_filter.learned.stores import Stores, write_stores
 from spam_filter.message.mail import Mail
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.splitting import SplitName
 
-__all__ = ["FOLDS", "Extracted", "Row", "extract", "row_of"]
+__all__ = ["FOLDS", "ExtractedRows", "Row", "extract", "extract_row"]
 
 Row: TypeAlias = Mapping[str, float | bool]
 FOLDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class ExtractedRows:
     """Features of a corpus.
 
     Parameters
@@ -46,7 +45,7 @@ class Extracted:
     stores_id: str
 
 
-def row_of(registry: Acquirers, mail: Mail) -> dict[str, float | bool]:
+def extract_row(registry: Acquirers, mail: Mail) -> dict[str, float | bool]:
     """Return every feature of a message."""
     row: dict[str, float | bool] = {}
     for entry in registry.entries:
@@ -62,8 +61,8 @@ def extract(
     stores_path: Path,
     *,
     own_domains: AbstractSet[str] = frozenset(),
-    tell: Callable[[int], object] = lambda _: None,
-) -> Extracted:
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> ExtractedRows:
     """Learn the stores from the train messages, write them, and return the features of all messages.
 
     Parameters
@@ -73,32 +72,32 @@ def extract(
     stores_path
         Where the stores go.
     own_domains
-        As in `every_clue`.
-    tell
+        As in `all_clues`.
+    on_progress
         Called with the number of messages done so far.
     """
     folds = [_fold(family) if split == "train" else None for split, family in zip(splits, families, strict=True)]
-    parts = {fold: Knowledge() for fold in range(FOLDS)}
+    parts = {fold: ClueCounts() for fold in range(FOLDS)}
     parsed = [Mail.parse(one.raw) for one in mails]
     for mail, one, fold in zip(parsed, mails, folds, strict=True):
         if fold is not None:
             parts[fold].learn(mail, one.label, own_domains)
-    whole = Knowledge.union(parts.values())
+    whole = ClueCounts.union(parts.values())
     stores_id = write_stores(stores_path, whole)
     rows: list[Row] = [{}] * len(mails)
     done = 0
     with tempfile.TemporaryDirectory() as folder:
         for fold in (None, *range(FOLDS)):
-            places = [index for index, its in enumerate(folds) if its == fold]
+            places = [index for index, fold_of_row in enumerate(folds) if fold_of_row == fold]
             path = stores_path
             if fold is not None and places:
                 path = Path(folder) / f"{fold}.sqlite"
-                write_stores(path, whole.about(parts[fold]))
+                write_stores(path, whole.excluding(parts[fold]))
             for index, row in _rows(path, places, parsed):
                 rows[index] = row
                 done += 1
-                tell(done)
-    return Extracted(tuple(rows), stores_id)
+                on_progress(done)
+    return ExtractedRows(tuple(rows), stores_id)
 
 
 def _fold(family: int) -> int:
@@ -109,4 +108,4 @@ def _rows(path: Path, places: Sequence[int], parsed: Sequence[Mail]) -> Iterable
     with Stores.open(path) as stores:
         registry = acquirers(stores)
         for index in places:
-            yield index, row_of(registry, parsed[index])
+            yield index, extract_row(registry, parsed[index])

@@ -40,7 +40,7 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
         If a label has too few families for four splits.
     """
     if by not in get_args(SplitBy):
-        raise CorpusError(f"split is {by!r}: time or families is due")
+        raise CorpusError(f"split must be time or families, got {by!r}")
     members: dict[int, list[int]] = {}
     for index, family in enumerate(families):
         members.setdefault(family, []).append(index)
@@ -49,19 +49,19 @@ def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: Split
         # A family goes with the label of its first message: copies with two labels are a mistake in the corpus, or a bait.
         groups = [group for group in members.values() if mails[group[0]].label == label]
         if len(groups) < len(SHARES):
-            told = f"{len(groups)} different messages are {label}"
-            raise CorpusError(f"{told}: at least {len(SHARES)} are due, and some hundreds to learn anything: add mail")
+            detail = f"{len(groups)} different messages are {label}"
+            raise CorpusError(f"{detail}: expected at least {len(SHARES)}, and some hundreds to learn anything: add mail")
         if by == "time":
             groups.sort(key=lambda group: min((mails[index].received, index) for index in group))
         else:
             random.Random(f"{seed} {label}").shuffle(groups)
-        for group, split in zip(groups, _dealt([len(group) for group in groups]), strict=True):
+        for group, split in zip(groups, _assign_splits([len(group) for group in groups]), strict=True):
             for index in group:
                 found[index] = split
     return found
 
 
-def _dealt(sizes: Sequence[int]) -> list[SplitName]:
+def _assign_splits(sizes: Sequence[int]) -> list[SplitName]:
     """Return a split for each family, in order: each split gets its share of the messages, and one family at least."""
     total, count = sum(sizes), len(sizes)
     bounds: list[tuple[SplitName, float]] = []
@@ -74,7 +74,7 @@ def _dealt(sizes: Sequence[int]) -> list[SplitName]:
     for position, family in enumerate(sizes):
         left = count - position
         started = bool(found) and found[-1] == bounds[place][0]
-        # On to the next split when the middle of the family lies beyond the bound, or when families run short.
+        # On to the next split when the middle of the family is beyond the bound, or when families run short.
         while place < len(bounds) - 1 and (before + family / 2 > bounds[place][1] or left < len(bounds) - place) and started:
             place += 1
             started = False

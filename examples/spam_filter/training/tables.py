@@ -38,10 +38,10 @@ def write_tables(
             writer.writerow([*names, LABEL_COLUMN])
             for mail, its, row in zip(mails, splits, rows, strict=True):
                 if its == split:
-                    writer.writerow([*(_written(row[name]) for name in names), mail.label])
+                    writer.writerow([*(_format_value(row[name]) for name in names), mail.label])
         paths[split] = str(path)
     return paths
 
 
-def _written(value: float | bool) -> str:  # noqa: FBT001 - a value, no switch
+def _format_value(value: float | bool) -> str:  # noqa: FBT001 - a value, no switch
     return str(value).lower() if isinstance(value, bool) else repr(float(value))

@@ -1,0 +1,11 @@
+"""A bundle: its manifest, reading and checking it, what it means (encoding, acceptance rule, costs), writing it."""
+
+from typing import TYPE_CHECKING
+
+from emsco_runtime.support.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from emsco_runtime.bundle.reading import *  # noqa: F403
+
+_READING = "MANIFEST_FILE MAX_MANIFEST_BYTES MAX_MODEL_BYTES Bundle check_models parse_manifest read_bundle read_manifest"
+__getattr__, __dir__, __all__ = lazy_names(__name__, {"emsco_runtime.bundle.reading": _READING})

@@ -1,0 +1,207 @@
+"""Raw values to numbers: what enters a stage model.
+
+Every feature becomes one float64: a number as it is, a boolean as 0 or 1, a category as its position in `categories` (an ignored
+unknown one as -1), a missing value that the graph imputes as NaN. `make_encoder` makes the function for one value, which is the
+reference; `encode_column` does the same for an array, and property tests compare the two.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.decision import FailureKind
+from emsco_runtime.support.arrays import Array, Floats, Mask
+from emsco_runtime.support.formatting import format_with_type, shorten
+from emsco_runtime.support.missing_values import is_missing
+
+__all__ = ["Encoder", "ValueFault", "are_finite_numbers", "category_name", "encode_column", "make_encoder"]
+
+Encoder: TypeAlias = Callable[[object], float]
+
+_INFINITY = math.inf
+_UNKNOWN_CATEGORY = -1.0
+_PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
+# numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
+_NON_NUMERIC_TYPES = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
+# Categories are shorter than this (`manifest.Name`), so whole numbers from here on cannot be one.
+_CATEGORY_LIMIT = 10**256
+
+
+class ValueFault(Exception):
+    """A value that its feature does not allow; turned into a `Failure` by the walk."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind: FailureKind = kind
+        self.message = message
+
+
+def make_encoder(feature: Feature) -> Encoder:
+    """Return the function that turns one raw value of this feature into a number, or raises `ValueFault`."""
+    return _category_encoder(feature) if feature.kind == "categorical" else _number_encoder(feature)
+
+
+def are_finite_numbers(values: Sequence[Any]) -> bool:
+    """Return whether numeric values can be used as they are; False only means that each must be encoded."""
+    # Two passes in C instead of a call per value; a sum with NaN or infinity is not finite.
+    try:
+        return _PLAIN_TYPES.issuperset(map(type, values)) and -_INFINITY < math.fsum(values) < _INFINITY
+    except (ValueError, OverflowError):
+        return False
+
+
+def _number_encoder(feature: Feature) -> Encoder:
+    convert = _to_boolean if feature.kind == "boolean" else _to_number
+    numeric = feature.kind == "numeric"
+    encode_missing = _missing_encoder(feature)
+
+    def encode(value: object) -> float:
+        # The commonest case first; NaN fails both comparisons.
+        if numeric and isinstance(value, float) and -_INFINITY < value < _INFINITY:
+            return value
+        if is_missing(value):
+            return encode_missing()
+        number = convert(value)
+        # NaN of another type, such as Decimal("NaN").
+        return encode_missing() if number != number else number  # noqa: PLR0124 - the test for NaN
+
+    return encode
+
+
+def _category_encoder(feature: Feature) -> Encoder:
+    position = {category: float(index) for index, category in enumerate(feature.categories)}
+    ignore = feature.unknown == "ignore"
+    encode_missing = _missing_encoder(feature)
+    allowed = shorten(", ".join(feature.categories))
+
+    def encode(value: object) -> float:
+        if type(value) is str and value in position:
+            return position[value]
+        if is_missing(value):
+            return encode_missing()
+        if not _is_too_long_for_category(value):
+            name = category_name(value)
+            if name in position:
+                return position[name]
+        if ignore:
+            return _UNKNOWN_CATEGORY
+        advice = f'known categories: {allowed}. Map it to one of these, or train with unknown="ignore"'
+        raise ValueFault("unknown_category", f"unknown category {format_with_type(value)}; {advice}")
+
+    return encode
+
+
+def _missing_encoder(feature: Feature) -> Callable[[], float]:
+    if feature.missing == "impute":
+        return lambda: math.nan
+
+    def raise_missing() -> float:
+        advice = 'training had none here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
+        raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
+
+    return raise_missing
+
+
+def _wrong_type(expected: str, value: object) -> ValueFault:
+    return ValueFault("wrong_type", f"expected {expected}, got {format_with_type(value)}; convert it first")
+
+
+def _to_number(value: object) -> float:
+    try:
+        number = _to_float(value)
+    except OverflowError:
+        number = _INFINITY
+    except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
+        raise _wrong_type("a number", value) from None
+    if number in (_INFINITY, -_INFINITY):
+        advice = "cap it, or return None if it is missing"
+        raise ValueFault("infinite", f"expected a finite number, got {format_with_type(value)}; {advice}")
+    return number
+
+
+def _to_float(value: Any) -> float:
+    # Not float(value) at once: that would read text and bytes, and numpy's text and dates.
+    if hasattr(type(value), "__float__") and not isinstance(value, _NON_NUMERIC_TYPES):
+        return float(value)
+    return float(operator.index(value))
+
+
+def _to_boolean(value: object) -> float:
+    if isinstance(value, bool | np.bool_):
+        return 1.0 if value else 0.0
+    try:
+        if isinstance(value, numbers.Real) and value in (0, 1):
+            return float(value)
+    except Exception:  # noqa: BLE001, S110 - as above
+        pass
+    raise _wrong_type("True or False (or 1 or 0)", value)
+
+
+def category_name(value: object) -> str:
+    """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if _is_too_long_for_category(value):
+            message = f"expected a category of at most 256 characters, got {format_with_type(value)}; use a shorter code"
+            raise ValueFault("wrong_type", message)
+        return str(_to_int(value))
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    raise _wrong_type("a category (text or a whole number)", value)
+
+
+def _is_too_long_for_category(value: object) -> bool:
+    """Return whether a value is a whole number that is longer than any category; Python may refuse to print it."""
+    return isinstance(value, numbers.Integral) and abs(_to_int(value)) >= _CATEGORY_LIMIT
+
+
+def _to_int(value: numbers.Integral) -> int:
+    try:
+        return int(value)
+    except Exception:  # noqa: BLE001 - as above
+        raise _wrong_type("a category (text or a whole number)", value) from None
+
+
+def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
+    """Encode an array of raw values.
+
+    Returns
+    -------
+    tuple
+        The numbers, and a mask of the values that must be encoded one by one (a failure, most likely); None when there are none.
+        The numbers under the mask mean nothing.
+    """
+    if feature.kind == "numeric" and values.dtype.kind in "fiub":
+        return _encode_numbers(values, impute=feature.missing == "impute")
+    return _encode_each(make_encoder(feature), values)
+
+
+def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:
+    column: Floats = values.astype(np.float64, copy=False)
+    # One sum shows whether all are finite, much faster than isfinite; a rare overflow only costs the second pass.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(column.sum())
+    if math.isfinite(total):
+        return column, None
+    faulty: Mask = np.isinf(column) if impute else ~np.isfinite(column)
+    return column, faulty if faulty.any() else None
+
+
+def _encode_each(encode: Encoder, values: Array) -> tuple[Floats, Mask | None]:
+    column = np.zeros(len(values))
+    faulty: Mask = np.zeros(len(values), dtype=np.bool_)
+    # Dates would become plain numbers in `tolist`.
+    for row, value in enumerate(list(values) if values.dtype.kind in "mM" else values.tolist()):
+        try:
+            column[row] = encode(value)
+        except ValueFault:
+            faulty[row] = True
+    return column, faulty if faulty.any() else None

@@ -1,0 +1,350 @@
+"""`manifest.json` as pydantic models: the one definition of the bundle format.
+
+`schemas/manifest.v1.schema.json` is generated from these classes (``make schemas``) and a test keeps the two equal.
+
+How to change the format
+------------------------
+1. Readers are strict: an unknown field is an error. So *every* change of shape or meaning, a new optional field included, is a
+   new `schema_version`; nothing is ever added to a version that was released.
+2. To make version N + 1: copy the models that change, keep the old ones readable (a function that lifts a version N document to
+   the new models, called in `parse`), set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
+3. Old schema files, and the golden bundles under ``tests/runtime/golden/``, stay for good: a test loads each of them.
+4. A newer version than ours is refused before anything else is looked at, with the advice to upgrade.
+5. `id` covers the document as written, so a lifted document keeps the id of its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from emsco_runtime.bundle.meter import Meter, StageCost
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Certificate",
+    "CertifiedChoice",
+    "CostSummary",
+    "CoverageBounds",
+    "Data",
+    "Expected",
+    "Feature",
+    "Golden",
+    "GoldenDecision",
+    "Group",
+    "Label",
+    "LabelBounds",
+    "Manifest",
+    "Model",
+    "Provenance",
+    "RawValue",
+    "Stage",
+    "StageExits",
+    "WrongShare",
+    "manifest_id",
+]
+
+SCHEMA_VERSION = 1
+
+# Limits that no honest bundle comes near; they keep a hostile one from exhausting memory. For the same reason the longest lists
+# are `FailFast`: of their entries only the first one at fault is reported.
+MAX_LABELS = 1_000
+MAX_FEATURES = 20_000
+MAX_CATEGORIES = 50_000
+MAX_STAGES = 100
+MAX_GOLDEN = 100
+
+Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+Cost: TypeAlias = Annotated[float, Field(ge=0)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+# A bound that is wrong more often than right says nothing: hence from 0.5. Nothing counted on rows is certain: hence below 1.
+Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Threshold: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+RawValue: TypeAlias = bool | float | str | None
+
+
+class _Record(BaseModel):
+    """Strict, frozen, nothing extra, no NaN."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True
+    )
+
+
+class Feature(_Record):
+    """One named input with its price and what counts as a valid value."""
+
+    name: Name
+    kind: Literal["numeric", "boolean", "categorical"]
+    categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES), FailFast()] = ()
+    cost: Cost
+    group: Name | None = None
+    missing: Literal["forbid", "impute"] = "forbid"
+    unknown: Literal["fail", "ignore"] = "fail"
+    fallback: RawValue = None
+
+
+class Group(_Record):
+    """Features that share one acquisition; its cost is paid once per item."""
+
+    name: Name
+    cost: Cost
+
+
+class Model(_Record):
+    """The ONNX file of a stage: where it lies, what it must hash to, its one input and one output."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^stages/[1-9][0-9]{0,2}-[0-9a-f]{12}\.onnx$")]
+    sha256: Sha256
+    input: Name
+    output: Name
+
+    @classmethod
+    def of(cls, stage: int, content: bytes, *, input: str, output: str) -> Model:  # noqa: A002 - the manifest's own field name
+        """Describe the model file of a stage (counted from 1) by its content."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        return cls(path=f"stages/{stage}-{sha256[:12]}.onnx", sha256=sha256, input=input, output=output)
+
+
+class Stage(_Record):
+    """One step: the features it acquires, its model's inputs in model order, and the confidence each label needs."""
+
+    acquire: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES), FailFast()]
+    inputs: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_FEATURES), FailFast()]
+    model: Model
+    thresholds: Annotated[dict[str, Threshold], Field(max_length=MAX_LABELS)]
+
+
+class StageExits(_Record):
+    """How many held-out rows were accepted at a stage, and how many of them with the right label."""
+
+    accepted: Count
+    right: Count
+
+
+class CostSummary(_Record):
+    """Cost per item over a split; a mean alone would hide the tail."""
+
+    mean: Cost
+    p50: Cost
+    p95: Cost
+    max: Cost
+
+
+class Expected(_Record):
+    """What the cascade did on a named held-out split, as counts."""
+
+    split: Name
+    rows: Annotated[int, Field(ge=1)]
+    accepted: Count
+    right: Count
+    stages: Annotated[tuple[StageExits, ...], Field(max_length=MAX_STAGES)]
+    cost: CostSummary
+
+
+class CoverageBounds(_Record):
+    """Bounds on the share of items that are accepted, each at the certificate's confidence."""
+
+    lower: Share
+    upper: Share
+
+
+class WrongShare(_Record):
+    """How many of some rows were accepted with a wrong label, and the upper bound on that share; 1 where there are no rows."""
+
+    rows: Count
+    wrong: Count
+    upper: Share
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        _check_bound(self.wrong, self.rows, self.upper)
+        return self
+
+
+class LabelBounds(_Record):
+    """What is known of one label: errors among items accepted as it, and among items that truly have it."""
+
+    label: Label
+    accepted_as: WrongShare
+    true: WrongShare
+
+
+class CertifiedChoice(_Record):
+    """The candidate designs, tested in the order that validation gave them up to the first that failed."""
+
+    candidates: Annotated[int, Field(ge=1)]
+    tested: Annotated[int, Field(ge=1)]
+    passed: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.passed > self.candidates or self.tested != min(self.passed + 1, self.candidates):
+            detail = f"{self.passed} passed, {self.tested} tested, of {self.candidates} candidates"
+            raise _contradiction_error(f"{detail}, although testing stops at the first failure and not before")
+        return self
+
+
+class Certificate(_Record):
+    """The guarantee: of the items accepted, at most the share `max_error` is wrong, at this confidence.
+
+    With the method "clopper-pearson" the design was fixed beforehand, and `max_error` is its exact upper bound. With
+    "fixed-sequence" the user gave `max_error`, and the design was chosen among those that passed a test of it; such a design's
+    own bound may be too low, and is not kept. Bounds on coverage and per label are each separate, at the same confidence;
+    where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
+    """
+
+    method: Literal["clopper-pearson", "fixed-sequence"]
+    split: Literal["certify"] = "certify"
+    scope: Literal["no budget, no deadline, no fallback"] = "no budget, no deadline, no fallback"
+    confidence: Confidence
+    max_error: Share
+    rows: Annotated[int, Field(ge=1)]
+    accepted: Count
+    wrong: Count
+    coverage: CoverageBounds
+    labels: Annotated[tuple[LabelBounds, ...], Field(min_length=2, max_length=MAX_LABELS)]
+    joint: bool
+    choice: CertifiedChoice | None
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.accepted > self.rows:
+            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
+        _check_bound(self.wrong, self.accepted, self.max_error)
+        if not self.coverage.lower <= self.accepted / self.rows <= self.coverage.upper:
+            detail = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
+            raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows and {detail} on coverage")
+        accepted_as = [bounds.accepted_as for bounds in self.labels]
+        if (sum(part.rows for part in accepted_as), sum(part.wrong for part in accepted_as)) != (self.accepted, self.wrong):
+            raise _contradiction_error(f"the labels do not add up to {self.accepted} accepted and {self.wrong} wrong")
+        # Fewer are possible: a row may have a label that training never saw.
+        true = [bounds.true for bounds in self.labels]
+        if sum(part.rows for part in true) > self.rows or sum(part.wrong for part in true) > self.wrong:
+            raise _contradiction_error(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
+        if not (self.method == "fixed-sequence") == self.joint == (self.choice is not None):
+            detail = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
+            raise _contradiction_error(f"{detail}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
+        return self
+
+
+class GoldenDecision(_Record):
+    """The decision that a golden item must get."""
+
+    status: Literal["accepted", "rejected"]
+    reason: Literal["confident", "inconclusive"]
+    label: Label | None
+    stages: Annotated[int, Field(ge=1)]
+    cost: Cost
+
+
+class Golden(_Record):
+    """One item replayed at load: raw values, the probabilities of every stage, and the decision."""
+
+    values: Annotated[dict[Name, RawValue], Field(max_length=MAX_FEATURES)]
+    probabilities: Annotated[tuple[Annotated[tuple[float, ...], Field(max_length=MAX_LABELS)], ...], Field(max_length=MAX_STAGES)]
+    decision: GoldenDecision
+
+
+class Data(_Record):
+    """Fingerprint of the training rows: their number and a hash of their content."""
+
+    rows: Count
+    sha256: Sha256
+
+
+class Provenance(_Record):
+    """Where the bundle comes from."""
+
+    settings: dict[str, JsonValue]
+    seed: int | None
+    versions: dict[str, str]
+    data: Data | None
+
+
+class Manifest(_Record):
+    """The whole of `manifest.json`."""
+
+    format: Literal["emsco-bundle"] = "emsco-bundle"
+    schema_version: Literal[1] = 1
+    id: Sha256
+    name: Name
+    version: Name
+    created: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+    labels: Annotated[tuple[Label, ...], Field(min_length=2, max_length=MAX_LABELS)]
+    cost_unit: Name
+    features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=MAX_FEATURES)]
+    groups: Annotated[tuple[Group, ...], Field(max_length=MAX_FEATURES)] = ()
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=MAX_STAGES)]
+    expected: Expected
+    certificate: Certificate | None = None
+    golden: Annotated[tuple[Golden, ...], Field(min_length=1, max_length=MAX_GOLDEN)]
+    provenance: Provenance
+
+    @field_validator("certificate")
+    @classmethod
+    def _check_labels_match(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
+        # Invalid labels are not there to compare with; their own error is reported.
+        if certificate is not None and "labels" in info.data:
+            certified = tuple(bounds.label for bounds in certificate.labels)
+            if certified != info.data["labels"]:
+                raise _contradiction_error(f"its labels are {list(certified)}, the bundle's are {list(info.data['labels'])}")
+        return certificate
+
+    def meter(self) -> Meter:
+        """Return the cost function over this bundle's features and groups."""
+        return Meter(
+            {feature.name: feature.cost for feature in self.features},
+            {feature.name: feature.group for feature in self.features if feature.group is not None},
+            {group.name: group.cost for group in self.groups},
+        )
+
+    def stage_costs(self) -> list[StageCost]:
+        """Return what each stage adds to the cost of an item, and the cost up to and including it."""
+        return self.meter().stage_costs(stage.acquire for stage in self.stages)
+
+    def with_id(self) -> Manifest:
+        """Return this manifest with the `id` that its content has."""
+        return self.model_copy(update={"id": manifest_id(self.model_dump(mode="json"))})
+
+    sealed = with_id  # the public name
+
+
+def _check_bound(wrong: int, rows: int, upper: float) -> None:
+    if wrong > rows or upper < (wrong / rows if rows else 1):
+        raise _contradiction_error(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
+
+
+def _contradiction_error(detail: str) -> PydanticCustomError:
+    # The text goes in as a value: braces in a label must not be taken for a field of the message.
+    return PydanticCustomError("contradiction", "the certificate contradicts itself: {detail}", {"detail": detail})
+
+
+def manifest_id(document: dict[str, Any]) -> str:
+    """Return the id of a parsed manifest: sha256 of its canonical JSON, `id` left out.
+
+    Examples
+    --------
+    >>> manifest_id({"id": "any", "name": "spam"}) == manifest_id({"name": "spam"})
+    True
+    """
+    content = {key: value for key, value in document.items() if key != "id"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,142 @@
+"""`GuardedCall`: one call of an acquirer through its guard, for every driver; and such a call in the calling thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from emsco_runtime.bundle.encoding import ValueFault
+from emsco_runtime.engine.outcomes import reject_coroutine
+from emsco_runtime.engine.plan import Call
+from emsco_runtime.engine.walk import NOT_DONE, Failed
+from emsco_runtime.sources.guard import CallTicket, JoinedCall
+from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
+
+__all__ = ["GuardedCall", "call_in_thread"]
+
+# Of a call that is not made: its guard has nothing to end.
+_NO_TICKET = CallTicket(None, None)
+
+
+class GuardedCall:
+    """One call of an acquirer for one item, and the only place that notes in its guard how it went.
+
+    After `begin` it has an `outcome`, or it has `joined` a call that is under way elsewhere and must wait for that one, or the
+    driver makes the call, with `run`, `submit` or a coroutine, and ends it.
+    """
+
+    __slots__ = ("call", "item", "joined", "outcome", "pool_call", "ticket")
+
+    def __init__(self, call: Call, item: Any) -> None:
+        self.call = call
+        self.item = item
+        self.outcome: Any = NOT_DONE
+        self.ticket = _NO_TICKET
+        self.joined: JoinedCall | None = None
+        self.pool_call: PoolCall | None = None
+
+    def begin(self, *, blocking: bool) -> None:
+        """Begin it, or begin it again after `finish_joined` had no outcome.
+
+        A `blocking` driver holds its thread while it waits. In the thread of an event loop it joins no call: that one may need
+        the loop to end.
+        """
+        try:
+            begun = self.call.guard.begin(self.item)
+            if blocking and isinstance(begun, JoinedCall) and _in_event_loop():
+                begun = self.call.guard.begin(self.item, never_wait=True)
+        except Exception as error:  # noqa: BLE001 - an open breaker, or a key function that raised
+            self.outcome = Failed(error)
+            return
+        if isinstance(begun, CallTicket):
+            self.ticket = begun
+        elif isinstance(begun, JoinedCall):
+            self.joined = begun
+        else:
+            self.outcome = begun
+
+    def _runner(self) -> Callable[[Any], Any]:
+        """Return the function of a plain acquirer, which also hands its answer to those who joined the call."""
+        # It holds no reference to this object, which holds the pool's call and with it the function.
+        function, flight = self.call.function, self.ticket.flight
+
+        def run(item: Any) -> Any:
+            return reject_coroutine(function(item))
+
+        return run if flight is None else lambda item: flight.run(run, item)
+
+    def run(self) -> Any:
+        """Make the call in this thread unless it has an outcome, and return the outcome."""
+        return self.outcome if self.ticket is _NO_TICKET else self.finish(self._runner(), self.item)
+
+    def submit(self, pool: AcquirerPool) -> None:
+        """Make the call in a pool unless it has an outcome or joined another; it fails if the pool is full."""
+        if self.ticket is _NO_TICKET:
+            return
+        try:
+            self.pool_call = pool.submit(self._runner(), self.item)
+        except PoolFull as error:
+            self.cancel()
+            self.outcome = Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
+        except BaseException:
+            self.cancel()
+            raise
+
+    def finish(self, result: Callable[..., Any], *arguments: Any) -> Any:
+        """End the call as `result(*arguments)` does: return its outcome, which is `Failed` if it raises."""
+        try:
+            self.outcome = result(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
+            return self.fail(error)
+        except BaseException:
+            self.cancel()
+            raise
+        self.call.guard.succeeded(self.ticket, self.outcome)
+        return self.outcome
+
+    def fail(self, error: Exception) -> Failed:
+        """End the call with an error, for those who joined it too."""
+        self.call.guard.failed(self.ticket, error)
+        outcome = self.outcome = Failed(error)
+        return outcome
+
+    def time_out(self) -> Failed:
+        """End the call because it took too long."""
+        return self.fail(self.call.guard.timeout_fault())
+
+    def finish_joined(self, joined: JoinedCall) -> Any:
+        """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be begun again."""
+        self.joined = None
+        if not joined.flight.cancelled():
+            error = joined.flight.exception()
+            self.outcome = Failed(error) if isinstance(error, Exception) else self.call.guard.read_joined(joined)
+        return self.outcome
+
+    def cancel(self) -> None:
+        """Stop waiting for the call, unless it has ended: one of those who joined it makes it instead."""
+        if self.outcome is NOT_DONE:
+            self.call.guard.cancelled(self.ticket)
+            self.ticket = _NO_TICKET
+
+
+def call_in_thread(call: Call, item: Any) -> Any:
+    """Return the outcome: what the acquirer or its cache gave, or `Failed`."""
+    guarded = GuardedCall(call, item)
+    guarded.begin(blocking=True)
+    while (joined := guarded.joined) is not None:
+        with released_slot(), contextlib.suppress(CancelledError):
+            joined.flight.exception()
+        if guarded.finish_joined(joined) is NOT_DONE:
+            guarded.begin(blocking=True)
+    return guarded.run()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,148 @@
+"""The driver for plain code with time-outs, deadlines, breakers, caches, or acquirers that run at the same time in threads.
+
+Exact semantics:
+
+- a call with a time-out, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
+  the cascade a pool: then all calls of a stage, or of many items to one acquirer, run in it at the same time;
+- no call is begun after the deadline;
+- a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
+- of a cached acquirer one call per key is under way: those who need the same key wait for it, until their own deadline at most,
+  and at most their time-out counted from the moment that call began; if it is cancelled, one of those who wait makes it;
+- a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
+- after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, Literal
+
+from emsco_runtime.decision import Decision
+from emsco_runtime.driving.guarded_calls import GuardedCall, call_in_thread
+from emsco_runtime.driving.item_inputs import Limits
+from emsco_runtime.driving.one import drive
+from emsco_runtime.engine.plan import AcquireRequest, Call
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Walk
+from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.sources.pool import PoolCall, released_slot
+
+__all__ = ["call_for_each", "call_with_limits", "drive_pooled"]
+
+
+def drive_pooled(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
+    """Walk one item to its decision."""
+    return drive(steps, scorer, lambda request: _acquire(request, item, limits))
+
+
+def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
+    if limits.parallel and len(request.calls) > 1:
+        return _acquire_parallel(request.calls, item, limits)
+    outcomes: list[Any] = []
+    for call in request.calls:
+        outcome = call_with_limits(call, item, limits)
+        if outcome is NOT_DONE:
+            return Expired(outcomes)
+        outcomes.append(outcome)
+        if isinstance(outcome, Failed) and call.policy != "default":
+            break
+    return outcomes
+
+
+def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
+    """Make one call within its limits; `NOT_DONE` if the deadline came first."""
+    if limits.deadline == math.inf and call.guard.timeout_s is None and not limits.parallel:
+        return call_in_thread(call, item)
+    guarded = GuardedCall(call, item)
+    try:
+        _begin(guarded, limits)
+        return _wait_for_outcome(guarded, limits)
+    finally:
+        _abandon(guarded, limits)
+
+
+def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]:
+    """Make one call per item, each as `call_with_limits` does; at the same time where the limits say so."""
+    if not limits.parallel:
+        return [call_with_limits(call, item, limits) for item in items]
+    with _begun([(call, item) for item in items], limits) as begun:
+        return [_wait_for_outcome(guarded, limits) for guarded in begun]
+
+
+def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
+    outcomes: list[Any] = []
+    with _begun([(call, item) for call in calls], limits) as begun:
+        for guarded in begun:
+            outcome = _wait_for_outcome(guarded, limits)
+            if outcome is NOT_DONE:
+                return Expired([other.outcome for other in begun])
+            outcomes.append(outcome)
+            if isinstance(outcome, Failed) and guarded.call.policy != "default":
+                break
+    return outcomes
+
+
+@contextlib.contextmanager
+def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits) -> Iterator[list[GuardedCall]]:
+    """Begin calls; those that have not ended by the end of the block are abandoned."""
+    begun = [GuardedCall(call, item) for call, item in calls]
+    try:
+        for guarded in begun:
+            _begin(guarded, limits)
+        yield begun
+    finally:
+        for guarded in begun:
+            _abandon(guarded, limits)
+
+
+def _begin(guarded: GuardedCall, limits: Limits) -> None:
+    if time.perf_counter() < limits.deadline:
+        guarded.begin(blocking=True)
+        guarded.submit(limits.pool)
+
+
+def _abandon(guarded: GuardedCall, limits: Limits) -> None:
+    if guarded.outcome is NOT_DONE and guarded.pool_call is not None:
+        limits.pool.abandon(guarded.pool_call)
+        guarded.cancel()
+
+
+def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
+    """Wait for a call that was begun, and end it; `NOT_DONE` if the deadline comes first."""
+    timeout_s = guarded.call.guard.timeout_s
+    while (joined := guarded.joined) is not None:
+        ended_by = _wait(joined.flight, timeout_s, limits.deadline)
+        if ended_by == "deadline":
+            return NOT_DONE
+        if ended_by == "timeout":
+            return guarded.time_out()
+        if guarded.finish_joined(joined) is NOT_DONE:
+            _begin(guarded, limits)
+    if guarded.pool_call is None:
+        return guarded.outcome
+    ended_by = _wait(guarded.pool_call, timeout_s, limits.deadline)
+    if ended_by == "timeout":
+        limits.pool.abandon(guarded.pool_call)
+        return guarded.time_out()
+    return guarded.finish(guarded.pool_call.result) if ended_by == "done" else NOT_DONE
+
+
+def _wait(call: PoolCall | InFlightCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
+    with released_slot():
+        while not call.done():
+            now = time.perf_counter()
+            started = now if call.started is None else call.started
+            left = math.inf if timeout_s is None else timeout_s - (now - started)
+            if deadline - now <= 0:
+                return "deadline"
+            if left <= 0:
+                return "timeout"
+            # Waits, and does not raise what the call raised; then the loop reads the clock again.
+            with contextlib.suppress(TimeoutError, CancelledError):
+                call.exception(min(left, deadline - now, threading.TIMEOUT_MAX))
+    return "done"

@@ -1,0 +1,122 @@
+"""Results of acquirers: read by name or by position, and the result for many items split into one outcome per item.
+
+Results are the user's own objects, and reading one may raise anything: it is handled as if the acquirer had raised it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from emsco_runtime.bundle.encoding import ValueFault
+
+__all__ = ["BatchCall", "describe_error", "reject_coroutine", "values_by_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCall:
+    """A batch acquirer, called with one item or with `many`; a result that does not fit the items is a failure of the call."""
+
+    function: Callable[[list[Any]], Any]
+    names: tuple[str, ...]
+    many: bool = False
+
+    def __call__(self, item: Any) -> Any:
+        """Return the outcome for the item; one outcome per item for a list of many."""
+        items = item if self.many else [item]
+        outcomes = _split_by_item(self.names, reject_coroutine(self.function(items)), len(items))
+        return outcomes if self.many else outcomes[0]
+
+
+def reject_coroutine(outcome: Any) -> Any:
+    """Raise if a plain function returned a coroutine, which would never be awaited; return any other outcome."""
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+        raise ValueFault("wrong_type", "its acquirer returned a coroutine: write it as `async def`, and use decide_async")
+    return outcome
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the message of an error; it never raises."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        return f"{type(error).__name__}: (it cannot be printed)"
+
+
+def _is_mapping(result: Any) -> bool:
+    """Return whether a result is read by name: mappings, and rows and frames that have keys (sqlite3, pandas)."""
+    return isinstance(result, Mapping) or (hasattr(result, "keys") and hasattr(result, "__getitem__"))
+
+
+def _is_sequence(result: Any) -> bool:
+    """Return whether a result is read by position: it has a length and an order, and is not text."""
+    if isinstance(result, str | bytes | bytearray | Mapping | AbstractSet):
+        return False
+    return hasattr(result, "__len__") and hasattr(result, "__iter__") and getattr(result, "ndim", 1) == 1
+
+
+def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    """Return the values in the outcome of an acquirer of several features; a `ValueFault` in place of each missing one."""
+    try:
+        if _is_mapping(outcome):
+            return _from_mapping(names, outcome)
+        return _from_sequence(names, outcome)
+    except Exception as error:  # noqa: BLE001 - reading a result runs the user's code
+        return dict.fromkeys(names, _unreadable_fault("the result of its acquirer", error))
+
+
+def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    # The keys: `in` looks at the values of some mapping-like rows. A set of them: there may be thousands.
+    keys = outcome.keys() if type(outcome) is dict else set(outcome.keys())
+    found: dict[str, Any] = {}
+    fault: ValueFault | None = None
+    for name in names:
+        if name not in keys:
+            fault = fault or ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
+            found[name] = fault
+            continue
+        try:
+            found[name] = outcome[name]
+        except Exception as error:  # noqa: BLE001 - as above
+            found[name] = _unreadable_fault("it from the mapping of its acquirer", error)
+    return found
+
+
+def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    if not _is_sequence(outcome):
+        expected = "its acquirer must return a mapping, or a sequence in the order of its features"
+        return dict.fromkeys(names, ValueFault("wrong_type", f"{expected}; got {type(outcome).__name__}"))
+    if len(outcome) != len(names):
+        expected = f"its acquirer must return {len(names)} values, for {', '.join(names)}"
+        return dict.fromkeys(names, ValueFault("missing_key", f"{expected}; got {len(outcome)}"))
+    return dict(zip(names, outcome, strict=True))
+
+
+def _unreadable_fault(what: str, error: Exception) -> ValueFault:
+    fault = ValueFault("exception", f"reading {what} raised {describe_error(error)}")
+    fault.__cause__ = error
+    return fault
+
+
+def _split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]:
+    """Return one outcome per item: a value where the acquirer has one feature, a mapping where it has several."""
+    if len(names) == 1:
+        return _values_per_item(result, count)
+    if not _is_mapping(result):
+        expected = "a batch acquirer of several features must return a mapping from name to values"
+        raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
+    keys = set(result.keys())
+    columns = {name: _values_per_item(result[name], count) for name in names if name in keys}
+    return [{name: column[row] for name, column in columns.items()} for row in range(count)]
+
+
+def _values_per_item(result: Any, count: int) -> list[Any]:
+    if not _is_sequence(result):
+        expected = "a batch acquirer must return a sequence with one value per item"
+        raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
+    if len(result) != count:
+        raise ValueFault("missing_key", f"a batch acquirer must return one value per item: got {len(result)} for {count} items")
+    return list(result)

@@ -1,0 +1,1 @@
+"""A cascade in a service: reloading its bundle, comparing a second one."""

@@ -1,0 +1,1 @@
+"""Between the walk and a user's source: threads, circuit breakers, caches, guards."""

@@ -1,0 +1,271 @@
+"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run in parallel and time-outs can end the wait.
+
+A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: its result is discarded and a new
+thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with the kind "refused", until
+abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
+
+A call may decide with a cascade that uses the same pool. While it waits for the calls of that decision its slot is free for
+another one, so that nested decisions do not deadlock, however few threads there are; their calls go first.
+
+A call has the context variables of its caller, so that tracing and logging know whose call it is; what it sets itself is not
+seen outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from emsco_runtime.support.arguments import check_count
+from emsco_runtime.support.fork import PickledBySettings
+
+__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
+
+_IDLE_S = 30.0
+
+
+class PoolFull(Exception):
+    """No call is accepted: as many as allowed were abandoned and still run."""
+
+
+class PoolCounts(NamedTuple):
+    """Threads that run, calls that wait for one, calls that were abandoned and still run, and calls abandoned in all."""
+
+    threads: int
+    waiting: int
+    abandoned: int
+    abandoned_ever: int
+
+
+class PoolCall(Future[Any]):
+    """One call in a pool, or without a pool: then its caller runs it."""
+
+    def __init__(self, function: Callable[[Any], Any], item: Any, pool: AcquirerPool | None = None) -> None:
+        super().__init__()
+        self.function = function
+        self.item = item
+        self.pool = pool
+        # The call inside which this one was submitted.
+        self.parent = _current_call.get()
+        # How many waits for other calls are running inside it.
+        self.nested_waits = 0
+        # A copy for each call: one context cannot be entered by two threads at the same time.
+        self.context = contextvars.copy_context()
+        self.started: float | None = None
+        self.abandoned = False
+
+    def run(self) -> None:
+        """Make the call; what it raises is its result."""
+        self.started = time.perf_counter()
+        try:
+            result = self.context.run(self._run)
+        except BaseException as error:  # noqa: BLE001 - raised where the result is read
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def _run(self) -> Any:
+        token = _current_call.set(self)
+        try:
+            return self.function(self.item)
+        finally:
+            # The call keeps its context, which must not keep the call.
+            _current_call.reset(token)
+
+    def is_nested_in(self, pool: AcquirerPool) -> bool:
+        """Return whether it was submitted from inside a call of this pool."""
+        parent = self.parent
+        while parent is not None:
+            if parent.pool is pool and not parent.done():
+                return True
+            parent = parent.parent
+        return False
+
+
+# The call inside which some code runs; a context variable, so that event loops and tasks started inside it know it too.
+_current_call: contextvars.ContextVar[PoolCall | None] = contextvars.ContextVar("emsco_running_call", default=None)
+
+
+@contextlib.contextmanager
+def released_slot() -> Iterator[None]:
+    """Release the slot of the call inside which this code runs, if there is one, while it waits for another call."""
+    call = _current_call.get()
+    pool = None if call is None else call.pool
+    if call is None or pool is None:
+        yield
+        return
+    released = pool.release_slot(call)
+    try:
+        yield
+    finally:
+        if released:
+            pool.reacquire_slot(call)
+
+
+class AcquirerPool(PickledBySettings[tuple[int, int]]):
+    """A bounded pool of daemon threads; may be shared by several cascades.
+
+    Parameters
+    ----------
+    threads
+        Calls that run at the same time; abandoned ones, and those that wait for calls of their own, are not counted.
+    max_abandoned
+        Abandoned calls that may still run; with so many, new ones are refused.
+
+    Examples
+    --------
+    >>> pool = AcquirerPool(threads=2)
+    >>> [call.result() for call in [pool.submit(len, "one"), pool.submit(len, "three")]]
+    [3, 5]
+    """
+
+    def __init__(self, threads: int = 16, *, max_abandoned: int = 16) -> None:
+        check_count("threads", threads)
+        check_count("max_abandoned", max_abandoned, 0)
+        self._settings = (threads, max_abandoned)
+        self._start()
+
+    def reset_after_fork(self) -> None:
+        """Start over without threads and calls: they belong to their process."""
+        self._max_threads, self._max_abandoned = self._settings
+        self._condition = threading.Condition()
+        self._waiting: deque[PoolCall] = deque()
+        self._threads = self._idle = self._blocked = 0
+        self._abandoned = self._abandoned_ever = 0
+        self._close_count = 0
+
+    @property
+    def counts(self) -> PoolCounts:
+        """Return what the pool is doing."""
+        with self._condition:
+            return PoolCounts(self._threads, len(self._waiting), self._abandoned, self._abandoned_ever)
+
+    def close(self) -> None:
+        """Let the threads end: those that are idle at once, the others when no call waits for them.
+
+        Calls that run or wait are still made. The pool can be used again, and then starts new threads.
+        """
+        with self._condition:
+            self._close_count += 1
+            self._condition.notify_all()
+
+    def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
+        """Submit a call.
+
+        Raises
+        ------
+        PoolFull
+            If too many abandoned calls still run, or no thread can be started.
+        """
+        call = PoolCall(function, item, self)
+        with self._condition:
+            if self._abandoned and self._abandoned >= self._max_abandoned:
+                raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
+            if call.is_nested_in(self):
+                # First: otherwise those before it might all start, and wait for calls behind them.
+                self._waiting.appendleft(call)
+            else:
+                self._waiting.append(call)
+            try:
+                self._wake_or_start_thread()
+            except RuntimeError as error:
+                # The system starts no more threads. The existing ones will do; without any, the call would never run.
+                if not self._threads:
+                    self._waiting.remove(call)
+                    raise PoolFull(str(error)) from error
+        return call
+
+    def abandon(self, call: PoolCall) -> None:
+        """Abandon a call: one that has not started is removed, one that runs is no longer waited for."""
+        with self._condition:
+            if call.done() or call.abandoned:
+                return
+            if call.cancel():
+                # Removed at once: where all threads are busy for long, abandoned calls would pile up.
+                self._waiting.remove(call)
+                return
+            if call.nested_waits:
+                self._blocked -= 1
+            call.abandoned = True
+            self._abandoned += 1
+            self._abandoned_ever += 1
+            # Its slot is free for waiting calls; where the system starts no thread, the existing ones will do.
+            with contextlib.suppress(RuntimeError):
+                self._wake_or_start_thread()
+
+    def release_slot(self, call: PoolCall) -> bool:
+        """Note that a call waits for another one: its slot is free meanwhile; False if it has ended and has no slot."""
+        with self._condition:
+            if call.done():
+                return False
+            call.nested_waits += 1
+            if call.nested_waits == 1 and not call.abandoned:
+                self._blocked += 1
+                # As above.
+                with contextlib.suppress(RuntimeError):
+                    self._wake_or_start_thread()
+            return True
+
+    def reacquire_slot(self, call: PoolCall) -> None:
+        """Note that a call has ended one of its waits."""
+        with self._condition:
+            call.nested_waits -= 1
+            if call.nested_waits == 0 and not call.abandoned:
+                self._blocked -= 1
+
+    free_place, take_place = release_slot, reacquire_slot  # the public names
+
+    @property
+    def _active(self) -> int:
+        """Threads that count: not those of abandoned calls, and of calls that wait for others."""
+        return self._threads - self._abandoned - self._blocked
+
+    def _wake_or_start_thread(self) -> None:
+        """Wake a thread for the waiting calls, or start one; the caller holds the lock."""
+        if self._idle:
+            self._condition.notify()
+        # A thread that was woken counts as idle until it has its call: so compare the numbers.
+        if len(self._waiting) > self._idle and self._active < self._max_threads:
+            threading.Thread(target=self._run_thread, name="emsco-acquirer", daemon=True).start()
+            self._threads += 1
+
+    def _run_thread(self) -> None:
+        close_count = self._close_count
+        while self._run_next_call(close_count):
+            pass
+
+    def _run_next_call(self, close_count: int) -> bool:
+        """Make one call; a separate function, so that an idle thread keeps no item or result alive."""
+        call = self._next_call(close_count)
+        if call is None:
+            return False
+        call.run()
+        with self._condition:
+            # Under the lock: a call may be abandoned at the moment in which it ends.
+            if call.abandoned:
+                self._abandoned -= 1
+        return True
+
+    def _next_call(self, close_count: int) -> PoolCall | None:
+        """Return the next call, or None for a thread that is one too many, was idle for long, or is from before a `close`."""
+        with self._condition:
+            while self._active <= self._max_threads:
+                while self._waiting:
+                    call = self._waiting.popleft()
+                    if call.set_running_or_notify_cancel():
+                        return call
+                if self._close_count != close_count:
+                    break
+                self._idle += 1
+                woken = self._condition.wait(_IDLE_S)
+                self._idle -= 1
+                if not woken and not self._waiting:
+                    break
+            self._threads -= 1
+            return None

@@ -1,0 +1,1 @@
+"""What all rooms need, and what knows nothing of cascades."""

@@ -1,0 +1,45 @@
+"""Array types for annotations, and how values become a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Floats", "Ints", "Mask", "as_column"]
+
+Array: TypeAlias = NDArray[Any]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+def as_column(values: Any) -> Array:
+    """Return values as an array in which each keeps its type.
+
+    numpy alone would turn a list such as [1, "a", None] into text, and drop the mask of a masked array.
+
+    Examples
+    --------
+    >>> as_column([1, "a", None])
+    array([1, 'a', None], dtype=object)
+    >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True]))
+    array([np.float64(1.5), None], dtype=object)
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(values)
+        return _to_object_array([None if masked else value for value, masked in zip(values.data, mask, strict=True)])
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        plain = {*map(type, values)} <= {float, int} or {*map(type, values)} == {bool}
+        return np.asarray(values) if plain else _to_object_array(values)
+    return np.asarray(values)
+
+
+def _to_object_array(values: Sequence[Any]) -> Array:
+    # Filled in place: handed over at once, values that are sequences themselves would become further dimensions.
+    column = np.empty(len(values), dtype=object)
+    for position, value in enumerate(values):
+        column[position] = value
+    return column

@@ -1,0 +1,104 @@
+"""Text for messages and output: values whatever they are, counts, shares."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+__all__ = [
+    "format_value",
+    "format_with_type",
+    "percent",
+    "percent_at_least",
+    "percent_at_most",
+    "pluralize",
+    "shorten",
+    "suggest_name",
+]
+
+_BITS_PER_DIGIT = math.log2(10)
+
+
+def format_value(value: object) -> str:
+    """Return the `repr` of a value for a message, shortened; it never raises.
+
+    Examples
+    --------
+    >>> format_value("abc"), format_value(10**5000)
+    ("'abc'", 'a whole number of about 5000 digits')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        # Python refuses to print very long whole numbers.
+        digits = round(value.bit_length() / _BITS_PER_DIGIT) if isinstance(value, int) else 0
+        text = f"a whole number of about {digits} digits" if digits else "a value that cannot be printed"
+    return shorten(text)
+
+
+def format_with_type(value: object) -> str:
+    """Return a value with its type, such as ``'abc' (str)``, for a message; it never raises."""
+    return f"{format_value(value)} ({type(value).__name__})"
+
+
+def shorten(text: str, limit: int = 200) -> str:
+    """Return a text, cut off with dots after so many characters."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def suggest_name(name: object, names: Iterable[str], otherwise: str) -> str:
+    """Return the end of a message about an unknown name: the nearest known name, or `otherwise`."""
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else otherwise
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one.
+
+    Examples
+    --------
+    >>> pluralize(1, "design"), pluralize(2000, "feature set"), pluralize(0, "row")
+    ('1 design', '2,000 feature sets', '0 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share as text, the same everywhere it is printed.
+
+    Examples
+    --------
+    >>> percent(531, 569), percent(0, 0)
+    ('93.32 %', 'n/a')
+    """
+    return f"{100 * part / whole:.2f} %" if whole else "n/a"
+
+
+def percent_at_most(bound: float) -> str:
+    """Return an upper bound as text, rounded up.
+
+    Examples
+    --------
+    >>> percent_at_most(0.03), percent_at_most(0.021301), percent_at_most(0.0000123456)
+    ('3 %', '2.14 %', '0.00124 %')
+    """
+    return _format_rounded(bound, ROUND_CEILING)
+
+
+def percent_at_least(bound: float) -> str:
+    """Return a lower bound as text, rounded down.
+
+    Examples
+    --------
+    >>> percent_at_least(0.95), percent_at_least(0.78999), percent_at_least(0.0)
+    ('95 %', '78.9 %', '0 %')
+    """
+    return _format_rounded(bound, ROUND_FLOOR)
+
+
+def _format_rounded(share: float, rounding: str) -> str:
+    # In decimal digits, as the number is written: in binary ones, 0.07 * 100 is above 7 and would be rounded up to 7.01.
+    rounded = Context(prec=3, rounding=rounding).create_decimal(Decimal(repr(share)) * 100)
+    return f"{rounded.normalize():f} %"

@@ -1,0 +1,52 @@
+"""What `emsco-export` prints: the design, its figures and its cost, the certificate, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+
+from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
+from emsco_runtime.cli.console import format_costs, format_number
+from emsco_train.cli.training_output import accuracy_floors, calibration_warnings, format_counts, minimum_coverage
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.design import format_stages
+from emsco_train.runs.exporting import RunExport
+
+__all__ = ["format_export"]
+
+
+def format_export(exported: RunExport, out: str) -> list[str]:
+    """Return the lines about a bundle that was written to a folder."""
+    problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
+    unit, full, cost = problem.costs.unit, problem.full_cost, expected.cost
+    exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
+    rejected = percent(expected.rows - expected.accepted, expected.rows)
+    splits = ", ".join(split.name for split in exported.export.verified)
+    lines = [
+        f"design       {design.id}: {exported.choice.reason}",
+        f"stages       {format_stages(design.stages)}",
+        f"threshold    {design.threshold_text}",
+    ]
+    for name, counts in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
+        coverage, accuracy, mean = format_counts(counts)
+        lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
+    everything = f"everything for everyone: {format_number(full)} {unit}"
+    lines += [
+        f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
+        f"exits        {', '.join(exits)}, rejected: {rejected}",
+        *describe_certificate(exported.choice.certificate),
+        f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
+        f"             probabilities within {exported.export.largest:.0e}",
+        *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
+    ]
+    if exported.choice.is_default:
+        # No floor was given, and the fittest is often cheap and inaccurate.
+        front = exported.opened.front
+        floors = ", ".join(f"{floor:g}" for floor in accuracy_floors(front))
+        reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(front):g}"
+        lines.append(f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}")
+    quoted = shlex.quote(out)
+    return [
+        *lines,
+        f"written      {quoted} ({exported.export.bundle.manifest.id[:12]})",
+        f"next         emsco-run {quoted} ROWS.csv --out DECISIONS.csv",
+    ]

@@ -1,0 +1,152 @@
+"""What the training commands print: the data, the columns, the designs worth a look, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.cli.console import format_number, format_table
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.design import Design, format_stages
+from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.runs.preparation import PreparedRun
+from emsco_train.runs.run_file import CountsEntry
+from emsco_train.runs.run_record import describe_columns
+from emsco_train.runs.training import TrainedRun
+
+__all__ = [
+    "accuracy_floors",
+    "calibration_warnings",
+    "format_columns",
+    "format_counts",
+    "format_data",
+    "format_front",
+    "minimum_coverage",
+]
+
+_MAX_SHOWN_COLUMNS = 60
+_MAX_STAGE_CHARACTERS = 100
+_FLOOR_COUNT = 4
+
+
+def format_data(prepared: PreparedRun) -> list[str]:
+    """Return what was read, and how it was split."""
+    problem, source = prepared.problem, prepared.source
+    counts = Counter(position for split in problem.splits() for position in split.target.tolist())
+    files = ", ".join(Path(file.path).name for file in source.files)
+    labels = ", ".join(f"{label}: {counts[position]}" for position, label in enumerate(problem.labels))
+    splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
+    return [
+        f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
+        f"labels   {labels}",
+        f"splits   {splits}",
+        f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
+    ]
+
+
+def format_columns(prepared: PreparedRun) -> str:
+    """Return a table of the columns as they were read."""
+    problem = prepared.problem
+    rows = [
+        [
+            entry.name,
+            entry.kind if entry.kind != "categorical" else f"categorical ({entry.categories})",
+            str(entry.gaps or "-"),
+            format_number(feature.cost),
+            feature.group or "-",
+        ]
+        for entry, feature in zip(describe_columns(problem), problem.features, strict=True)
+    ]
+    more = f"\n... and {len(rows) - _MAX_SHOWN_COLUMNS} more" if len(rows) > _MAX_SHOWN_COLUMNS else ""
+    return format_table(["feature", "kind", "gaps", "cost", "group"], rows[:_MAX_SHOWN_COLUMNS]) + more
+
+
+def format_front(trained: TrainedRun) -> list[str]:
+    """Return the designs worth a look: the fittest of each threshold, the cheapest at several floors; and what to type next."""
+    front, path = trained.front, shlex.quote(str(trained.folder.path))
+    measured = {one.design.id: one for one in trained.measured}
+    has_test_rows = "test" in trained.run.rows
+    notable = _notable_designs(trained)
+    lines = [[name, *_design_cells(measured[design.id], has_test_rows=has_test_rows)] for name, design in notable]
+    lines += _single_stage_rows(trained, has_test_rows=has_test_rows)
+    figures = ["coverage", "accuracy", "mean cost"]
+    header = ["", "id", *figures, *([f"test {name}" for name in figures] if has_test_rows else []), "stages"]
+    floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
+    requirements = f" --min-accuracy {floor} --min-coverage {minimum_coverage(front):g}" if floor else ""
+    where = "on the validation rows, then on the test rows" if has_test_rows else "on the validation rows"
+    output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
+    output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
+    if trained.interrupted:
+        output.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
+    return [
+        *output,
+        f"written  {path} (front.csv holds all designs)",
+        f"look     emsco-report {path}",
+        f"next     emsco-export {path} --out BUNDLE{requirements}",
+    ]
+
+
+def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list[str]]:
+    """Return the baseline at each threshold: all features for everyone, in one stage."""
+    entries = trained.run.thresholds
+    lines = []
+    for entry in entries:
+        where = "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds)) if len(entries) > 1 else "once"
+        texts = [text for counts in entry.everything for text in format_counts(counts)]
+        lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "(one stage)"])
+    return lines
+
+
+def calibration_warnings(measured: MeasuredDesign) -> list[str]:
+    """Return the warnings about a design's confidences."""
+    return [stage.warning for stage in measured.calibration if stage.warning is not None]
+
+
+def format_counts(counts: Counts | CountsEntry) -> list[str]:
+    """Return coverage, accuracy and mean cost as every command prints them."""
+    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), format_number(counts.cost)]
+
+
+def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
+    """Return named designs: the fittest at each threshold, and the cheapest above floors between it and the most accurate."""
+    front = trained.front
+    levels = list(dict.fromkeys(design.thresholds for design in front))
+    best = [next(design for design in front if design.thresholds == level) for level in levels]
+    names = ["fittest"] if len(levels) == 1 else [f"fittest at {design.threshold_text}" for design in best]
+    # A design that is the cheapest above several floors is shown once, at the highest of them.
+    cheapest: dict[str, tuple[str, Design]] = {}
+    for floor in accuracy_floors(front):
+        design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(front))
+        cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
+    return [*zip(names, best, strict=True), *cheapest.values()]
+
+
+def minimum_coverage(designs: Sequence[Design]) -> float:
+    """Return half of the best coverage: an accurate design that accepts hardly anything is not worth a look."""
+    return round(max(design.coverage for design in designs) / 2, 2)
+
+
+def accuracy_floors(designs: Sequence[Design]) -> list[float]:
+    """Return round floors of accuracy, up to the best that is worth a look.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Shares
+    >>> accuracy_floors([Shares(accuracy=0.812, coverage=0.9), Shares(accuracy=0.71, coverage=1.0)])
+    [0.73, 0.76, 0.78, 0.81]
+    """
+    least = minimum_coverage(designs)
+    useful = [design.accuracy for design in designs if design.coverage >= least]
+    low, high = min(useful), max(useful)
+    steps = [int(100 * (low + (high - low) * step / _FLOOR_COUNT)) / 100 for step in range(1, _FLOOR_COUNT + 1)]
+    return list(dict.fromkeys(steps))
+
+
+def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]:
+    own = format_counts(measured.design.counts)
+    stages = format_stages(measured.design.stages)
+    shown = stages if len(stages) <= _MAX_STAGE_CHARACTERS else f"{stages[: _MAX_STAGE_CHARACTERS - 3]}..."
+    return [measured.design.id, *own, *(format_counts(measured.figures) if has_test_rows else []), shown]

@@ -1,0 +1,200 @@
+"""`CostModel`: what each feature costs to acquire, and which features share an acquisition.
+
+Costs are priced by the runtime's `Meter`, and by nothing else: see `CostModel.meter`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from emsco_runtime.bundle.meter import Meter
+from emsco_train.costs.costs_file import CostComments, CostGroup, format_costs, read_costs
+from emsco_train.errors import DesignError
+from emsco_train.support.numbers import is_number
+from emsco_train.support.validation_errors import raise_faults
+
+__all__ = ["CostGroup", "CostModel", "Costs"]
+
+# Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
+_MAX_COST_SUM = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Prices of features and groups, in the user's own unit.
+
+    Parameters
+    ----------
+    features
+        Own cost of each feature: finite and not negative; all costs together are at most 1e300.
+    groups
+        Groups of features with their shared costs.
+    unit
+        What the numbers count: "EUR", "ms of CPU", "look-ups".
+
+    Examples
+    --------
+    >>> blood = CostGroup("blood", 2.1, ("glucose", "insulin"))
+    >>> costs = CostModel.from_mapping({"age": 1, "glucose": 15.5, "insulin": 20.7}, groups=[blood], unit="CAD")
+    >>> costs.meter().cost(["age", "glucose"])
+    18.6
+    >>> costs.group_of("insulin")
+    'blood'
+    """
+
+    features: Mapping[str, float]
+    groups: tuple[CostGroup, ...] = ()
+    unit: str = "units"
+
+    def __post_init__(self) -> None:
+        """Check every number and every group; list all faults in one error."""
+        faults = [*_number_faults(self), *_group_faults(self)] or _sum_faults(self)
+        if not faults and not any(self.features.values()) and not any(group.cost for group in self.groups):
+            faults = ["all costs are 0: give at least one feature or group a cost above 0, or `costs=None` for 1 each"]
+        if not self.unit:
+            faults.append("unit is empty: name what the costs count, such as 'EUR'")
+        raise_faults("costs", faults)
+
+    @classmethod
+    def from_mapping(cls, features: Mapping[str, float], *, groups: Iterable[CostGroup] = (), unit: str = "units") -> CostModel:
+        """Make a cost model from feature name -> cost."""
+        # Copied, so that a later change of the caller's mapping does not reach a frozen record.
+        return cls(dict(features), tuple(groups), unit)
+
+    @classmethod
+    def of(cls, costs: Costs, names: Sequence[str]) -> CostModel:
+        """Make a cost model from any of the forms in which costs can be given.
+
+        Parameters
+        ----------
+        costs
+            A cost model, a mapping name -> cost, a sequence in the order of `names`, or None for 1 each.
+        names
+            Every feature of the data, in column order.
+
+        Examples
+        --------
+        >>> CostModel.of([3, 4], ["a", "b"]).meter().cost(["a", "b"])
+        7.0
+        """
+        if costs is None:
+            return cls.from_mapping(dict.fromkeys(names, 1.0))
+        if isinstance(costs, CostModel):
+            return costs
+        if isinstance(costs, Mapping):
+            return cls.from_mapping(costs)
+        if not hasattr(costs, "__len__") or len(costs) != len(names):
+            raise DesignError(f"expected {len(names)} costs, one per column in order; got {costs!r}. Or give a mapping by name")
+        return cls.from_mapping(dict(zip(names, costs, strict=True)))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], names: Sequence[str] | None = None) -> CostModel:
+        """Read a costs file: TOML, JSON of the same shape, or one line of numbers.
+
+        Parameters
+        ----------
+        path
+            The file; `emsco_train.costs.costs_file` shows the three forms and how they are recognised.
+        names
+            Every feature of the data, in column order: needed for one line of numbers, which has no names.
+        """
+        features, groups, unit = read_costs(path, names)
+        try:
+            return cls(features, groups, unit)
+        except DesignError as error:
+            raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix('costs: ')}") from None
+
+    def to_toml(self, comments: CostComments | None = None) -> str:
+        """Return the text of a costs file that `from_file` reads back as it is.
+
+        Parameters
+        ----------
+        comments
+            Comments of the file.
+
+        Examples
+        --------
+        >>> print(CostModel.from_mapping({"age": 1, "blood test": 2.5}, unit="EUR").to_toml(), end="")
+        unit = "EUR"
+        <BLANKLINE>
+        [features]
+        age = 1
+        "blood test" = 2.5
+        """
+        return format_costs(self.features, self.groups, self.unit, comments or CostComments())
+
+    def meter(self) -> Meter:
+        """Return the cost function over these prices."""
+        group_of = {name: group.name for group in self.groups for name in group.features}
+        own = {name: float(cost) for name, cost in self.features.items()}
+        return Meter(own, group_of, {group.name: float(group.cost) for group in self.groups})
+
+    def group_of(self, name: str) -> str | None:
+        """Return the name of the group that a feature belongs to, or None."""
+        return next((group.name for group in self.groups if name in group.features), None)
+
+    def check(self, known: Iterable[str], needed: Iterable[str]) -> None:
+        """Raise one error that lists every price that is missing or belongs to no feature.
+
+        Parameters
+        ----------
+        known
+            All feature names of the data: a price for any other name is a mistake.
+        needed
+            The names that must have a price.
+        """
+        columns = list(known)
+        faults = [f"no cost for feature {name!r}: add it" for name in needed if name not in self.features]
+        faults += [
+            f"a cost for {name!r}, which is not a feature: remove it, or correct its name (features: {_join_names(columns)})"
+            for name in self.features
+            if name not in columns
+        ]
+        raise_faults("costs", faults)
+
+
+Costs: TypeAlias = CostModel | Mapping[str, float] | Sequence[float] | None
+
+
+def _number_faults(model: CostModel) -> list[str]:
+    prices = [(f"feature {name!r}", cost) for name, cost in model.features.items()]
+    prices += [(f"group {group.name!r}", group.cost) for group in model.groups]
+    return [
+        f"the cost of {owner} is {cost!r}: expected a finite number, 0 or more"
+        for owner, cost in prices
+        if not is_number(cost) or cost < 0
+    ]
+
+
+def _sum_faults(model: CostModel) -> list[str]:
+    prices = [*model.features.values(), *(group.cost for group in model.groups)]
+    # Each divided first: their own sum may be more than a number can hold.
+    if math.fsum(price / _MAX_COST_SUM for price in prices) <= 1:
+        return []
+    largest = f"the largest is {max(prices):g}"
+    return [f"all costs together are more than {_MAX_COST_SUM:g} ({largest}), too much to compute: give them in a larger unit"]
+
+
+def _group_faults(model: CostModel) -> list[str]:
+    faults: list[str] = []
+    names: set[str] = set()
+    owner: dict[str, str] = {}
+    for group in model.groups:
+        if group.name in names:
+            faults.append(f"two groups are called {group.name!r}: give each its own name")
+        names.add(group.name)
+        for name in group.features:
+            if name not in model.features:
+                faults.append(f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (it may be 0)")
+            if name in owner:
+                faults.append(f"feature {name!r} is in two groups, {owner[name]!r} and {group.name!r}: keep it in one")
+            owner[name] = group.name
+    return faults
+
+
+def _join_names(names: Sequence[str], limit: int = 20) -> str:
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")

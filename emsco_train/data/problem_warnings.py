@@ -1,0 +1,82 @@
+"""Warnings about settings that work but mislead, at the line of the user's own code."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.decision import Label
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.encoder import Block
+from emsco_train.data.provenance import versions
+from emsco_train.data.stage_settings import ClassWeight, row_weights
+from emsco_train.errors import ConfidenceWarning, OutlierWarning, ThresholdWarning, VersionWarning
+
+__all__ = ["warn_class_weight", "warn_low_thresholds", "warn_outliers", "warn_version_change"]
+
+# Weights must differ this much: the odd row of a nearly balanced table is not worth a warning.
+_MIN_WEIGHT_RATIO = 1.05
+# Values within this part of a deviation are equal to a penalised model; at most this share of others are outliers.
+_EQUAL_WITHIN, _MAX_OUTLIER_SHARE = 1e-4, 0.1
+_PACKAGE = __name__.partition(".")[0]
+
+
+def warn_low_thresholds(thresholds: Sequence[float], labels: Sequence[Label]) -> None:
+    """Warn of thresholds that some label always reaches."""
+    low = [label for label, number in zip(labels, thresholds, strict=True) if number <= 1 / len(labels)]
+    if low:
+        text = f"the threshold of {low} is at or below 1 / {len(labels)} labels: the most probable label always reaches that"
+        warnings.warn(f"{text}, so such items leave at stage 1. Raise it", ThresholdWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
+    """Warn when class weights differ: the confidence of a model is then not the probability of being right."""
+    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=None)
+    if weights is None or weights.max() <= _MIN_WEIGHT_RATIO * weights.min():
+        return
+    shown = [f"{label!r}: {weights[np.argmax(target == position)]:.3g}" for position, label in enumerate(labels[:10])]
+    text = (
+        f"class_weight ({', '.join(shown)}) shifts the probabilities, so a confidence is no longer the probability of being right"
+    )
+    advice = "check the accuracy of what is accepted, or leave the weights out and give each label its own threshold"
+    warnings.warn(f"{text} and a threshold means something else: {advice}", ConfidenceWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:
+    """Warn of columns of the train rows in which a few values are so far out that, standardised, all others look equal."""
+    for position, block in enumerate(blocks):
+        if block.categories:
+            continue
+        values = codes[:, position][~np.isnan(codes[:, position])]
+        is_outlier = np.abs(values - block.fill) > _EQUAL_WITHIN * block.scale
+        others = values[~is_outlier]
+        if not 0 < is_outlier.sum() <= _MAX_OUTLIER_SHARE * len(values) or others.min() == others.max():
+            continue
+        largest = values[np.argmax(np.abs(values))]
+        outliers = pluralize(int(is_outlier.sum()), "value")
+        text = f"column {block.name!r} holds {outliers} so far out (up to {largest:g}) that the others"
+        advice = "correct them, make them gaps (None or NaN), or transform the column, such as by its logarithm"
+        warnings.warn(f"{text} are nearly equal: {advice}", OutlierWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_version_change(previous: Mapping[str, str], where: str) -> None:
+    """Warn when something that was started with the previous `versions` continues with others; `where` names it."""
+    # Another Python computes the same; other libraries may not.
+    now = {name: version for name, version in versions().items() if name != "python"}
+    changed = [f"{name} {previous[name]}, now {now[name]}" for name in now if name in previous and previous[name] != now[name]]
+    if changed:
+        text = f"{where} was started with other versions ({'; '.join(changed)}), so results may differ in their last bits from"
+        advice = "install the same versions, or start over"
+        warnings.warn(f"{text} those of an uninterrupted run: {advice}", VersionWarning, stacklevel=_caller_stacklevel())
+
+
+def _caller_stacklevel() -> int:
+    """Return the stack level, for a warning of the calling function, of the nearest frame outside of this package."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - as `warnings` itself does
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level

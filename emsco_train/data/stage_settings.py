@@ -1,0 +1,107 @@
+"""What to fit at every stage: the model, its penalty and seed, and the weight of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.decision import Label
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.errors import DataError, DesignError
+from emsco_train.support.numbers import is_number
+
+__all__ = ["ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
+
+ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """What to fit at every stage: a clone of the scikit-learn classifier, or logistic regression with the penalty 1 / C.
+
+    A classifier whose `random_state` is None gets the seed, so that a run can be repeated.
+    """
+
+    classifier: Any = None
+    C: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the penalty and the classifier."""
+        if not _is_positive(self.C):
+            raise DesignError(f"C is {self.C!r}: expected a finite number above 0")
+        if self.classifier is None:
+            return
+        # scikit-learn's `is_classifier` raises for anything that is not an estimator.
+        estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
+        if not estimator or not import_sklearn().base.is_classifier(self.classifier):
+            raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
+
+
+def import_sklearn() -> Any:
+    """Import scikit-learn, which takes a second: logistic stages never need it."""
+    import sklearn.base  # noqa: PLC0415
+    import sklearn.utils.validation  # noqa: PLC0415
+
+    return sklearn
+
+
+def row_weights(
+    target: Ints, labels: tuple[Label, ...], *, class_weight: ClassWeight, sample_weight: Any | None
+) -> Floats | None:
+    """Combine class and sample weights into one weight per row; None when there are neither.
+
+    A label without a class weight has 1; "balanced" is rows / (labels * rows of that label), where rows count by sample weight.
+
+    Examples
+    --------
+    >>> row_weights(np.array([0, 1, 1, 1]), ("a", "b"), class_weight="balanced", sample_weight=None).round(3)
+    array([2.   , 0.667, 0.667, 0.667])
+    """
+    if class_weight is None and sample_weight is None:
+        return None
+    rows = np.ones(len(target)) if sample_weight is None else _check_sample_weight(sample_weight, target, labels)
+    if class_weight is None:
+        return rows
+    if class_weight == "balanced":
+        per_label = rows.sum() / (len(labels) * np.bincount(target, weights=rows, minlength=len(labels)))
+    else:
+        per_label = _label_weights(class_weight, labels)
+    return np.asarray(rows * per_label[target])
+
+
+def _check_sample_weight(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+    try:
+        rows = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("sample_weight must hold one number per row") from None
+    if rows.shape != target.shape:
+        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(len(target), 'row')}: give one number per row")
+    bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
+    if len(bad):
+        raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
+    empty = [label for position, label in enumerate(labels) if not rows[target == position].any()]
+    if empty:
+        raise DataError(f"sample_weight is 0 for every row of label {empty[0]!r}: give some of them weight, or drop the label")
+    return rows
+
+
+def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
+    if not isinstance(class_weight, Mapping):
+        raise DesignError(f'class_weight is {class_weight!r}: give a mapping label -> weight, "balanced" or None')
+    given = {str(label): weight for label, weight in class_weight.items()}
+    faults = [f"{name!r} is not a label" for name in given if name not in map(str, labels)]
+    faults += [
+        f"{weight!r} for label {name!r} is not a number above 0" for name, weight in given.items() if not _is_positive(weight)
+    ]
+    if faults:
+        raise DesignError("class_weight: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
+    return np.array([float(given.get(str(label), 1.0)) for label in labels])
+
+
+def _is_positive(weight: object) -> bool:
+    return is_number(weight) and weight > 0

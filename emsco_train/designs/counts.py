@@ -1,0 +1,51 @@
+"""`Counts`: what a design did with some rows, as counts: so every command prints the same digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emsco_runtime.bundle.manifest import Expected
+
+__all__ = ["Counts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows there were, how many were accepted, how many of those got the right label, and the mean cost of a row.
+
+    Examples
+    --------
+    >>> Counts.from_shares(30, coverage=2 / 3, accuracy=0.95, cost=1.5)
+    Counts(rows=30, accepted=20, right=19, cost=1.5)
+    """
+
+    rows: int
+    accepted: int
+    right: int
+    cost: float
+
+    @classmethod
+    def from_shares(cls, rows: int, coverage: float, accuracy: float, cost: float) -> Counts:
+        """Return the counts that these shares were computed from: files hold shares alone."""
+        accepted = round(coverage * rows)
+        return cls(rows, accepted, round(accuracy * accepted), cost)
+
+    @classmethod
+    def of_expected(cls, expected: Expected) -> Counts:
+        """Return the counts of a manifest."""
+        return cls(expected.rows, expected.accepted, expected.right, expected.cost.mean)
+
+    @property
+    def wrong(self) -> int:
+        """Rows accepted with a wrong label."""
+        return self.accepted - self.right
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that are accepted."""
+        return self.accepted / self.rows
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the accepted rows that are right; 0 when none is accepted."""
+        return self.right / self.accepted if self.accepted else 0.0

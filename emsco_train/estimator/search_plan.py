@@ -1,0 +1,59 @@
+"""The estimator's search: what its parameters ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emsco_train.data.problem import Problem
+from emsco_train.errors import SelectionError
+from emsco_train.search.progress import Progress
+from emsco_train.search.searches import Outcome
+from emsco_train.search.settings import Constraints, Settings, pinned_positions
+from emsco_train.search.sweep import search_thresholds
+from emsco_train.support.numbers import check_time_limit
+
+__all__ = ["search_by_parameters"]
+
+_ALL_CORES = -1
+
+
+def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
+    """Search a problem as the parameters of an `EmscoClassifier` say; the seed is what its random state gave.
+
+    Raises
+    ------
+    SelectionError
+        If no design that was found satisfies the constraints.
+    """
+    limits = Constraints(max_cost=model.max_cost, min_coverage=model.min_coverage, min_accuracy=model.min_accuracy)
+    settings = Settings(
+        max_stages=model.max_stages,
+        population=model.population,
+        generations=model.generations,
+        patience=model.patience,
+        mutation=model.mutation,
+        crossover=model.crossover,
+        elite=model.elite,
+        beta=model.beta,
+        growth=model.growth,
+        allow_exclusion=model.allow_exclusion,
+        pinned=pinned_positions(model.pinned, problem.names),
+        constraints=limits,
+        polish=model.polish,
+    )
+    outcomes = search_thresholds(
+        problem,
+        None,
+        settings,
+        method=model.search,
+        seed=seed,
+        jobs=None if model.n_jobs == _ALL_CORES else model.n_jobs,
+        max_rows=model.max_search_rows,
+        time_limit=model.time_limit,
+        progress=lambda _: Progress(time_limit=check_time_limit(model.time_limit)) if model.verbose > 0 else None,
+    )
+    outcome = next(outcomes)
+    if not len(outcome.front):
+        detail = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
+        raise SelectionError(f"no design that was found satisfies {detail}: relax one of them, or search longer")
+    return outcome

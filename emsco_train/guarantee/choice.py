@@ -1,0 +1,136 @@
+"""The choice of a design of a front: by id, by floors and caps, under a largest error, or the fittest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from emsco_runtime.bundle.manifest import Certificate
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.designs.selection import Requirements
+from emsco_train.errors import DesignError
+from emsco_train.guarantee.bounds import check_confidence, check_max_error
+from emsco_train.guarantee.candidates import Candidate
+from emsco_train.guarantee.certificate import certify
+from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.evaluation import evaluate_split
+
+__all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionCriteria:
+    """What is wanted of the design.
+
+    Parameters
+    ----------
+    requirements
+        Floors and caps on validation figures.
+    design
+        An id, or its beginning; instead of all other criteria.
+    max_error
+        Largest share of wrong labels among accepted items that is to be guaranteed; None: the design is chosen by validation
+        alone, and gets the bound that the certify rows show.
+    confidence
+        Of the certificate.
+    """
+
+    requirements: Requirements = field(default_factory=Requirements)
+    design: str | None = None
+    max_error: float | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Raise for an id together with other criteria, and for a guarantee that no rows could ever show."""
+        if self.design is not None and (self.requirements != Requirements() or self.max_error is not None):
+            raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
+        check_confidence(self.confidence)
+        if self.max_error is not None:
+            check_max_error(self.max_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The design, the reason in words, and its certificate: None without certify rows. By default it is the fittest."""
+
+    design: Design
+    reason: str
+    certificate: Certificate | None
+    is_default: bool = False
+
+
+def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
+    """Choose a design of a problem, and certify it where there are certify rows, which nothing must have seen before.
+
+    Raises
+    ------
+    SelectionError
+        If no design meets the requirements.
+    CertificationError
+        If none can be guaranteed to err as little as asked for.
+    """
+    if criteria.max_error is not None:
+        return _choose_certified(problem, front, criteria, criteria.max_error)
+    requirements = criteria.requirements
+    if criteria.design is not None:
+        design, reason = front.find(criteria.design), "it was named"
+    else:
+        design = requirements.choose(tuple(front), front.full_cost)
+        reason = _describe_reason(requirements)
+    certificate = certify_design(problem, design, criteria.confidence)
+    return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
+
+
+def certify_design(problem: Problem, design: Design, confidence: float) -> Certificate | None:
+    """Certify a design that was chosen without the certify rows; None where there are none."""
+    if problem.certify is None:
+        return None
+    return certify(_count_decisions(problem, CascadeFitter.of(problem), problem.certify, design), confidence)
+
+
+def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, max_error: float) -> Choice:
+    rows = problem.certify
+    if rows is None:
+        raise DesignError(
+            "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+        )
+    count = partial(_count_decisions, problem, CascadeFitter.of(problem), rows)
+    # A front that was read from a file does not know its rows.
+    designs = [design.with_rows(len(problem.validation)) for design in front]
+    certified = choose_certified(
+        [Candidate(design, partial(count, design)) for design in designs],
+        rows=len(rows),
+        max_error=max_error,
+        confidence=criteria.confidence,
+        full_cost=front.full_cost,
+        requirements=criteria.requirements,
+    )
+    choice = certified.certificate.choice
+    tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
+    aim = "cheapest" if criteria.requirements.min_coverage is not None else "most covering"
+    return Choice(certified.design, f"{tested}this is the {aim} of them by validation", certified.certificate)
+
+
+def _count_decisions(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> DecisionCounts:
+    """Count the decisions of a design on rows that nothing has seen before."""
+    model = fitter.fit(design.stages, design.thresholds)
+    return DecisionCounts.of(evaluate_split(problem, model, rows).label, rows.target, problem.labels)
+
+
+def _describe_reason(requirements: Requirements) -> str:
+    if requirements == Requirements():
+        return "the fittest of the front; no floor was given"
+    words = {"cost": "the cheapest", "accuracy": "the most accurate", "coverage": "the most covering", "fitness": "the fittest"}
+    parts = {
+        "accuracy >= ": requirements.min_accuracy,
+        "coverage >= ": requirements.min_coverage,
+        "cost <= ": requirements.max_cost,
+    }
+    detail = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
+    return f"{words[requirements.objective]} with {detail} on validation"

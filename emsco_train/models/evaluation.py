@@ -1,0 +1,84 @@
+"""Evaluating a cascade the training way: whole columns at a time, every stage for every row.
+
+Each stage decides by its `FittedSet`: a row so near a threshold or a tie that the last bits decide is settled by the single-row
+score of the graph, which is the reference everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Expected, StageExits
+from emsco_runtime.bundle.summary import summarise_costs
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
+from emsco_train.models.cascade_model import CascadeModel
+from emsco_train.models.fitted_set import StageDecisions
+
+__all__ = ["REJECTED", "Evaluation", "evaluate", "evaluate_split", "run_stages"]
+
+REJECTED = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """What a cascade does with each row: position of the accepted label or `REJECTED`, number of stages scored, and cost.
+
+    `probabilities` has one matrix [rows, labels] per stage, for all rows, whether they reach it or not.
+    """
+
+    label: Ints
+    stage: Ints
+    cost: Floats
+    probabilities: tuple[Floats, ...]
+
+    @property
+    def accepted(self) -> Mask:
+        """Which rows got a label."""
+        return np.asarray(self.label != REJECTED)
+
+    def expected(self, target: Ints, split: str) -> Expected:
+        """Return the counts of the manifest, for true labels at these positions; -1 is a label that training never saw."""
+        accepted = self.accepted
+        right = accepted & (self.label == target)
+        exits = [np.bincount(self.stage[rows], minlength=len(self.probabilities) + 1)[1:].tolist() for rows in (accepted, right)]
+        return Expected(
+            split=split,
+            rows=len(self.label),
+            accepted=int(accepted.sum()),
+            right=int(right.sum()),
+            stages=tuple(StageExits(accepted=leaving, right=correct) for leaving, correct in zip(*exits, strict=True)),
+            cost=summarise_costs(self.cost.tolist()),
+        )
+
+
+def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
+    """Evaluate a fitted design on rows [rows, features], as `encode_table` gives them for the model's features."""
+    stages = [
+        stage.fitted.decide_rows(codes[:, positions], model.thresholds)
+        for stage, positions in zip(model.stages, model.input_positions(), strict=True)
+    ]
+    return run_stages(stages, model.stage_costs())
+
+
+def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evaluation:
+    """Evaluate a fitted design of a problem on the rows of a split."""
+    return evaluate(model, split.codes[:, problem.encoder.positions([feature.name for feature in model.features])])
+
+
+def run_stages(stages: Sequence[StageDecisions], costs: Sequence[float]) -> Evaluation:
+    """Let every row leave at the first stage that is confident about it; `costs` are those of a row that leaves at each stage."""
+    rows = len(stages[0].label)
+    label = np.full(rows, REJECTED, dtype=np.intp)
+    stage = np.full(rows, len(stages), dtype=np.intp)
+    undecided: Mask = np.ones(rows, dtype=np.bool_)
+    for number, decisions in enumerate(stages, start=1):
+        leaving = undecided & decisions.confident
+        label[leaving] = decisions.label[leaving]
+        stage[leaving] = number
+        undecided &= ~decisions.confident
+    return Evaluation(label, stage, np.array(costs)[stage - 1], tuple(decisions.probabilities for decisions in stages))

@@ -1,0 +1,153 @@
+"""`FittedSet`: the model of one feature set, and its decisions on rows.
+
+A stage model depends on its cumulative feature set alone. Its inputs are in column order, whatever the order in which a design
+acquires them: so search, figures and export have one model for a set, and one graph, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.engine.scorer import Scorer
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.problem import Problem
+from emsco_train.data.stage_settings import StageSettings
+from emsco_train.models.borderline import settle_rows
+from emsco_train.models.conversion import convert_stage, stage_scorer
+from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.models.stage_model import StageFitter, StageModel
+
+__all__ = ["FittedSet", "SetFitter", "StageDecisions"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageDecisions:
+    """What one stage does with every row, whether the row reaches it or not.
+
+    Probabilities [rows, labels] are those of training's arithmetic; the top label, and which rows would be accepted, those of the
+    reference where that is close.
+    """
+
+    probabilities: Floats
+    label: Ints
+    confident: Mask
+
+
+class FittedSet:
+    """A fitted feature set; its graph and its session are made when they are first needed.
+
+    `encoder` and the training codes `train` [rows, features] are those of all features, `inputs` the names of the set in column
+    order, and `model` is fitted on their columns.
+    """
+
+    def __init__(self, encoder: BlockEncoder, inputs: tuple[str, ...], model: StageModel, labels: int, train: Floats) -> None:
+        self.inputs = inputs
+        self.positions = encoder.positions(inputs)
+        self.model = model
+        self._encoder = encoder.select(inputs)
+        self._labels = labels
+        self._train = train
+
+    @cached_property
+    def graph(self) -> bytes:
+        """The model as ONNX."""
+        return convert_stage(self._encoder, self.model, self._train[:, self.positions])
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return stage_scorer(self.graph, len(self.inputs), self._labels)
+
+    def reference_scores(self, codes: Floats) -> Floats:
+        """Return the graph's score of each row [rows, inputs] alone, which decides in production; equal rows are scored once."""
+        # As bytes: gaps are NaN, which equals nothing. 0.0 and -0.0 are scored separately, which does no harm.
+        keys = [row.tobytes() for row in np.ascontiguousarray(codes)]
+        scores = {key: self._scorer.score(0, row.tolist()) for key, row in dict(zip(keys, codes, strict=True)).items()}
+        return np.array([scores[key] for key in keys]).reshape(len(codes), self._labels)
+
+    def probabilities(self, codes: Floats) -> Floats:
+        """Return the probabilities of rows [rows, inputs].
+
+        Logistic models are evaluated by numpy, so that comparing with the runtime compares two computations. Other classifiers
+        are scored through their graph, row by row.
+        """
+        if isinstance(self.model, LogisticModel):
+            return self.model.probabilities(self._encoder.transform(codes))
+        return self.reference_scores(codes)
+
+    def decide_rows(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
+        """Decide rows [rows, inputs]; `matrix` holds their `probabilities`, where these are known already."""
+        scores = self.probabilities(codes) if matrix is None else matrix
+        is_reference = not isinstance(self.model, LogisticModel)
+        label, confident = settle_rows(
+            scores, thresholds, lambda rows: scores[rows] if is_reference else self.reference_scores(codes[rows])
+        )
+        return StageDecisions(scores, label, confident)
+
+
+class SetFitter:
+    """Fits feature sets of one table: what all of them share is made once.
+
+    `encoder` and the training codes [rows, features] are those of all features, `stages` fits models on encoded columns.
+    """
+
+    def __init__(self, encoder: BlockEncoder, codes: Floats, stages: StageFitter, labels: int) -> None:
+        self.encoder = encoder
+        self.stages = stages
+        self._names = tuple(block.name for block in encoder.blocks)
+        self._codes = codes
+        self._labels = labels
+
+    @classmethod
+    def of(cls, problem: Problem) -> SetFitter:
+        """Return the fitter of a problem: for its search, its figures and its exports."""
+        train, encoder, labels = problem.train, problem.encoder, len(problem.labels)
+        stages = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, encoder.one_hot_groups)
+        return cls(encoder, train.codes, stages, labels)
+
+    @classmethod
+    def learn(
+        cls,
+        features: Sequence[Feature],
+        codes: Floats,
+        target: Ints,
+        *,
+        labels: int,
+        weights: Floats | None,
+        settings: StageSettings,
+    ) -> SetFitter:
+        """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, features] here."""
+        encoder = BlockEncoder.fit(features, codes)
+        stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.one_hot_groups)
+        return cls(encoder, codes, stages, labels)
+
+    def sort_by_column(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names in the order of the columns."""
+        return tuple(self._names[position] for position in sorted(self.encoder.positions(names)))
+
+    def fit(self, names: Sequence[str]) -> FittedSet:
+        """Fit one set, given by the names of its features in any order."""
+        inputs = self.sort_by_column(names)
+        return self.from_model(inputs, self.stages.fit(self.encoder.columns(inputs)))
+
+    def fit_many(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
+        """Fit many sets, each given in column order; the same models as `fit` gives one by one."""
+        if not self.stages.is_logistic:
+            yield from map(self.fit, sets)
+            return
+        columns = [self.encoder.columns(inputs) for inputs in sets]
+        chosen = np.zeros((len(sets), self.encoder.width), dtype=np.bool_)
+        for row, taken in zip(chosen, columns, strict=True):
+            row[taken] = True
+        batch = self.stages.fit_batch(chosen, jobs)
+        for index, (inputs, taken) in enumerate(zip(sets, columns, strict=True)):
+            yield self.from_model(inputs, batch.model(index, taken))
+
+    def from_model(self, inputs: tuple[str, ...], model: StageModel) -> FittedSet:
+        """Return the set of a model that was fitted on its columns already."""
+        return FittedSet(self.encoder, inputs, model, self._labels, self._codes)

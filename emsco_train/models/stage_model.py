@@ -1,0 +1,114 @@
+"""Stage models: the one place that fits them, for search, export and verification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.data.stage_settings import StageSettings, import_sklearn
+from emsco_train.errors import DesignError, FitError
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
+
+__all__ = ["ClassifierModel", "StageFitter", "StageModel"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifierModel:
+    """A fitted scikit-learn classifier with `predict_proba`; its labels are positions."""
+
+    estimator: Any
+
+    @property
+    def name(self) -> str:
+        """Name of its class."""
+        return type(self.estimator).__name__
+
+    def probabilities(self, encoded: Floats) -> Floats:
+        """Return the result of `predict_proba`; the cascade itself is scored through the graph."""
+        return np.asarray(self.estimator.predict_proba(encoded), dtype=np.float64)
+
+
+StageModel: TypeAlias = LogisticModel | ClassifierModel
+
+
+class StageFitter:
+    """Fits stage models on column sets of one encoded matrix.
+
+    Search and export both fit with it: a model depends on the matrix and on the set of columns, not on what else was fitted.
+    `encoded` holds the training columns [rows, columns] of all features; the rest is as in `LogisticProblem`.
+    """
+
+    def __init__(
+        self,
+        encoded: Floats,
+        target: Ints,
+        labels: int,
+        weights: Floats | None,
+        settings: StageSettings,
+        one_hot_groups: Sequence[slice] = (),
+    ) -> None:
+        self._encoded = encoded
+        self._target = target
+        self._weights = weights
+        self._settings = settings
+        self._logistic = (
+            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups)
+            if settings.classifier is None
+            else None
+        )
+
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the models are logistic regressions, which `fit_batch` fits."""
+        return self._logistic is not None
+
+    def fit(self, columns: Ints) -> StageModel:
+        """Fit the model of one stage, whose inputs are these columns, in this order."""
+        if self._logistic is None:
+            return _fit_classifier(self._encoded[:, columns], self._target, self._weights, self._settings)
+        chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
+        chosen[0, columns] = True
+        return self._logistic.fit(chosen).model(0, columns)
+
+    def fit_batch(self, sets: Mask, workers: int) -> LogisticBatch:
+        """Fit the logistic regressions of many column sets [sets, columns]; the same models as `fit` gives one by one."""
+        if self._logistic is None:
+            raise DesignError(f"{self._settings.classifier!r} is fitted one set at a time")
+        return self._logistic.fit(sets, workers=workers)
+
+
+def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
+    sklearn = import_sklearn()
+    estimator = _set_seed(sklearn.base.clone(settings.classifier), settings.seed)
+    name = type(estimator).__name__
+    if weights is not None and not sklearn.utils.validation.has_fit_parameter(estimator, "sample_weight"):
+        raise DesignError(
+            f"{name} takes no sample weights: leave out sample_weight and class_weight, or choose another classifier"
+        )
+    try:
+        if weights is None:
+            estimator.fit(encoded, target)
+        else:
+            estimator.fit(encoded, target, sample_weight=weights)
+    except (ArithmeticError, ValueError) as error:
+        raise FitError(
+            f"{name} failed to fit {pluralize(encoded.shape[0], 'row')} x {pluralize(encoded.shape[1], 'column')}: {error}"
+        ) from error
+    # Some classifiers, such as stacks, know only after the fit whether they can.
+    if not hasattr(estimator, "predict_proba"):
+        raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
+    return ClassifierModel(estimator)
+
+
+def _set_seed(estimator: Any, seed: int) -> Any:
+    open_seeds = [
+        name
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    ]
+    return estimator.set_params(**dict.fromkeys(open_seeds, seed))

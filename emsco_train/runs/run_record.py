@@ -1,0 +1,128 @@
+"""The record of a run: what run.json and splits.csv say of a problem and of its searches."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from emsco_train.data.problem import Problem
+from emsco_train.data.provenance import timestamp, versions
+from emsco_train.data.thresholds import resolve_thresholds
+from emsco_train.designs.design import Design
+from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.runs.front_measurement import measure_designs
+from emsco_train.runs.preparation import PreparedRun
+from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.search.searches import Outcome
+from emsco_train.search.settings import Settings
+
+__all__ = ["TimedOutcome", "describe_columns", "format_splits_csv", "make_run_record"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedOutcome:
+    """The search of one threshold, and the seconds that it took."""
+
+    outcome: Outcome
+    elapsed_s: float
+
+
+def make_run_record(
+    prepared: PreparedRun, settings: Settings, searched: Sequence[TimedOutcome], fitter: CascadeFitter
+) -> RunFile:
+    """Return the record, without the hashes of the other files.
+
+    `settings` are those that the search used; `searched` has one outcome per threshold, or fewer if the run was cut short.
+    """
+    request, problem = prepared.request, prepared.problem
+    levels = [resolve_thresholds(threshold, problem.labels) for threshold in request.thresholds]
+    weights = request.class_weight
+    return RunFile(
+        created=timestamp(),
+        versions=versions(),
+        data=DataEntry(
+            files=prepared.source.files,
+            label=request.columns.label,
+            group_column=request.columns.group,
+            time_column=request.columns.time,
+            drop=request.columns.drop,
+            fingerprint=problem.data_digest(),
+        ),
+        columns=describe_columns(problem),
+        labels=problem.labels,
+        C=float(request.C),
+        class_weight={str(label): float(weight) for label, weight in weights.items()}
+        if isinstance(weights, Mapping)
+        else weights,
+        search=SearchEntry(
+            method=request.method,
+            # Through JSON, so that tuples are what they will be when read.
+            settings=json.loads(json.dumps(asdict(settings))),
+            seed=request.seed,
+            max_search_rows=request.max_search_rows,
+            time_limit=request.time_limit,
+        ),
+        thresholds=tuple(
+            _make_threshold_entry(problem, level, one, fitter) for level, one in zip(levels, searched, strict=False)
+        ),
+        rows={split.name: len(split) for split in problem.splits()},
+        files={},
+    )
+
+
+def _make_threshold_entry(
+    problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitter: CascadeFitter
+) -> ThresholdEntry:
+    """Return how a search went, with the baseline: one stage with all features, on the validation and on the test rows."""
+    single_stage = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
+    everything = tuple(
+        CountsEntry(split=split.name, **asdict(measured.figures))
+        for split in (problem.validation, problem.test)
+        if split is not None
+        for measured in measure_designs(problem, split, [single_stage], fitter)
+    )
+    outcome = searched.outcome
+    return ThresholdEntry(
+        thresholds=level,
+        method=outcome.method,
+        stopped=outcome.stopped,
+        designs=outcome.designs,
+        fits=outcome.fits,
+        elapsed_s=round(searched.elapsed_s, 3),
+        everything=everything,
+    )
+
+
+def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
+    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each."""
+    rows = sum(len(split) for split in problem.splits())
+    names = np.empty(rows, dtype=object)
+    for split in problem.splits():
+        names[split.rows] = split.name
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("row", "split"))
+    numbers = [row for file in files for row in range(file.rows)]
+    writer.writerows(zip(numbers, names.tolist(), strict=True))
+    return text.getvalue()
+
+
+def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:
+    """Return the columns of a problem as they were understood, with the number of missing values in all splits."""
+    gaps = sum((np.isnan(split.codes).sum(axis=0) for split in problem.splits()), np.zeros(len(problem.names), dtype=int))
+    return tuple(
+        ColumnEntry(
+            name=feature.name,
+            kind=feature.kind,
+            missing=feature.missing,
+            unknown=feature.unknown,
+            categories=len(feature.categories),
+            gaps=int(count),
+        )
+        for feature, count in zip(problem.features, gaps, strict=True)
+    )

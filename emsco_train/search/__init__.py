@@ -1,0 +1,1 @@
+"""The searches for the designs that trade coverage, accuracy and cost best."""

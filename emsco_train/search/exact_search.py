@@ -1,0 +1,163 @@
+"""The exact search of a problem: whether it is affordable, the fits of all feature sets, and every design over their bits.
+
+There is no partial result: designs that were not yet visited may dominate those that were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.problem import Problem
+from emsco_train.designs.chromosome import Population
+from emsco_train.errors import DesignError
+from emsco_train.search.exact.bit_counting import MAX_ENUMERATED_ROWS
+from emsco_train.search.exact.set_bits import SetBits
+from emsco_train.search.exact.workload import Workload, estimate_workload
+from emsco_train.search.genetic.pareto import violations
+from emsco_train.search.pace import AdaptiveBatches, OnStep, Step, TimeLimit
+from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.settings import Settings
+from emsco_train.search.workbench import Workbench
+
+if TYPE_CHECKING:
+    from emsco_train.search.exact.exact_front import ExactFront
+
+__all__ = ["MAX_SECONDS", "is_affordable", "search_exactly"]
+
+# "auto" searches exactly what is estimated to take no longer than this on one core, and has no more features.
+_AFFORDABLE_S = 60.0
+_AFFORDABLE_FEATURES = 14
+# Without a limit of the user's, an exact search is estimated to take at most this.
+MAX_SECONDS = 3600.0
+# Memory of bits and tables.
+_MAX_BYTES = 2**30
+# What a fit takes on one core of a small server: at least, and for each train row and column; with more than two labels, as
+# many times more as a third of their number squared.
+_PER_FIT_S, _PER_CELL_S = 5e-5, 2.5e-8
+
+
+def search_exactly(
+    bench: Workbench,
+    settings: Settings,
+    threshold: int,
+    *,
+    limit: TimeLimit,
+    max_seconds: float,
+    jobs: int,
+    ties: Literal["count", "all"],
+    max_designs: int,
+    on_progress: OnStep | None,
+) -> tuple[Population, list[int], int]:
+    """Search every design of a workbench's problem; what is estimated to take more than `max_seconds` is refused before any fit.
+
+    Returns the feasible designs of the front, how many are tied with each, itself included, and the number of designs in the
+    space.
+    """
+    n = len(bench.problem.names)
+    chosen = settings.resolved(n)
+    workers = _affordable_jobs(bench.problem, chosen, jobs)
+    work = _estimate_work(bench.problem, chosen, max(workers, 1))
+    if workers == 0:
+        rows = pluralize(len(bench.problem.validation), "validation row")
+        detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
+        remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
+        raise DesignError(f"the exact search is too large: {detail}. {remedy}")
+    if work.seconds_estimate > max_seconds:
+        designs = pluralize(work.designs, "design")
+        detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {max_seconds:,.3g} s are allowed"
+        longer = "max_seconds" if limit.seconds is None else "time_limit"
+        raise DesignError(f"the exact search is too large: {detail}. Lower max_stages, raise {longer}, or use `search='evolve'`")
+    from emsco_train.search.exact.exact_front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
+
+    on_step = _limited_progress(limit, on_progress)
+    exact = enumerate_front(
+        _collect_set_bits(bench, n, threshold, on_step),
+        n,
+        max_stages=chosen.max_stages or 1,
+        allow_exclusion=chosen.allow_exclusion,
+        pinned=sum(1 << position for position in chosen.pinned),
+        jobs=workers,
+        ties=ties,
+        max_designs=max_designs,
+        on_progress=on_step,
+    )
+    return *_feasible_designs(exact, chosen, bench, threshold), exact.designs
+
+
+def is_affordable(problem: Problem, settings: Settings, time_limit: float | None = None) -> bool:
+    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the time limit."""
+    n = len(problem.names)
+    # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
+    if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None:
+        return False
+    chosen = settings.resolved(n)
+    # For one core whatever the jobs, so that these do not change which search is made, and so the front.
+    if _affordable_jobs(problem, chosen, 1) == 0:
+        return False
+    allowed = _AFFORDABLE_S if time_limit is None else min(_AFFORDABLE_S, time_limit)
+    return _estimate_work(problem, chosen, 1).seconds_estimate + _fit_seconds(problem) <= allowed
+
+
+def _estimate_work(problem: Problem, settings: Settings, jobs: int) -> Workload:
+    n, stages, rows = len(problem.names), settings.max_stages or 1, len(problem.validation)
+    return estimate_workload(n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+
+
+def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
+    """Return how many of so many threads fit into the memory allowed, each with its table of limits; 0 if not even one does."""
+    if len(problem.validation) >= MAX_ENUMERATED_ROWS:
+        return 0
+    fitting = (count for count in range(jobs, 0, -1) if _estimate_work(problem, settings, count).bytes <= _MAX_BYTES)
+    return next(fitting, 0)
+
+
+def _fit_seconds(problem: Problem) -> float:
+    """Return about how long the fits of all feature sets take on one core, where they are logistic regressions."""
+    rows, columns = problem.train.encoded.shape
+    labels = len(problem.labels)
+    per_fit = _PER_FIT_S + rows * columns * _PER_CELL_S * (1.0 if labels == 2 else labels**2 / 3)
+    return float(2 ** len(problem.names) * per_fit)
+
+
+def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:
+    """Return a callback for every step: it passes the step on, and raises once the time is over, which ends the search."""
+
+    def on_step(step: Step) -> None:
+        if on_progress is not None:
+            on_progress(step)
+        things, done = ("feature set", "fitted") if step.phase == "fits" else ("design", "visited")
+        if limit.remaining() == 0.0 and (step.phase == "fits" or step.done < step.total):
+            detail = f"{step.done:,} of {pluralize(step.total, things)} were {done}"
+            remedy = "Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far"
+            raise DesignError(f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {detail}. {remedy}")
+
+    return on_step
+
+
+def _collect_set_bits(bench: Workbench, n: int, threshold: int, on_step: OnStep) -> SetBits:
+    """Fit every feature set and return the bits by mask."""
+    masks = np.arange(1, 2**n)
+    sets = ((masks[:, None] >> np.arange(n)) & 1).astype(np.bool_)
+    for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(sets[part])):
+        on_step(Step("fits", part.stop, len(sets)))
+    rows = bench.bits.locate(sets)
+    empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
+    confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
+    right = np.concatenate([empty, bench.bits.right(threshold)[rows]])
+    cost = np.concatenate([[0], bench.units.cost(sets)])
+    return SetBits(confident, right, cost, rows=bench.bits.items)
+
+
+def _feasible_designs(exact: ExactFront, settings: Settings, bench: Workbench, threshold: int) -> tuple[Population, list[int]]:
+    """Return the designs of the exact front that satisfy the constraints, with their ties."""
+    offset = bench.evaluator(threshold).offset
+    objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)
+    kept = np.flatnonzero(violations(objectives, settings.constraints) == 0)
+    if exact.tied is None:
+        return exact.chromosomes[kept], exact.ties[kept].tolist()
+    tied = [exact.tied[index] for index in kept.tolist()]
+    counts = [len(designs) for designs in tied for _ in range(len(designs))]
+    return (np.concatenate(tied) if tied else exact.chromosomes[:0]), counts

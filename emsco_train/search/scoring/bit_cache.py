@@ -1,0 +1,137 @@
+"""The cache of the search: feature set -> which validation items its model is confident about, and right about.
+
+A stage model depends on its cumulative feature set alone, never on the threshold, the chromosome, or the order before it. So each
+set is fitted once, and for each threshold of a sweep two bits per item are kept, packed into 64-bit words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.errors import DesignError
+from emsco_train.models.borderline import ThresholdLevels
+
+__all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits"]
+
+Words: TypeAlias = NDArray[np.uint64]
+
+_INITIAL_CAPACITY = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopScores:
+    """The position of the most probable label, and its probability, by the models of some feature sets [sets, items]."""
+
+    label: Ints
+    confidence: Floats
+
+
+# Fits feature sets [sets, features] and yields the scores of the validation items, in order, in parts that fit into memory.
+SetScorer: TypeAlias = Callable[[Mask], Iterator[TopScores]]
+
+
+class BitCache:
+    """Packed bits of every feature set met so far.
+
+    `target` holds the position of each validation item's label, `thresholds`, for each threshold of a sweep, the confidence that
+    each label needs. Bits that fill `max_bytes` are dropped, and fitted again as needed: slower, never different.
+    """
+
+    def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
+        self._scorer = scorer
+        self._target = target
+        self._levels = [ThresholdLevels(threshold) for threshold in thresholds]
+        self.items = len(target)
+        self.words = -(-self.items // 64)
+        per_set = 2 * len(self._levels) * self.words * 8
+        self._capacity = max_bytes // per_set
+        if self._capacity < _INITIAL_CAPACITY:
+            detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
+            raise DesignError(f"max_bytes: {detail}, expected at least {_INITIAL_CAPACITY}. Allow more, or use fewer items")
+        self.fits = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._rows: dict[bytes, int] = {}
+        size = (len(self._levels), min(_INITIAL_CAPACITY, self._capacity), self.words)
+        self._confident: Words = np.zeros(size, dtype=np.uint64)
+        self._right: Words = np.zeros(size, dtype=np.uint64)
+
+    def locate(self, sets: Mask) -> Ints:
+        """Return the row of each set [sets, features] in the bits, fitting what is new.
+
+        Rows stay valid until the next call.
+        """
+        keys = _keys(sets)
+        known = list(map(self._rows.get, keys))
+        if None not in known:
+            return np.array(known, dtype=np.intp)
+        new = {key: position for position, (key, row) in enumerate(zip(keys, known, strict=True)) if row is None}
+        if len(self._rows) + len(new) > self._capacity:
+            self._reset()
+            new = {key: position for position, key in enumerate(keys)}
+            if len(new) > self._capacity:
+                raise DesignError(f"{len(new)} feature sets at once do not fit into the memory allowed. Allow more memory")
+        self._add(sets[list(new.values())], list(new))
+        return np.array([self._rows[key] for key in keys], dtype=np.intp)
+
+    def confident(self, threshold: int) -> Words:
+        """Return the confident bits [sets, words] under one of the thresholds."""
+        return np.asarray(self._confident[threshold])
+
+    def right(self, threshold: int) -> Words:
+        """Return the bits [sets, words] of items that a set is confident and right about."""
+        return np.asarray(self._right[threshold])
+
+    def _add(self, sets: Mask, keys: Sequence[bytes]) -> None:
+        start = len(self._rows)
+        self._reserve(start + len(keys))
+        row = start
+        for scores in self._scorer(sets):
+            part = slice(row, row + len(scores.label))
+            hit = scores.label == self._target
+            for index, level in enumerate(self._levels):
+                confident = scores.confidence >= level.required_confidence(scores.label)
+                self._confident[index, part] = pack_bits(confident)
+                self._right[index, part] = pack_bits(confident & hit)
+            row = part.stop
+        self.fits += len(keys)
+        self._rows.update(zip(keys, range(start, row), strict=True))
+
+    def _reserve(self, count: int) -> None:
+        held = self._confident.shape[1]
+        if count > held:
+            grown = min(max(count, 2 * held), self._capacity) - held
+            more = np.zeros((len(self._levels), grown, self.words), dtype=np.uint64)
+            self._confident = np.concatenate([self._confident, more], axis=1)
+            self._right = np.concatenate([self._right, more], axis=1)
+
+
+def _keys(sets: Mask) -> list[bytes]:
+    """Return a key for each set."""
+    octets = np.packbits(sets, axis=1)
+    # As strings of one length: that zeros at the end are lost then makes no two of them equal.
+    keys: list[bytes] = octets.view(f"S{octets.shape[1]}")[:, 0].tolist()
+    return keys
+
+
+def pack_bits(bits: Mask) -> Words:
+    """Pack rows of bits into 64-bit words, the last one filled up with zeros.
+
+    Examples
+    --------
+    >>> pack_bits(np.array([[True, False, True]]))
+    array([[5]], dtype=uint64)
+    """
+    width = -(-bits.shape[1] // 64) * 8
+    octets = np.zeros((len(bits), width), dtype=np.uint8)
+    part = np.packbits(bits, axis=1, bitorder="little")
+    octets[:, : part.shape[1]] = part
+    # Little-endian words whatever the machine, so that popcounts and tests see the same numbers.
+    return octets.view("<u8").astype(np.uint64, copy=False)

@@ -1,0 +1,39 @@
+"""The compiled inner loop of the evaluator: a few ANDs and population counts per stage and design."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_train.support.compiled import jit_entry, popcount
+
+__all__ = ["count_exits"]
+
+
+@jit_entry()
+def count_exits(
+    chains: NDArray[np.int64],
+    confident: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    exits: NDArray[np.int64],
+    hits: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Fill `exits` and `hits`: how many items leave at each stage of each design, and how many of them with the right label.
+
+    `chains` [designs, stages] holds the row of each stage's feature set in `confident` and `right` [sets, words]; -1 ends one.
+    """
+    words = confident.shape[1]
+    for design in range(chains.shape[0]):
+        waiting = np.full(words, ~np.uint64(0))
+        for stage in range(chains.shape[1]):
+            row = chains[design, stage]
+            if row < 0:
+                break
+            leaving = np.int64(0)
+            good = np.int64(0)
+            for word in range(words):
+                leaving += popcount(waiting[word] & confident[row, word])
+                good += popcount(waiting[word] & right[row, word])
+                waiting[word] &= ~confident[row, word]
+            exits[design, stage] = leaving
+            hits[design, stage] = good

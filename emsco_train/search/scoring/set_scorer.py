@@ -1,0 +1,101 @@
+"""Scorers of feature sets: fit a model on the train rows, score the validation rows. The slow part of a search."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Mask
+from emsco_train.data.problem import Problem
+from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
+from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.models.logistic.regression import top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
+from emsco_train.search.scoring.bit_cache import SetScorer, TopScores
+
+__all__ = ["set_scorer"]
+
+# Scores that are held at a time, before they become bits.
+_CHUNK_BYTES = 2**26
+_BYTES_PER_SCORE = 16
+# Sets that are handed to each thread at a time: Ctrl-C waits for these.
+_SETS_PER_THREAD = 4
+
+
+def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
+    """Return the scorer for a problem's stage settings; the scores do not depend on the number of threads.
+
+    `thresholds` are, for each threshold of a sweep, the confidence that each label needs: scores near one of them are those of
+    the exported graph.
+    """
+    fitter = SetFitter.of(problem)
+    if problem.settings.classifier is None:
+        return _logistic_scorer(problem, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
+    return _classifier_scorer(problem, fitter, jobs)
+
+
+def _logistic_scorer(problem: Problem, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int) -> SetScorer:
+    """Return a scorer of logistic regressions, fitted in batches; the same fits that an export makes."""
+    blocks = problem.encoder.blocks
+    column_feature = np.repeat(np.arange(len(blocks)), [block.width for block in blocks])
+    rows = RowBlocks.of(problem.validation.encoded, problem.encoder.one_hot_groups)
+    chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
+
+    def score_chunk(sets: Mask) -> TopScores:
+        batch = fitter.stages.fit_batch(sets[:, column_feature], jobs)
+        top = top_labels(batch, rows, workers=jobs)
+
+        def fitted(index: int) -> FittedSet:
+            return fitter.from_model(_names_in_set(problem.names, sets[index]), batch.model(index))
+
+        settle_top_labels(top, levels, problem.validation.codes, fitted)
+        return TopScores(top.label, top.confidence)
+
+    return lambda sets: (score_chunk(sets[start : start + chunk]) for start in range(0, len(sets), chunk))
+
+
+def _classifier_scorer(problem: Problem, fitter: SetFitter, jobs: int) -> SetScorer:
+    """Return a scorer of any other classifier: a fit for each set, scored through its own ONNX graph, as production does."""
+    conversion_lock = threading.Lock()
+
+    def score_one(names: tuple[str, ...]) -> TopScores:
+        fitted = fitter.fit(names)
+        with conversion_lock:
+            # The converter is not known to be safe in threads.
+            _ = fitted.graph
+        scores = fitted.reference_scores(problem.validation.codes[:, fitted.positions])
+        return TopScores(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
+
+    def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:
+        """Score some sets in threads; each depends on its own set alone, so the number of threads changes nothing."""
+        from sklearn import config_context, get_config  # noqa: PLC0415 - a search with our own models never needs it
+
+        settings = get_config()
+
+        def score(names: tuple[str, ...]) -> TopScores:
+            # scikit-learn keeps the user's settings per thread.
+            with config_context(**settings):
+                return score_one(names)
+
+        # Filters of warnings belong to the whole process: threads that change them at the same time may leave them changed.
+        with warnings.catch_warnings(), ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(score, chosen))
+
+    def score_sets(sets: Mask) -> Iterator[TopScores]:
+        chosen = [_names_in_set(problem.names, one) for one in sets]
+        if jobs == 1:
+            yield from map(score_one, chosen)
+            return
+        batch_size = jobs * _SETS_PER_THREAD
+        for start in range(0, len(chosen), batch_size):
+            yield from score_many(chosen[start : start + batch_size])
+
+    return score_sets
+
+
+def _names_in_set(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:
+    return tuple(name for name, taken in zip(names, chosen.tolist(), strict=True) if taken)

@@ -1,0 +1,349 @@
+"""The two searches of a problem, and the choice between them: genetic where it must be, exact where it can be.
+
+A time limit and Ctrl-C follow one rule: the genetic algorithm and its polish keep the front so far, and the outcome says why it
+ended. A part of an exact search is not a front, since what was not yet visited may dominate it: a time limit raises an error, and
+Ctrl-C KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from emsco_train.data.problem import Problem
+from emsco_train.designs.front import Front
+from emsco_train.errors import DesignError
+from emsco_train.search.exact_search import MAX_SECONDS, is_affordable, search_exactly
+from emsco_train.search.genetic.checkpoint import Checkpoints
+from emsco_train.search.genetic.evolution import Evolution, OnGeneration, StopReason, evolve_population
+from emsco_train.search.genetic.polish import PolishResult, PolishStopReason, polish_population
+from emsco_train.search.pace import OnStep, TimeLimit
+from emsco_train.search.scoring.objectives import Evaluator
+from emsco_train.search.settings import Constraints, Method, Settings
+from emsco_train.search.workbench import Workbench
+from emsco_train.support.numbers import check_seed, check_time_limit, worker_count
+
+__all__ = ["Outcome", "evolve", "exhaustive", "run_evolve", "run_exhaustive", "run_search"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a search found, and how.
+
+    Parameters
+    ----------
+    front
+        The designs.
+    method
+        "evolve" or "exhaustive".
+    stopped
+        Why it ended: "complete" for the exact search, else as in `Evolution`. "time" and "interrupted" also where it was the
+        polish that was cut short: the front is then the best so far.
+    designs
+        Designs evaluated (or covered, by the exact search).
+    fits
+        Feature sets fitted.
+    polished
+        How the polish ended, as in `PolishResult`; "skipped" if the generations were cut short before it; None without
+        polish.
+    """
+
+    front: Front
+    method: Method
+    stopped: StopReason | Literal["complete"]
+    designs: int
+    fits: int
+    polished: PolishStopReason | Literal["skipped"] | None = None
+
+
+def evolve(
+    problem: Problem,
+    settings: Settings | None = None,
+    *,
+    seed: int = 0,
+    on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
+    checkpoints: Checkpoints | None = None,
+    time_limit: float | None = None,
+    jobs: int | None = None,
+) -> Front:
+    """Return the front that the genetic algorithm finds; see `run_evolve` for the parameters and for more than the front."""
+    return run_evolve(
+        problem,
+        settings,
+        seed=seed,
+        jobs=jobs,
+        on_generation=on_generation,
+        on_progress=on_progress,
+        checkpoints=checkpoints,
+        time_limit=time_limit,
+    ).front
+
+
+def exhaustive(
+    problem: Problem,
+    *,
+    max_stages: int | None = None,
+    allow_exclusion: bool = False,
+    pinned: tuple[int, ...] = (),
+    constraints: Constraints | None = None,
+    ties: Literal["count", "all"] = "count",
+    max_designs: int = 100_000,
+    on_progress: OnStep | None = None,
+    time_limit: float | None = None,
+    jobs: int | None = None,
+) -> Front:
+    """Return the complete front: every non-dominated objective vector, its representative design and how many are tied on it.
+
+    Parameters
+    ----------
+    problem, max_stages, allow_exclusion, pinned, constraints
+        The problem, and what designs are allowed, as in `Settings`.
+    ties
+        "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
+    max_designs
+        Most designs to list with ties="all"; more are refused.
+    on_progress
+        Called with a `Step` several times a second, in the calling thread. What it raises ends the search.
+    time_limit
+        Seconds that it may take, an hour by default: what is estimated to take longer is refused, and what does take longer
+        raises an error. There is no partial result: designs not yet visited may dominate what was found.
+    jobs
+        Threads; None for all cores.
+
+    Raises
+    ------
+    DesignError
+        If the search is too large or runs out of time, or if arguments do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> problem = Problem.of(X, X[:, 0] + X[:, 1] + rng.normal(size=300) > 0, costs=[3, 1, 1], threshold=0.8)
+    >>> len(exhaustive(problem, max_stages=1))
+    1
+    """
+    settings = Settings(
+        max_stages=max_stages, allow_exclusion=allow_exclusion, pinned=pinned, constraints=constraints or Constraints()
+    )
+    return run_exhaustive(
+        problem, settings, ties=ties, max_designs=max_designs, on_progress=on_progress, time_limit=time_limit, jobs=jobs
+    ).front
+
+
+def run_evolve(
+    problem: Problem,
+    settings: Settings | None = None,
+    *,
+    seed: int = 0,
+    jobs: int | None = None,
+    on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
+    checkpoints: Checkpoints | None = None,
+    time_limit: float | None = None,
+    workbench: Workbench | None = None,
+    threshold: int = 0,
+) -> Outcome:
+    """Search designs with the genetic algorithm.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    settings
+        Of the algorithm; the paper's by default.
+    seed
+        Same seed, same data, same settings: the same front, whatever the number of jobs.
+    jobs
+        Threads for the fits; None for all cores.
+    on_generation
+        Called with a `Generation` after each one.
+    on_progress
+        Called with a `Step` several times a second, while the first generation is evaluated and during the polish.
+    checkpoints
+        Where to keep the state, and whether to start from it. A run that is killed and resumed, however often, ends with the
+        front of an uninterrupted one.
+    time_limit
+        Seconds for generations and polish together; the best front so far is returned, and `stopped` is "time".
+    workbench, threshold
+        A workbench of this problem, to share its fits, and which of its thresholds to search at.
+
+    Raises
+    ------
+    DesignError
+        If settings, seed, jobs or time limit are invalid, or do not fit the problem.
+    CheckpointError
+        If the checkpoint is unreadable, or belongs to other data, settings or another seed.
+    KeyboardInterrupt
+        If Ctrl-C comes before any design was evaluated. Later, the best front so far is returned, and `stopped` is "interrupted".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4))
+    >>> problem = Problem.of(X, (X @ [2.0, 1.0, 0.5, 0.0] + rng.normal(size=300) > 0), costs=[5, 1, 1, 1], threshold=0.8)
+    >>> outcome = run_evolve(problem, Settings(population=30, generations=10, max_stages=3))
+    >>> outcome.stopped, outcome.fits <= 15, outcome.front.select().coverage > 0.5
+    ('generations', True, True)
+    """
+    limit, chosen = TimeLimit.of(time_limit), settings or Settings()
+    bench = workbench or Workbench(problem, jobs=worker_count(jobs))
+    evaluator = bench.evaluator(threshold)
+    found = evolve_population(
+        evaluator,
+        chosen,
+        seed=seed,
+        on_generation=on_generation,
+        on_step=on_progress,
+        checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold),
+        time_limit=limit.remaining(),
+    )
+    result: Evolution | PolishResult = found
+    stopped, polished, designs = found.stopped, None, found.evaluations
+    if chosen.polish:
+        result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
+        designs += 0 if result is found else result.evaluations
+    front = bench.front(bench.designs(result.chromosomes, result.ties.tolist(), threshold))
+    return Outcome(front, "evolve", stopped, designs, bench.bits.fits, polished)
+
+
+def run_exhaustive(
+    problem: Problem,
+    settings: Settings | None = None,
+    *,
+    ties: Literal["count", "all"] = "count",
+    max_designs: int = 100_000,
+    max_seconds: float = MAX_SECONDS,
+    time_limit: float | None = None,
+    jobs: int | None = None,
+    on_progress: OnStep | None = None,
+    workbench: Workbench | None = None,
+    threshold: int = 0,
+) -> Outcome:
+    """Search designs exactly: every non-dominated one, and how many are tied with it.
+
+    Of the settings, stages, exclusion, pins and constraints are used. A search that is estimated to take more than `max_seconds`
+    (without the fits) is refused. For the other parameters see `exhaustive`, and for the last two `run_evolve`. Ctrl-C raises
+    KeyboardInterrupt at any time: only the fits are kept, in the workbench.
+    """
+    limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
+    bench = workbench or Workbench(problem, jobs=workers)
+    population, tied, designs = search_exactly(
+        bench,
+        settings or Settings(),
+        threshold,
+        limit=limit,
+        max_seconds=max_seconds if limit.seconds is None else limit.seconds,
+        jobs=workers,
+        ties=ties,
+        max_designs=max_designs,
+        on_progress=on_progress,
+    )
+    front = bench.front(bench.designs(population, tied, threshold))
+    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits)
+
+
+def run_search(
+    problem: Problem,
+    settings: Settings | None = None,
+    *,
+    method: Method = "auto",
+    seed: int = 0,
+    jobs: int | None = None,
+    on_generation: OnGeneration | None = None,
+    on_progress: OnStep | None = None,
+    checkpoints: Checkpoints | None = None,
+    time_limit: float | None = None,
+    workbench: Workbench | None = None,
+    threshold: int = 0,
+) -> Outcome:
+    """Search designs, exactly where that is affordable.
+
+    Parameters
+    ----------
+    method
+        "evolve", "exhaustive", or "auto": exact if it is estimated to take under a minute on one core and less than the time
+        limit, else genetic. The choice depends on problem, settings and time limit alone, not on the machine or on the jobs.
+    problem, settings, seed, jobs, workbench, threshold
+        As in `run_evolve`.
+    on_generation
+        Called with a `Generation` after each one, by the genetic search.
+    on_progress
+        Called with a `Step` several times a second, by both.
+    checkpoints
+        As in `run_evolve`. The exact search keeps none and starts over; that of another run is refused here too.
+    time_limit
+        Seconds. The genetic search returns its front so far, see `run_evolve`; the exact one has none, see `exhaustive`.
+
+    Raises
+    ------
+    DesignError, CheckpointError, KeyboardInterrupt
+        As `run_evolve` and `exhaustive` do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4))
+    >>> problem = Problem.of(X, (X @ [2.0, 1.0, 0.5, 0.0] + rng.normal(size=300) > 0), costs=[5, 1, 1, 1], threshold=0.8)
+    >>> phases = []
+    >>> outcome = run_search(problem, on_progress=lambda step: phases.append(step.phase))
+    >>> outcome.method, outcome.stopped, sorted(set(phases))
+    ('exhaustive', 'complete', ['designs', 'fits'])
+    """
+    if method not in ("auto", "evolve", "exhaustive"):
+        raise DesignError(f"search is {method!r}: expected 'auto', 'evolve' or 'exhaustive'")
+    chosen, checked = settings or Settings(), check_seed(seed)
+    if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, check_time_limit(time_limit))):
+        if checkpoints is not None:
+            _bind_to_problem(checkpoints, problem, workbench, threshold).load(
+                chosen.resolved(len(problem.names)).digest(), checked
+            )
+        return run_exhaustive(
+            problem, chosen, time_limit=time_limit, jobs=jobs, on_progress=on_progress, workbench=workbench, threshold=threshold
+        )
+    return run_evolve(
+        problem,
+        chosen,
+        seed=checked,
+        jobs=jobs,
+        on_generation=on_generation,
+        on_progress=on_progress,
+        checkpoints=checkpoints,
+        time_limit=time_limit,
+        workbench=workbench,
+        threshold=threshold,
+    )
+
+
+def _bind_to_problem(checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int) -> Checkpoints:
+    """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
+    if checkpoints.problem:
+        return checkpoints
+    own = problem if bench is None else replace(problem, thresholds=bench.thresholds[threshold])
+    return replace(checkpoints, problem=own.digest())
+
+
+def _polish(
+    found: Evolution,
+    settings: Settings,
+    evaluator: Evaluator,
+    seed: int,
+    remaining: float | None,
+    on_progress: OnStep | None,
+) -> tuple[Evolution | PolishResult, StopReason, PolishStopReason | Literal["skipped"]]:
+    """Return what generations and polish found, never less than the former, why the search ended, and how the polish did."""
+    if found.stopped in ("interrupted", "time"):
+        return found, found.stopped, "skipped"
+    try:
+        done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=remaining, on_step=on_progress)
+    except KeyboardInterrupt:
+        return found, "interrupted", "interrupted"
+    own = settings.polish_seconds
+    # Where only the seconds of the polish's own are over, the search was not cut short.
+    if done.stopped == "interrupted" or (done.stopped == "time" and remaining is not None and (own is None or remaining < own)):
+        return done, done.stopped, done.stopped
+    return done, found.stopped, done.stopped

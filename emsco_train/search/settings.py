@@ -1,0 +1,259 @@
+"""`Settings`: every choice of the genetic algorithm, checked once, and a hash that identifies them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from emsco_runtime.bundle.summary import pluralize
+from emsco_train.designs.chromosome import DesignSpace
+from emsco_train.designs.selection import Constraints
+from emsco_train.errors import DesignError
+from emsco_train.support.numbers import is_integer, is_number
+
+__all__ = [
+    "MAX_STAGES",
+    "Constraints",
+    "Method",
+    "Settings",
+    "pinned_positions",
+    "round_half_up",
+]
+
+# Which search: exact where that is affordable, genetic, or exact.
+Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
+
+# Chromosomes are int8, and the local search numbers the stages and the gaps between them.
+MAX_STAGES = 60
+
+
+def round_half_up(value: float) -> int:
+    """Round to the nearest integer, halves upwards: the one rounding of the whole algorithm.
+
+    Examples
+    --------
+    >>> round_half_up(2.5), round_half_up(3.5), round_half_up(2.4)
+    (3, 4, 2)
+    """
+    return math.floor(value + 0.5)
+
+
+def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions of features given by name or by position.
+
+    Parameters
+    ----------
+    pinned
+        A sequence of names, positions, or both.
+    names
+        The features in column order.
+
+    Examples
+    --------
+    >>> pinned_positions(["size", 0], ["age", "size"])
+    (1, 0)
+    """
+    if isinstance(pinned, str) or not hasattr(pinned, "__iter__"):
+        raise DesignError(f"pinned is {pinned!r}: expected a list of feature names or positions")
+    found = []
+    for one in pinned:
+        if is_integer(one):
+            found.append(int(one))
+        elif one in names:
+            found.append(list(names).index(one))
+        else:
+            raise DesignError(f"pinned holds {one!r}, which is not a feature (features: {', '.join(names)})")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the genetic algorithm and of its polish; the defaults are the paper's where the paper has one.
+
+    Parameters
+    ----------
+    max_stages
+        Most stages of a design (k); None for n / 2 rounded half up, but at least 2 (for a single feature: 1) and at most 10.
+    population
+        Chromosomes in a generation (|G|).
+    generations
+        Generations at most (max_iter).
+    patience
+        Stop when the fittest chromosome has not changed for so many generations (g); None never stops for that.
+    mutation
+        Chance of each gene to be redrawn (m); None for 1 / n.
+    crossover
+        Chance of a child to mix two parents (r).
+    elite
+        Share of the distinct chromosomes that pass unchanged (b).
+    beta
+        Bias of mutation against later stages; the larger, the fewer stages.
+    growth
+        Chromosomes added when the elite fills the population (inc).
+    epsilon
+        Added to the ratio of best to worst performance in the fitness: the room between two ranks.
+    distinct
+        What counts once in the elite and in the result: "objectives" (ours: ties are one) or "chromosomes" (the paper's).
+    share_ties
+        Tied chromosomes share one place on the roulette wheel (ours), so that a large tie does not make all the children. Needs
+        distinct="objectives".
+    revisit
+        Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
+        run spends its generations on new designs.
+    allow_exclusion
+        Whether a feature may be left out altogether.
+    pinned
+        Positions of features that stay in the first stage.
+    constraints
+        What a design must satisfy to be returned.
+    polish
+        Follow the last generation with a local search (ours, not the paper's).
+    polish_evaluations
+        Most designs that the local search evaluates; None for a million up to 16 features, where every feature set is soon
+        fitted and evaluations are quick, and 50,000 beyond.
+    polish_seconds
+        Most seconds that it takes; None for no limit. With a limit, results depend on the machine.
+
+    Examples
+    --------
+    >>> Settings(population=100).resolved(9).max_stages
+    5
+    """
+
+    max_stages: int | None = None
+    population: int = 300
+    generations: int = 150
+    patience: int | None = None
+    mutation: float | None = None
+    crossover: float = 0.8
+    elite: float = 0.2
+    beta: float = 2.0
+    growth: int = 0
+    epsilon: float = 0.01
+    distinct: Literal["objectives", "chromosomes"] = "objectives"
+    share_ties: bool = False
+    revisit: bool = False
+    allow_exclusion: bool = False
+    pinned: tuple[int, ...] = ()
+    constraints: Constraints = field(default_factory=Constraints)
+    polish: bool = False
+    polish_evaluations: int | None = None
+    polish_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every setting, list all faults in one error, and make numbers plain ones (so that hashes agree)."""
+        faults = [*_number_faults(self), *_choice_faults(self)]
+        if faults:
+            raise DesignError("settings: " + "; ".join(faults))
+        for name in (*_MINIMUMS, *_INTERVALS):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, int(value) if name in _MINIMUMS else float(value))
+        object.__setattr__(self, "pinned", tuple(sorted(int(position) for position in self.pinned)))
+
+    def space(self, n: int) -> DesignSpace:
+        """Return the designs of n features that these settings allow."""
+        full = self.resolved(n)
+        assert full.max_stages is not None  # noqa: S101 - resolved
+        return DesignSpace(n, full.max_stages, full.allow_exclusion, full.pinned)
+
+    def resolved(self, n: int) -> Settings:
+        """Return these settings with every default that depends on the number of features filled in.
+
+        Parameters
+        ----------
+        n
+            Number of features.
+
+        Raises
+        ------
+        DesignError
+            If there are more stages than features, or a pinned position beyond the last feature.
+        """
+        stages = min(max(round_half_up(n / 2), 2), 10, n) if self.max_stages is None else self.max_stages
+        if stages > n:
+            raise DesignError(
+                f"max_stages is {stages}: expected an integer in [1, {n}], since the data have {pluralize(n, 'feature')}"
+            )
+        beyond = [position for position in self.pinned if position >= n]
+        if beyond:
+            raise DesignError(
+                f"pinned holds {beyond}: expected positions in [0, {n - 1}], since the data have {pluralize(n, 'feature')}"
+            )
+        return replace(
+            self,
+            max_stages=stages,
+            mutation=1 / n if self.mutation is None else self.mutation,
+            polish_evaluations=self.polish_evaluations or (1_000_000 if n <= 16 else 50_000),
+        )
+
+    def digest(self) -> str:
+        """Return a hash of all settings: the same in every process and on every machine.
+
+        Examples
+        --------
+        >>> Settings(beta=2).digest() == Settings(beta=2.0).digest() != Settings(beta=2.5).digest()
+        True
+        """
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Integers, with the least that each may be.
+_MINIMUMS = {"max_stages": 1, "population": 2, "generations": 1, "patience": 1, "growth": 0, "polish_evaluations": 1}
+# Numbers, with their intervals: from, to, and whether the lower end is left out.
+_INTERVALS = {
+    "mutation": (0.0, 1.0, True),
+    "crossover": (0.0, 1.0, False),
+    "elite": (0.0, 1.0, False),
+    "beta": (1.0, math.inf, True),
+    "epsilon": (0.0, math.inf, True),
+    "polish_seconds": (0.0, math.inf, True),
+}
+_OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish_seconds")
+
+
+def _number_faults(settings: Settings) -> Iterator[str]:
+    for name in (*_MINIMUMS, *_INTERVALS):
+        value = getattr(settings, name)
+        if value is None and name in _OPTIONAL:
+            continue
+        if name in _MINIMUMS:
+            least, most = _MINIMUMS[name], MAX_STAGES if name == "max_stages" else math.inf
+            valid = is_integer(value) and least <= value <= most
+            expected = f"an integer in [{least}, {most}]" if most < math.inf else f"an integer of {least} or more"
+        else:
+            low, high, exclusive = _INTERVALS[name]
+            valid = _in_interval(value, low, high, exclusive=exclusive)
+            expected = f"a number in {'(' if exclusive else '['}{low:g}, {f'{high:g}]' if high < math.inf else 'infinity)'}"
+        if not valid:
+            yield _describe_fault(name, value, expected)
+
+
+def _choice_faults(settings: Settings) -> Iterator[str]:
+    if settings.distinct not in {"objectives", "chromosomes"}:
+        yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
+    for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
+        if not isinstance(getattr(settings, name), bool):
+            yield _describe_fault(name, getattr(settings, name), "True or False")
+    if settings.share_ties is True and settings.distinct == "chromosomes":
+        yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', where there are no ties")
+    if not isinstance(settings.constraints, Constraints):
+        yield _describe_fault("constraints", settings.constraints, "a Constraints record")
+    pinned: object = settings.pinned
+    if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
+        yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more")
+    elif len(set(pinned)) < len(pinned):
+        yield _describe_fault("pinned", pinned, "a tuple without repeats")
+
+
+def _in_interval(value: object, low: float, high: float, *, exclusive: bool) -> bool:
+    return is_number(value) and (low < value if exclusive else low <= value) and value <= high
+
+
+def _describe_fault(name: str, value: object, expected: str) -> str:
+    return f"{name} is {value!r}: expected {expected}"

@@ -1,0 +1,84 @@
+"""`Workbench`: what all searches of one problem share: fitted sets, prices in units, and designs with their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_train.costs.units import CostUnits
+from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.search.compilation import compile_search
+from emsco_train.search.scoring.bit_cache import BitCache
+from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
+from emsco_train.search.scoring.set_scorer import set_scorer
+
+__all__ = ["Workbench"]
+
+
+class Workbench:
+    """The searches of one problem, at one threshold or at several that share all fits.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    thresholds
+        Thresholds of a sweep; None for the problem's own alone.
+    jobs
+        Threads for the fits; results do not depend on their number.
+    max_bytes
+        Most memory for the cache of feature sets.
+    """
+
+    def __init__(
+        self, problem: Problem, thresholds: Sequence[Threshold] | None = None, *, jobs: int = 1, max_bytes: int = 2**30
+    ) -> None:
+        if problem.settings.classifier is None:
+            compile_search()
+        self.problem = problem
+        self.jobs = jobs
+        self.thresholds = (
+            (problem.thresholds,)
+            if thresholds is None
+            else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
+        )
+        self.units = CostUnits.of(problem.meter, problem.names, len(problem.validation))
+        self.bits = BitCache(
+            set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
+        )
+
+    def evaluator(self, threshold: int = 0) -> CachedEvaluator:
+        """Return the evaluator of designs at one of the thresholds."""
+        return CachedEvaluator(self.bits, self.units, threshold)
+
+    def designs(self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0) -> list[Design]:
+        """Return designs with their figures on the validation rows, priced by the meter and rounded once."""
+        if not len(population):
+            return []
+        exits = self.evaluator(threshold).exits(population)
+        sets, valid = cumulative_sets(population)
+        rows = self.bits.items
+        result = []
+        for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
+            set_costs = [self._set_cost(chosen) for chosen in sets[index][valid[index]]]
+            leaving = exits.accepted[index, : len(set_costs)].tolist()
+            accepted, right = sum(leaving), int(exits.right[index].sum())
+            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
+            cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
+            counts = Counts(rows, accepted, right, cost)
+            result.append(Design.from_counts(genes, self.problem.names, self.thresholds[threshold], counts, ties=int(tied)))
+        return result
+
+    def front(self, designs: Iterable[Design]) -> Front:
+        """Return designs as a front of this problem."""
+        return Front(designs, full_cost=self.problem.full_cost, offset=self.problem.offset, unit=self.problem.costs.unit)
+
+    def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
+        return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])

@@ -1,0 +1,1 @@
+"""What all rooms need; nothing here knows problems or designs."""

@@ -1,0 +1,62 @@
+"""Ctrl-C while threads work.
+
+Python raises KeyboardInterrupt between any two lines, those of `concurrent.futures` and `threading` too. There it may leave a
+lock taken that a worker then waits for forever, or be dropped with the weak reference that was just cleared: of a hundred
+searches, one ignored its Ctrl-C, or never ended. So it is deferred until the threads have ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["defer_interrupts"]
+
+_DEFAULT_HANDLER = signal.default_int_handler
+
+
+@contextmanager
+def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
+    """Defer Ctrl-C until the block has ended, and raise it then; an error of the block itself takes precedence.
+
+    Ctrl-C sets `stop[0]` to 1: threads, compiled ones too, poll it and end early. It is an array since a signal handler must not
+    wait for a lock. Only the main thread gets interrupts, and only Python's own handler raises them: in other threads, and where
+    the program has a handler of its own, nothing is changed.
+
+    Examples
+    --------
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    >>> stop = np.zeros(1, dtype=np.int64)
+    >>> try:
+    ...     with defer_interrupts(stop):
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("the block ends first, and can see it:", stop[0])
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    the block ends first, and can see it: 1
+    interrupted
+    >>> _ = signal.signal(signal.SIGINT, before)
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not _DEFAULT_HANDLER:
+        yield
+        return
+    interrupted = False
+
+    def handle_interrupt(_signum: int, _frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        stop[0] = 1
+
+    signal.signal(signal.SIGINT, handle_interrupt)
+    try:
+        yield
+    finally:
+        # `signal.signal` runs pending handlers first, so an interrupt that has come by now is noted.
+        signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
+    if interrupted:
+        raise KeyboardInterrupt

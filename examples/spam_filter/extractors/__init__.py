@@ -1,0 +1,1 @@
+"""Facts about a message, from the cheapest tier to the most expensive."""

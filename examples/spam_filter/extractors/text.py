@@ -1,0 +1,65 @@
+"""The second tier: one pass over the decoded text, its links and its parts."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Final
+
+from spam_filter.learned.clues import link_hosts
+from spam_filter.message.characters import share, share_of_capitals, share_of_digits, share_of_non_ascii
+from spam_filter.message.limits import COMPRESSED_CHARACTERS
+from spam_filter.message.mail import Mail
+
+__all__ = ["LINK_FEATURES", "TEXT_FEATURES", "link_features", "squeezability", "text_features"]
+
+TEXT_FEATURES: Final = (
+    "text_length",
+    "text_capitals",
+    "text_digits",
+    "text_foreign",
+    "text_shouts",
+    "text_money",
+    "text_quoted",
+    "html_share",
+    "attachments",
+)
+LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric")
+
+_NUMERIC: Final = re.compile(r"[0-9.]{4,}|0x[0-9a-f]+|.*%[0-9a-f]{2}.*")
+_QUOTED: Final = re.compile(r"^[ \t]{0,3}>", re.MULTILINE)
+
+
+def text_features(mail: Mail) -> Mapping[str, float | bool]:
+    """Return all facts about the text at once: each needs the same pass."""
+    text, length = mail.text, len(mail.text)
+    lines = text.count("\n") + 1
+    return {
+        "text_length": math.log1p(length),
+        "text_capitals": share_of_capitals(text),
+        "text_digits": share_of_digits(text),
+        "text_foreign": share_of_non_ascii(text),
+        "text_shouts": math.log1p(1000 * share(text.count("!"), length)),
+        "text_money": math.log1p(1000 * share(text.count("$") + text.count("%") + text.count("€"), length)),
+        "text_quoted": share(len(_QUOTED.findall(text)), lines),
+        "html_share": share(len(mail.html), len(mail.html) + len(mail.plain)),
+        "attachments": math.log1p(sum(part.attached for part in mail.parts)),
+    }
+
+
+def link_features(mail: Mail) -> Mapping[str, float]:
+    """Return what the links look like."""
+    hosts = link_hosts(mail)
+    return {
+        "links": math.log1p(len(mail.links)),
+        "link_hosts": math.log1p(len(hosts)),
+        "link_numeric": share(sum(_NUMERIC.fullmatch(host[:100]) is not None for host in hosts), len(hosts)),
+    }
+
+
+def squeezability(mail: Mail) -> float:
+    """Return how small the text becomes by compression: text that repeats itself shrinks, random strings do not."""
+    content = mail.text[:COMPRESSED_CHARACTERS].encode("utf-8", "replace")
+    return share(len(zlib.compress(content, 6)), len(content))

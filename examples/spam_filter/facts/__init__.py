@@ -1,1 +1,0 @@
-"""Facts about a message, from the cheapest tier to the dearest."""

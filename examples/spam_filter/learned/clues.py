@@ -1,0 +1,98 @@
+"""Clues: what of a message the stores count, each under a number.
+
+A clue's number is a hash of its kind and its text: the stores hold no address and no word that one could read. Words can still be
+guessed and looked up, so keep a store as you keep the mail it was learnt from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from hashlib import blake2b
+
+from spam_filter.message.address import registered_domain
+from spam_filter.message.limits import OPENING_WORDS, WORDS
+from spam_filter.message.mail import Mail
+from spam_filter.message.words import unique_words, word_pairs
+
+__all__ = [
+    "all_clues",
+    "clue",
+    "host_clues",
+    "link_domains",
+    "link_hosts",
+    "opening_clues",
+    "sender_clues",
+    "subject_clues",
+    "word_clues",
+]
+
+
+def clue(kind: str, text: str) -> int:
+    """Return the number of a clue: 63 bits, the same on every machine.
+
+    Examples
+    --------
+    >>> clue("word", "free") == clue("word", "free") != clue("subject", "free")
+    True
+    """
+    return int.from_bytes(blake2b(f"{kind} {text}".encode("utf-8", "replace"), digest_size=8).digest()) >> 1
+
+
+def sender_clues(mail: Mail) -> list[int]:
+    """Return the clues of the sender's address and domain; none without a sender."""
+    sender = mail.sender
+    if not sender.host:
+        return []
+    return [clue("address", str(sender)), clue("domain", sender.domain)]
+
+
+def subject_clues(mail: Mail) -> list[int]:
+    """Return the clues of the subject's words, and of the words in the sender's name."""
+    return [clue("subject", word) for word in unique_words(f"{mail.subject} {mail.sender.name}", OPENING_WORDS)]
+
+
+def opening_clues(mail: Mail) -> list[int]:
+    """Return the clues of the first words of the text."""
+    return [clue("word", word) for word in unique_words(mail.text, OPENING_WORDS)]
+
+
+def word_clues(mail: Mail) -> list[int]:
+    """Return the clues of the words of the text, and of pairs of neighbours."""
+    words = unique_words(mail.text, WORDS)
+    return [clue("word", word) for word in words] + [clue("pair", pair) for pair in word_pairs(mail.text, WORDS)]
+
+
+def link_hosts(mail: Mail) -> list[str]:
+    """Return the different hosts that links point at, in lower case, without user names and ports."""
+    found: dict[str, None] = {}
+    for link in mail.links:
+        host = link.lower().partition("/")[0].partition("?")[0].rpartition("@")[2].partition(":")[0].rstrip(".,;")
+        if host:
+            found[host] = None
+    return list(found)
+
+
+def host_clues(mail: Mail) -> list[int]:
+    """Return the clues of the domains that links point at."""
+    return [clue("host", domain) for domain in link_domains(mail)]
+
+
+def link_domains(mail: Mail) -> list[str]:
+    """Return the different domains that links point at."""
+    return list(dict.fromkeys(map(registered_domain, link_hosts(mail))))
+
+
+def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[int]:
+    """Return all clues of a message, each once.
+
+    Parameters
+    ----------
+    mail
+        The message.
+    own_domains
+        Domains of the recipients: these show who collected the mail, not what it is, and are ignored.
+    """
+    found = {*subject_clues(mail), *word_clues(mail)}
+    if mail.sender.domain not in own_domains:
+        found.update(sender_clues(mail))
+    return found.union(clue("host", domain) for domain in link_domains(mail) if domain not in own_domains)

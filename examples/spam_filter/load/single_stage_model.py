@@ -1,0 +1,73 @@
+"""The baseline of the load driver: the same design with all its features acquired at once.
+
+It is a bundle like any other: its one stage is the last stage of the cascade, with the same model and the same thresholds.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from emsco_runtime import read_bundle, write_bundle
+from emsco_runtime.bundle import Bundle
+from emsco_runtime.bundle.rule import accept
+from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
+
+__all__ = ["make_single_stage", "write_single_stage_model"]
+
+
+def write_single_stage_model(model: Path, out: Path) -> None:
+    """Write a model's folder that acquires at once what another acquires in stages.
+
+    Parameters
+    ----------
+    model
+        The trained model.
+    out
+        The new folder.
+    """
+    shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle"))
+    manifest, content = make_single_stage(read_bundle(model / "bundle"))
+    write_bundle(out / "bundle", manifest, [content])
+
+
+def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
+    """Return the manifest and the model of the single-stage bundle.
+
+    Examples
+    --------
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> manifest, _ = make_single_stage(sample_bundle())
+    >>> [stage.acquire for stage in manifest.stages]
+    [('size', 'links', 'reputation')]
+    """
+    manifest, content = bundle.manifest, bundle.models[-1]
+    last = manifest.stages[-1]
+    stage = Stage(
+        acquire=tuple(name for stage in manifest.stages for name in stage.acquire),
+        inputs=last.inputs,
+        model=Model.of(1, content, input=last.model.input, output=last.model.output),
+        thresholds=last.thresholds,
+    )
+    cost = manifest.meter().cost(stage.acquire)
+    costs = CostSummary(mean=cost, p50=cost, p95=cost, max=cost)
+    # The single stage was never measured, and has no certificate.
+    never = Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),), cost=costs)
+    golden = tuple(_golden(one, manifest, stage, cost) for one in manifest.golden)
+    made = manifest.model_copy(update={"stages": (stage,), "expected": never, "certificate": None, "golden": golden})
+    return made, content
+
+
+def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float) -> Golden:
+    """Return what the single stage decides on a golden item: the rule of the runtime, on the stored probabilities."""
+    row = golden.probabilities[-1]
+    top, accepted = accept(row, [stage.thresholds[str(label)] for label in manifest.labels])
+    label = manifest.labels[top]
+    decision = GoldenDecision(
+        status="accepted" if accepted else "rejected",
+        reason="confident" if accepted else "inconclusive",
+        label=label if accepted else None,
+        stages=1,
+        cost=cost,
+    )
+    return Golden(values=golden.values, probabilities=(row,), decision=decision)

@@ -1,0 +1,49 @@
+"""`ServiceMetrics`: what the service counts, for Prometheus. The runtime's own metrics, of decisions and costs, are beside them.
+
+====================================  =================================================================
+``spam_filter_messages_total``        by ``status`` (spam, ham, unsure, error) and ``outcome`` (delivered, deferred, refused)
+``spam_filter_message_seconds``       from the last byte received to our answer
+``spam_filter_decision_errors_total`` by ``kind``: messages that were delivered marked ``error``
+``spam_filter_forged_headers_total``  forged headers that messages brought along, and that were removed
+``spam_filter_connections``           clients that are connected
+``spam_filter_refused_total``         clients that were answered 421: too many at once
+``spam_filter_reloads_total``         by ``outcome`` (done, failed)
+====================================  =================================================================
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["ServiceMetrics"]
+
+_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class ServiceMetrics:
+    """The service's metrics.
+
+    Parameters
+    ----------
+    registry
+        Where they are registered: the service's own, which the runtime's metrics share.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.messages = Counter(
+            "spam_filter_messages_total",
+            "Messages, by what we said and what became of them.",
+            ["status", "outcome"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "spam_filter_message_seconds", "Time from the last byte to the answer.", registry=registry, buckets=_SECONDS
+        )
+        self.errors = Counter(
+            "spam_filter_decision_errors_total", "Messages marked error, by kind of failure.", ["kind"], registry=registry
+        )
+        self.forged = Counter("spam_filter_forged_headers_total", "Forged headers that were removed.", registry=registry)
+        self.connections = Gauge("spam_filter_connections", "Clients that are connected.", registry=registry)
+        self.refused = Counter("spam_filter_refused_total", "Clients that were one too many.", registry=registry)
+        self.reloads = Counter("spam_filter_reloads_total", "Reloads of the model, by outcome.", ["outcome"], registry=registry)

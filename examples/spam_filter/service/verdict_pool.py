@@ -1,0 +1,67 @@
+"""`VerdictPool`: verdicts for the event loop, from threads, each within its deadline.
+
+A message is one call in a pool of threads, and abandoned as a whole at its deadline. `decide(deadline_s=...)` would keep it too,
+but runs every acquirer as a separate call in such a pool: for some twenty acquirers of a few microseconds that is most of the
+work (0.5 ms for each message, beside 0.7 ms for the decision itself).
+
+A thread cannot be stopped. One that has missed its deadline is abandoned: its message is delivered at once, marked ``error``,
+and a fresh thread takes its place. The pool counts the abandoned ones; when there are too many, it accepts no more calls, and
+messages are marked ``error`` without waiting. So a source that hangs costs verdicts, never mail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from emsco_runtime.pool import AcquirerPool, PoolFull
+from spam_filter.message.mail import Envelope
+from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, classify
+from spam_filter.service.verdict import Verdict
+
+__all__ = ["VerdictPool"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    message_id: str
+    raw: bytes
+    envelope: Envelope
+
+
+class VerdictPool:
+    """Decides messages in threads.
+
+    Parameters
+    ----------
+    model
+        The trained model.
+    deadline_s
+        Time for each message, from the moment that it is handed in.
+    threads
+        Messages under way at the same time.
+    """
+
+    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int) -> None:
+        self._model = model
+        self._deadline_s = deadline_s
+        self.pool = AcquirerPool(threads, max_abandoned=2 * threads)
+
+    async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
+        """Return the verdict on a message; never raises, and takes no longer than the deadline."""
+        case = _Message(message_id, raw, envelope)
+        try:
+            call = self.pool.submit(self._classify, case)
+        except PoolFull:
+            return Verdict("error", note="refused")
+        verdict = asyncio.wrap_future(call)
+        try:
+            await asyncio.wait([verdict], timeout=self._deadline_s)
+            return verdict.result() if verdict.done() else Verdict("error", note="deadline")
+        finally:
+            self.pool.abandon(call)
+            verdict.cancel()
+
+    def _classify(self, case: _Message) -> Verdict:
+        MESSAGE_ID.set(case.message_id)
+        return classify(self._model, case.raw, case.envelope, None)

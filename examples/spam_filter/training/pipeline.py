@@ -1,0 +1,225 @@
+"""Training: labelled mail in, a model's folder out.
+
+Read, find families, split, learn the stores, extract, measure costs, search, choose with a certificate, export, put in place.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spam_filter.errors import CorpusError, ModelError
+from spam_filter.features import feature_names
+from spam_filter.message.mail import Mail
+from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
+from spam_filter.training.corpus import LABELS, LabelledMail
+from spam_filter.training.costs import measure_costs
+from spam_filter.training.extraction import extract
+from spam_filter.training.near_duplicates import group_near_duplicates
+from spam_filter.training.splitting import SplitBy, SplitName, split_mail
+from spam_filter.training.tables import LABEL_COLUMN, write_tables
+
+if TYPE_CHECKING:
+    from emsco_train import Front, RunExport
+    from emsco_train.designs.selection import Requirements
+
+__all__ = ["TrainedModel", "TrainingSettings", "train_model"]
+
+_COVERAGE_MARGIN: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How to train.
+
+    Parameters
+    ----------
+    ham_threshold, spam_threshold
+        Confidence needed to call a message ham, or spam. Spam needs more: a lost message is worse than one to look at.
+    max_error, confidence
+        The certificate: of the messages that are decided, at most this share is wrong, at this confidence.
+    min_coverage, max_cost_share
+        Share of the messages that are decided, at least, and mean cost of a message, at most, as a share of what all features
+        cost; both on validation. Of the designs within these that decide nearly as much as the widest, and can be certified, the
+        one that is wrong least is chosen: the widest itself is the luckiest, and other mail then shows it.
+    split
+        "families" or "time".
+    own_domains
+        Domains of those who received the mail; they teach nothing.
+    without
+        Features to leave out.
+    max_stages, population, generations
+        Of the search.
+    cost_messages
+        Messages on which costs are measured.
+    seed
+        Of splits, costs and search.
+    """
+
+    ham_threshold: float = 0.95
+    spam_threshold: float = 0.995
+    max_error: float = 0.03
+    confidence: float = 0.95
+    min_coverage: float = 0.0
+    max_cost_share: float = 0.25
+    split: SplitBy = "families"
+    own_domains: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    max_stages: int = 4
+    population: int = 120
+    generations: int = 60
+    cost_messages: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """What training made.
+
+    Parameters
+    ----------
+    folder
+        The model.
+    exported
+        The design, its figures and its certificate.
+    splits
+        The split of each message, in the order given.
+    """
+
+    folder: Path
+    exported: RunExport
+    splits: tuple[SplitName, ...]
+
+
+def train_model(
+    mails: Sequence[LabelledMail],
+    out: Path,
+    plan: TrainingSettings,
+    *,
+    force: bool = False,
+    keep: Path | None = None,
+    on_step: Callable[[str], object] = lambda _: None,
+) -> TrainedModel:
+    """Train a model and put it in place.
+
+    Parameters
+    ----------
+    mails
+        The corpus.
+    out
+        The model's folder.
+    plan
+        How.
+    force
+        Replace a model that is there; it stays in place until the new one is complete.
+    keep
+        A new folder for the tables and the run, for `emsco-report`. None: they are thrown away.
+    on_step
+        Called with a line before each step.
+
+    Raises
+    ------
+    EmscoError
+        If the mail is too little, or nothing can be certified.
+    """
+    _check(out, keep, plan, force=force)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as place:
+        work = keep or Path(place) / "work"
+        work.mkdir(parents=True)
+        new = Path(place) / "model"
+        new.mkdir()
+        trained = _train(mails, new, work, plan, on_step)
+        _install(new, out, Path(place) / "old")
+    return TrainedModel(out, trained.exported, trained.splits)
+
+
+def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool) -> None:
+    if out.exists() and not force:
+        raise ModelError(f"{out} already exists: choose another folder, or use --force to replace it")
+    if out.exists() and not (out / BUNDLE).is_dir():
+        raise ModelError(f"{out} exists and is not a model: choose another folder")
+    if keep is not None and keep.exists():
+        raise ModelError(f"{keep} already exists: choose another folder to keep the run in")
+    unknown = sorted(plan.without - set(feature_names()))
+    if unknown:
+        raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(feature_names())})")
+
+
+def _train(
+    mails: Sequence[LabelledMail], new: Path, work: Path, plan: TrainingSettings, on_step: Callable[[str], object]
+) -> TrainedModel:
+    counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
+    if min(counts.values()) == 0:
+        raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: expected both kinds")
+    groups = group_near_duplicates([Mail.parse(mail.raw) for mail in mails])
+    splits = split_mail(mails, groups, plan.split, plan.seed)
+    detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
+    on_step(f"mail         {detail}; near-duplicates stay together")
+    extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
+    tables = write_tables(work, mails, splits, extracted.rows, feature_names())
+    count = len(feature_names()) - len(plan.without)
+    on_step(f"features     {count} of each message; scores of the stores are cross-fitted on the train mail")
+    raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
+    sample = random.Random(plan.seed).sample(raws, min(plan.cost_messages, len(raws)))
+    profile = measure_costs(new / STORES, sample, seed=plan.seed)
+    profile.write(new / COSTS)
+    together = "" if profile.together is None else f"; all for one message: {profile.together.value * 1e6:.0f} us of CPU time"
+    on_step(f"costs        measured on {len(sample)} messages{together}")
+    exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
+    return TrainedModel(new, exported, tuple(splits))
+
+
+def _search_and_export(
+    tables: Mapping[str | None, str], new: Path, work: Path, plan: TrainingSettings, stores_id: str
+) -> RunExport:
+    """Search for designs, choose one with a certificate, and write its bundle."""
+    # Here, not above: the commands must answer --help at once.
+    from emsco_train import Progress, Settings  # noqa: PLC0415
+    from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
+    from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
+    from emsco_train.runs.opening import open_run  # noqa: PLC0415
+    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
+    from emsco_train.runs.request import TrainRequest  # noqa: PLC0415
+    from emsco_train.runs.source import Columns  # noqa: PLC0415
+    from emsco_train.runs.training import train  # noqa: PLC0415
+
+    request = TrainRequest(
+        paths=tables,
+        columns=Columns(label=LABEL_COLUMN, drop=tuple(sorted(plan.without))),
+        thresholds=({"ham": plan.ham_threshold, "spam": plan.spam_threshold},),
+        costs=str(new / COSTS),
+        method="evolve",
+        settings=Settings(
+            max_stages=plan.max_stages, population=plan.population, generations=plan.generations, allow_exclusion=True
+        ),
+        seed=plan.seed,
+    )
+    prepared = prepare(request)
+    train(prepared, work / "run", watch=lambda what: Progress(sys.stderr, what=what))
+    opened = open_run(work / "run")
+    criteria = SelectionCriteria(_make_constraints(opened.front, plan), max_error=plan.max_error, confidence=plan.confidence)
+    return export_open_run(opened, new / BUNDLE, criteria, name="spam-filter", version=bundle_version(stores_id), force=False)
+
+
+def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
+    """Return what is wanted of the design, by validation figures alone."""
+    from emsco_train.designs.selection import Requirements  # noqa: PLC0415 - as above
+
+    cap = plan.max_cost_share * front.full_cost
+    # To guarantee an error of 3 %, aim at 1 %.
+    safe = [design.coverage for design in front if design.cost <= cap and 1 - design.accuracy <= plan.max_error / 3]
+    widest = max(safe, default=0.0)
+    return Requirements(min_coverage=max(plan.min_coverage, widest - _COVERAGE_MARGIN, 0.0), max_cost=cap, by="accuracy")
+
+
+def _install(new: Path, out: Path, old: Path) -> None:
+    """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads."""
+    if out.exists():
+        out.rename(old)
+    new.rename(out)

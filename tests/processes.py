@@ -1,0 +1,143 @@
+"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
+
+Imports take most of the time of a command, and there are many commands to run. A child has its own output, working folder,
+signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+_MODULES = {
+    "emsco-train": "emsco_train.cli.train",
+    "emsco-export": "emsco_train.cli.export",
+    "emsco-run": "emsco_runtime.cli.run",
+    "emsco-inspect": "emsco_runtime.cli.inspect",
+}
+
+
+_PRELOADED: list[str] = []
+
+
+def preload_modules(*names: str) -> None:
+    """Let the server import these modules before it forks; call it before any test runs.
+
+    There is one server for all tests, and the first test that needs it starts it. Without its imports, each of the many
+    commands that tests start would import them again.
+    """
+    _PRELOADED.extend(names)
+    multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningCommand:
+    """A command that is running: its process, the folder of its output, and its command line."""
+
+    process: BaseProcess
+    folder: tempfile.TemporaryDirectory[str]
+    words: list[str]
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Wait for something that the command does; it must not end before that."""
+        while not happened():
+            assert self.process.is_alive(), self.wait().stderr
+            time.sleep(0.005)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def wait(self) -> subprocess.CompletedProcess[str]:
+        """Wait for the end, and return the status and what was printed."""
+        self.process.join(300)
+        assert self.process.exitcode is not None, "the command does not end"
+        out, error = ((Path(self.folder.name) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
+        self.folder.cleanup()
+        return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
+
+
+def start(command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None) -> RunningCommand:
+    """Start a command in a child; `missing_package` names a package that is not to be found there."""
+    context = multiprocessing.get_context("forkserver")
+    folder = tempfile.TemporaryDirectory()
+    for name in ("stdout", "stderr"):
+        # At once: a child may be killed before it does anything.
+        (Path(folder.name) / name).touch()
+    words = [str(argument) for argument in arguments]
+    process = context.Process(
+        target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd()), missing_package)
+    )
+    process.start()
+    return RunningCommand(process, folder, [command, *words])
+
+
+def run(
+    command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a child to its end."""
+    return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
+
+
+def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:
+    """Run a command that must succeed, and return what it prints."""
+    ended = run(command, *arguments, cwd=cwd)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def run_expecting_error(
+    status: int, command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
+) -> str:
+    """Run a command that must fail with one line that begins with its name; return the line."""
+    ended = run(command, *arguments, cwd=cwd, missing_package=missing_package)
+    return _error_line(command, status, ended.returncode, ended.stderr)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], status: int, command: str, *arguments: object) -> str:
+    """Run a command that must fail as `run_expecting_error` does, but in this process: for the many that are refused at once."""
+    capsys.readouterr()
+    try:
+        ended: object = importlib.import_module(_MODULES[command]).main([str(argument) for argument in arguments])
+    except SystemExit as exit_:
+        ended = exit_.code
+    return _error_line(command, status, ended, capsys.readouterr().err)
+
+
+def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
+    assert ended == status, f"{ended}: {stderr}"
+    lines = stderr.splitlines()
+    assert len(lines) == 1, stderr
+    assert lines[0].startswith(f"{command}: ")
+    assert "Traceback" not in stderr
+    return lines[0]
+
+
+def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str, missing_package: str | None) -> None:
+    """Be the command, from its first line to its exit status."""
+    os.chdir(cwd)
+    if missing_package is not None:
+        sys.modules[missing_package] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
+    # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(Path(folder) / name, os.O_WRONLY)
+        os.dup2(file, number)
+        os.close(file)
+        setattr(sys, name, io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), encoding="utf-8"))
+    sys.exit(importlib.import_module(_MODULES[command]).main(words))

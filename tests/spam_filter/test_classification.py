@@ -1,0 +1,149 @@
+"""The verdict on one message: from a decision, or from whatever went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from spam_filter.message.mail import Envelope
+from spam_filter.service.classification import MESSAGE_ID, classify
+from spam_filter.service.verdict import Verdict
+from spam_filter.service.verdict_pool import VerdictPool
+
+from emsco_runtime import Acquirers, Cascade
+from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.runtime.waiting import HangingSource, wait_until
+
+ENVELOPE = Envelope("a@example.org", ("b@example.org",), "127.0.0.1")
+
+
+class Fake:
+    """A model around the runtime's sample bundle: `size` (1), `links` (2), `reputation` (25)."""
+
+    def __init__(self, sources: Mapping[str, Callable[[Any], object]], **options: Any) -> None:
+        acquirers = Acquirers()
+        for name, source in sources.items():
+            acquirers.feature(name)(source)
+        self.cascade = Cascade(sample_bundle(), acquirers, **options)
+
+
+def model(size: float | Callable[[Any], object], links: float = 0.0, reputation: float = 0.0, **options: Any) -> Fake:
+    """Return a model whose features are these."""
+    first = size if callable(size) else lambda _: size
+    return Fake({"size": first, "links": lambda _: links, "reputation": lambda _: reputation}, **options)
+
+
+def broken(_: Any) -> float:
+    """Fail with a text that quotes the message."""
+    raise ValueError("secret of the message")
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "stage", "cost"), [(2.0, "spam", 1, 1.0), (-2.0, "ham", 1, 1.0), (0.0, "unsure", 3, 28.0)]
+)
+def test_a_decision_becomes_a_verdict(size: float, status: str, stage: int, cost: float) -> None:
+    """Label, confidence, stage, cost and bundle are the decision's; rejected for lack of confidence is unsure."""
+    made = model(size)
+    verdict = classify(made, b"", ENVELOPE, None)
+    decision = made.cascade.decide(None)
+    assert verdict == Verdict(status, decision.confidence, stage, cost, "unit", decision.bundle)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({}, Verdict("error", note="size: exception")),
+        ({"on_failure": "reject"}, Verdict("error", None, 0, 1.0, "unit", "ID", "acquisition_failed")),
+    ],
+)
+def test_a_source_that_fails_is_an_error_and_tells_no_secret(
+    options: dict[str, Any], verdict: Verdict, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kind is reported, the text of the exception is not: it may quote the message."""
+    made = model(broken, **options)
+    found = classify(made, b"", ENVELOPE, None)
+    expected = (
+        verdict if verdict.bundle is None else Verdict("error", None, 0, 1.0, "unit", made.cascade.manifest.id, verdict.note)
+    )
+    assert found == expected
+    assert "secret" not in caplog.text
+
+
+def test_a_fallback_value_decides_and_is_told() -> None:
+    """With the policy "default" the message is decided; the verdict says that it was degraded."""
+    verdict = classify(model(broken, links=5.0, on_failure="default"), b"", ENVELOPE, None)
+    assert (verdict.status, verdict.degraded) == ("spam", True)
+
+
+def test_a_deadline_is_an_error_with_the_bill_so_far() -> None:
+    """The cascade's own deadline, for callers without a pool of threads around."""
+    source = HangingSource()
+    try:
+        verdict = classify(model(source), b"", ENVELOPE, 0.05)
+    finally:
+        source.release_event.set()
+    assert (verdict.status, verdict.note, verdict.cost) == ("error", "deadline", 1.0)
+
+
+def test_a_bundle_with_other_labels_marks_everything_error() -> None:
+    """A label that is neither spam nor ham must not become a verdict."""
+    made = model(2.0)
+    made.cascade = made.cascade.with_bundle(make_bundle([["size"]], labels=("cat", "dog"), threshold=0.5))
+    verdict = classify(made, b"", ENVELOPE, None)
+    assert (verdict.status, verdict.note) == ("error", "label")
+
+
+def test_a_fault_of_any_kind_is_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Even a model that cannot decide delivers the message; the log names the error and the message's id."""
+
+    class Broken:
+        @property
+        def cascade(self) -> Cascade:
+            raise RecursionError("too deep")
+
+    MESSAGE_ID.set("id-7")
+    assert classify(Broken(), b"", ENVELOPE, None) == Verdict("error", note="RecursionError")
+    assert "message id-7 could not be decided: RecursionError" in caplog.text
+
+
+def test_verdicts_come_from_threads_within_their_deadline() -> None:
+    """Two that hang are given up and their threads replaced; then the next is refused; when they have ended, all is well."""
+    source = HangingSource(2.0)
+    hanging = model(source)
+
+    async def ask() -> list[str]:
+        verdicts = VerdictPool(hanging, 0.05, 1)
+        found = [await verdicts.verdict("m", b"", ENVELOPE) for _ in range(3)]
+        assert verdicts.pool.counts.abandoned == 2
+        source.release_event.set()
+        await asyncio.to_thread(wait_until, lambda: verdicts.pool.counts.abandoned == 0, "they end")
+        patient = VerdictPool(hanging, 60.0, 1)
+        return [*(verdict.note for verdict in found), (await patient.verdict("m", b"", ENVELOPE)).status]
+
+    assert asyncio.run(ask()) == ["deadline", "deadline", "refused", "spam"]
+
+
+def test_the_loop_is_free_while_messages_are_decided() -> None:
+    """A decision in a thread does not stop the event loop, and knows which message it is about."""
+    entered, go_on = threading.Event(), threading.Event()
+    seen: list[str | None] = []
+
+    def source(_: Any) -> float:
+        seen.append(MESSAGE_ID.get())
+        entered.set()
+        assert go_on.wait(60)
+        return 2.0
+
+    async def ask() -> str:
+        verdicts = VerdictPool(model(source), 60.0, 1)
+        task = asyncio.create_task(verdicts.verdict("m1", b"", ENVELOPE))
+        await asyncio.to_thread(entered.wait, 60)
+        assert not task.done()
+        go_on.set()
+        return (await task).status
+
+    assert asyncio.run(ask()) == "spam"
+    assert seen == ["m1"]
