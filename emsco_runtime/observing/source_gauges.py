@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias, get_args
 
-from prometheus_client import REGISTRY, CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-
 from emsco_runtime.sources.breaker import BreakerState, CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.sources.pool import AcquirerPool
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        "emsco_runtime.observing.source_gauges needs prometheus_client: pip install 'emsco[metrics]'"
+    ) from _error
 
 __all__ = ["SourceGauges"]
 

@@ -66,6 +66,7 @@ def test_nothing_is_registered_by_importing() -> None:
     ("module", "missing", "extra"),
     [
         ("metrics", "prometheus_client", "emsco[metrics]"),
+        ("observing.source_gauges", "prometheus_client", "emsco[metrics]"),
         ("drift_metrics", "prometheus_client", "emsco[metrics]"),
         ("tracing", "opentelemetry", "emsco[otel]"),
     ],
