@@ -50,7 +50,7 @@ def test_converged(name: str, C: float) -> None:  # noqa: N803
     for _ in range(2):
         slope, hessian = slope_and_hessian(x, y, further, C)
         # All intercepts together may be moved at will: of the many solutions, the least is taken.
-        step = np.linalg.lstsq(hessian, slope.ravel())[0].reshape(slope.shape)
+        step = np.linalg.lstsq(hessian, slope.ravel(), rcond=None)[0].reshape(slope.shape)
         further = LogisticModel(further.coef - step[:, 1:], further.intercept - step[:, 0])
     assert np.abs(model.probabilities(x) - further.probabilities(x)).max() < 1e-9
 
