@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from emsco_runtime.bundle.manifest import Certificate, CertifiedChoice, CoverageBounds, LabelBounds, WrongShare
-from emsco_train.guarantee.bounds import check_confidence, lower_bound, upper_bound
+from emsco_train.guarantee.bounds import check_confidence
+from emsco_train.support.binomial import lower_bound, upper_bound
 from emsco_train.guarantee.decision_counts import DecisionCounts
 
 __all__ = ["certify", "certify_choice"]

@@ -24,7 +24,8 @@ from emsco_runtime.bundle.summary import percent_at_most, pluralize
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
-from emsco_train.guarantee.bounds import ErrorTarget, binomial_cdf, rows_needed, upper_bound
+from emsco_train.guarantee.bounds import ErrorTarget, rows_needed
+from emsco_train.support.binomial import binomial_cdf, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify_choice
 from emsco_train.guarantee.decision_counts import DecisionCounts

@@ -11,17 +11,8 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from emsco_train.errors import DesignError
-from emsco_train.guarantee.bounds import (
-    binomial_cdf,
-    check_confidence,
-    check_max_error,
-    is_cdf_below,
-    lower_bound,
-    max_wrong_allowed,
-    min_rows,
-    rows_needed,
-    upper_bound,
-)
+from emsco_train.guarantee.bounds import check_confidence, check_max_error, max_wrong_allowed, min_rows, rows_needed
+from emsco_train.support.binomial import binomial_cdf, is_cdf_below, lower_bound, upper_bound
 
 SHARES = np.concatenate([np.linspace(0.0, 1.0, 401), [1e-6, 1e-3, 0.0295, 1 - 1e-3, 1 - 1e-6]])
 
