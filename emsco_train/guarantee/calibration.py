@@ -16,8 +16,8 @@ import numpy as np
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.errors import DataError
-from emsco_train.support.binomial import is_cdf_below
 from emsco_train.models.evaluation import Evaluation
+from emsco_train.support.binomial import is_cdf_below
 
 __all__ = [
     "Reliability",

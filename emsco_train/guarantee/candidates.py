@@ -29,8 +29,8 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import ErrorTarget, max_wrong_allowed, min_rows, rows_needed
-from emsco_train.support.binomial import upper_bound
 from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.support.binomial import upper_bound
 
 __all__ = ["Candidate", "order_candidates", "pass_probability"]
 

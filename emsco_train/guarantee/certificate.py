@@ -10,8 +10,8 @@ from typing import Literal
 
 from emsco_runtime.bundle.manifest import Certificate, CertifiedChoice, CoverageBounds, LabelBounds, WrongShare
 from emsco_train.guarantee.bounds import check_confidence
-from emsco_train.support.binomial import lower_bound, upper_bound
 from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.support.binomial import lower_bound, upper_bound
 
 __all__ = ["certify", "certify_choice"]
 

@@ -25,10 +25,10 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import ErrorTarget, rows_needed
-from emsco_train.support.binomial import binomial_cdf, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify_choice
 from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.support.binomial import binomial_cdf, upper_bound
 
 __all__ = ["CertifiedDesign", "choose_certified"]
 

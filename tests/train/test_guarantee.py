@@ -13,12 +13,12 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
 from emsco_train.guarantee.bounds import ErrorTarget, max_wrong_allowed
-from emsco_train.support.binomial import binomial_cdf, lower_bound, upper_bound
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.decision_counts import DecisionCounts
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
 from emsco_train.models.evaluation import REJECTED
+from emsco_train.support.binomial import binomial_cdf, lower_bound, upper_bound
 
 LABELS = ("ham", "spam")
 ROWS = 1000

@@ -21,10 +21,10 @@ from scipy import stats
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_train.designs.design import Design
 from emsco_train.errors import CertificationError
-from emsco_train.support.binomial import binomial_cdf, upper_bound
 from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.decision_counts import DecisionCounts
 from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.support.binomial import binomial_cdf, upper_bound
 
 pytestmark = pytest.mark.uncounted
 
