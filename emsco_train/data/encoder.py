@@ -57,9 +57,16 @@ class BlockEncoder:
     blocks: tuple[Block, ...]
 
     @classmethod
-    def fit(cls, features: Sequence[Feature], codes: Floats) -> BlockEncoder:
-        """Learn the statistics from training codes [rows, features], as `encode_table` gives them."""
-        return cls(tuple(_fit_block(feature, codes[:, index]) for index, feature in enumerate(features)))
+    def fit(cls, features: Sequence[Feature], codes: Floats, *, default: BlockEncoder | None = None) -> BlockEncoder:
+        """Learn the statistics from training codes [rows, features], as `encode_table` gives them.
+
+        A feature without a value in these rows has the block that `default` has for it.
+        """
+        blocks = []
+        for index, feature in enumerate(features):
+            empty = default is not None and bool(np.isnan(codes[:, index]).all())
+            blocks.append(default.blocks[index] if default is not None and empty else _fit_block(feature, codes[:, index]))
+        return cls(tuple(blocks))
 
     @property
     def width(self) -> int:

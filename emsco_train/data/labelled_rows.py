@@ -30,6 +30,8 @@ class LabelledRows:
     table: Table
     true_labels: tuple[Label, ...]
     rows: Ints  # positions in the user's table
+    groups: Ints | None = None  # equal for rows of a group, if they come in groups
+    weights: Floats | None = None  # how much each row counts, if not all the same
 
     @classmethod
     def of(cls, data: Any, true_labels: Any, where: str) -> LabelledRows:
@@ -47,13 +49,16 @@ class LabelledRows:
 
     def take(self, rows: Ints) -> LabelledRows:
         """Return these rows."""
-        return LabelledRows(self.table.take(rows), tuple(self.true_labels[row] for row in rows.tolist()), rows)
+        true_labels = tuple(self.true_labels[row] for row in rows.tolist())
+        return LabelledRows(
+            self.table.take(rows), true_labels, self.rows[rows], _take(self.groups, rows), _take(self.weights, rows)
+        )
 
 
 # No slots: `cached_property` keeps the encoded matrix in the instance.
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The rows of one split: "train", "validation", "test" or "certify"."""
+    """The rows of one split: "train", "validation", "test", "certify", or "cross-fitted": the train rows that folds score."""
 
     name: str
     rows: Ints  # positions in the user's table
@@ -61,6 +66,8 @@ class Split:
     codes: Floats  # the same as numbers [rows, features]
     target: Ints  # position of each row's label
     encoder: BlockEncoder  # turns codes into the columns of stage models
+    groups: Ints | None = None  # as in `LabelledRows`
+    weights: Floats | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -73,8 +80,9 @@ class Split:
 
     def take(self, positions: Ints) -> Split:
         """Return these rows of the split, counted within it."""
-        part = replace(self, rows=self.rows[positions], table=self.table.take(positions))
-        return replace(part, codes=self.codes[positions], target=self.target[positions])
+        part = replace(self, rows=self.rows[positions], table=self.table.take(positions), codes=self.codes[positions])
+        keys = {"groups": _take(self.groups, positions), "weights": _take(self.weights, positions)}
+        return replace(part, target=self.target[positions], **keys)
 
 
 def check_splits(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
@@ -88,17 +96,12 @@ def check_splits(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
         if absent or extra:
             detail = f"has no {absent}" if absent else f"has {extra}, which the train rows do not have"
             raise DataError(f"the columns of the {name} rows differ from those of the train rows: it {detail}")
-        _check_labels(set(part.true_labels), labels, name)
+        unknown_labels = [label for label in set(part.true_labels) if label not in labels]
+        if unknown_labels:
+            raise DataError(
+                f"label {unknown_labels[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it"
+            )
     return labels
-
-
-def _check_labels(found: set[Label], labels: Sequence[Label], name: str) -> None:
-    unknown_labels = [label for label in found if label not in labels]
-    if unknown_labels:
-        raise DataError(f"label {unknown_labels[0]!r} of the {name} rows is in no train row: add train rows of it, or drop it")
-    absent = [label for label in labels if label not in found]
-    if absent:
-        raise DataError(f"label {absent[0]!r} has no row in the {name} split: give it some, or drop the label")
 
 
 def learn_features(
@@ -124,7 +127,7 @@ def encode_split(
         detail = "features are learned from the train rows alone, and rows are counted within the split"
         advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), allows unknown categories; missing="impute" gaps'
         raise DataError(f"{error} ({detail}; {advice})") from None
-    return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder)
+    return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder, part.groups, part.weights)
 
 
 def stratified_sample(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
@@ -139,3 +142,7 @@ def stratified_sample(target: Ints, pool: Ints, rows: int, rng: np.random.Genera
     counts = stratified_counts([rows], shares)[0]
     chosen = [rng.permutation(pool[target[pool] == label])[:count] for label, count in enumerate(counts)]
     return np.asarray(np.sort(np.concatenate(chosen)))
+
+
+def _take(values: Any, positions: Ints) -> Any:
+    return None if values is None else values[positions]

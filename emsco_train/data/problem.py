@@ -1,5 +1,8 @@
 """`Problem`: all inputs of a search, checked once: rows by split, features, costs, thresholds, what to fit.
 
+Designs are measured on rows that their models have not seen: on the validation rows, or cross-fitted. Then train and validation
+rows are one pool; the models of each fold are fitted on the others and score its rows; what is exported is fitted on all of them.
+
 Kinds, categories, medians and means are learned from the train rows alone. A constant column is kept: it becomes zeros and
 changes no model. One that is empty in the train rows is refused. Labels are text, whole numbers, or both.
 """
@@ -7,7 +10,7 @@ changes no model. One that is empty in the train rows is refused. Labels are tex
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,19 +24,34 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
+from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds, warn_outliers
 from emsco_train.data.provenance import fingerprint
+from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
 from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "ScoredPart"]
 
 _FREE_COST_OFFSET = 0.01  # of the cost of all features, where some feature set costs nothing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredPart:
+    """Rows that fit models, and rows that these models score, as the columns of their own encoder; no row is both.
+
+    `fold` holds the same rows as positions among the train rows of a cross-fitted problem; None for one validation split.
+    """
+
+    fitted: Split
+    weights: Floats | None  # of the fits, one per fitted row
+    scored: Split
+    fold: Fold | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +81,10 @@ class Problem:
     encoder
         The blocks of all features.
     train, validation
-        Rows to fit the stage models, and rows to measure designs.
+        Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
+        train rows that some fold scores, fold by fold.
+    parts
+        How the validation rows are scored: by models of the train rows, or fold by fold; in the order of the validation rows.
     test, certify
         Rows that the search does not use, or None.
 
@@ -90,6 +111,7 @@ class Problem:
     encoder: BlockEncoder
     train: Split
     validation: Split
+    parts: tuple[ScoredPart, ...]
     test: Split | None
     certify: Split | None
 
@@ -104,6 +126,7 @@ class Problem:
         features: Mapping[str, FeatureOptions] | None = None,
         shares: Shares | None = None,
         splits: Splits | None = None,
+        folds: int | None = 0,
         groups: Any = None,
         time: Any = None,
         sample_weight: Any = None,
@@ -127,9 +150,12 @@ class Problem:
         shares
             Share of each split; by default 40 / 20 / 20 / 20 % (`PAPER_SHARES` for the paper's).
         splits
-            Ready splits, instead of shares, groups and time.
+            Ready splits, instead of shares.
+        folds
+            How many folds score the train and validation rows, which are then one pool; 0: the validation rows alone measure
+            designs, as in the paper. None: `AUTO_FOLDS` for a pool of at most `MAX_AUTO_ROWS` rows, else 0.
         groups, time
-            See `make_splits`.
+            See `make_splits` and `make_folds`.
         sample_weight
             One number per row of X, or None; those of the train rows weight the fits.
         class_weight, classifier, C
@@ -138,19 +164,34 @@ class Problem:
             Of the splits, and of classifiers that need one.
         """
         settings = StageSettings(classifier, C, check_seed(seed))
+        check_folds(folds)
         whole = LabelledRows.of(X, y, "y")
+        rows = whole.table.rows
+        labels = unique_labels(whole.true_labels, "y")
         if splits is None:
-            labels, rng = unique_labels(whole.true_labels, "y"), np.random.default_rng(settings.seed)
+            rng = np.random.default_rng(settings.seed)
             target = label_positions(whole.true_labels, labels)
             splits = make_splits(target, shares or Shares(), groups=groups, time=time, rng=rng, labels=labels)
-        elif not (shares is groups is time is None):
-            raise DesignError("splits were given together with shares, groups or time, which make splits: give one or the other")
-        elif splits.rows != whole.table.rows:
-            counts = f"splits divide {pluralize(splits.rows, 'row')}, but X has {whole.table.rows}"
+        elif shares is not None:
+            raise DesignError("splits were given together with shares, which make splits: give one or the other")
+        elif splits.rows != rows:
+            counts = f"splits divide {pluralize(splits.rows, 'row')}, but X has {rows}"
             raise DataError(f"{counts}: make them for this table")
-        parts = {name: whole.take(rows) for name, rows in splits.items() if len(rows)}
-        weights = _train_weights(sample_weight, whole.table.rows, splits.train)
-        return _build_problem(parts, costs, threshold, features, weights, class_weight, settings)
+        whole = replace(
+            whole,
+            groups=None if groups is None else group_codes(groups, rows=rows),
+            weights=_check_weights(sample_weight, rows),
+        )
+        pool = np.sort(np.concatenate([splits.train, splits.validation]))
+        count = resolve_folds(folds, len(pool))
+        parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
+        if not count:
+            return _build_problem(parts, costs, threshold, features, class_weight, settings)
+        parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
+        moments = None if time is None else time_codes(time, rows=rows)[pool]
+        # A stream of its own: ready splits get the same folds as the same splits made here.
+        made = _fold_pool(parts["train"], count, moments, np.random.default_rng((settings.seed, 1)))
+        return _build_problem(parts, costs, threshold, features, class_weight, settings, made)
 
     @classmethod
     def from_splits(
@@ -183,7 +224,8 @@ class Problem:
         settings = StageSettings(classifier, C, check_seed(seed))
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         parts = {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None}
-        return _build_problem(parts, costs, threshold, features, sample_weight, class_weight, settings)
+        parts["train"] = replace(parts["train"], weights=_check_weights(sample_weight, parts["train"].table.rows))
+        return _build_problem(parts, costs, threshold, features, class_weight, settings)
 
     @property
     def full_cost(self) -> float:
@@ -201,9 +243,15 @@ class Problem:
         """The rows to report results on: the test rows, or, if there are none, the validation rows."""
         return self.validation if self.test is None else self.test
 
+    @property
+    def is_cross_fitted(self) -> bool:
+        """Whether the train rows themselves measure designs, each scored by a model that has not seen it."""
+        return self.parts[0].fold is not None
+
     def splits(self) -> tuple[Split, ...]:
-        """Return the splits there are, in the order of `SPLITS`."""
-        return tuple(split for split in (self.train, self.validation, self.test, self.certify) if split is not None)
+        """Return the splits there are, in the order of `SPLITS`, each row once: cross-fitted rows are train rows."""
+        validation = None if self.is_cross_fitted else self.validation
+        return tuple(split for split in (self.train, validation, self.test, self.certify) if split is not None)
 
     def with_threshold(self, threshold: Threshold) -> Problem:
         """Return the same problem with another threshold; rows, and so fits, are shared."""
@@ -222,11 +270,19 @@ class Problem:
         # A train row without weight changes no fit, and a sample of such rows alone could not be fitted.
         pool = np.arange(len(self.train)) if self.weights is None else np.flatnonzero(self.weights > 0)
         train_rows = stratified_sample(self.train.target, pool, max_rows, rng)
+        weights = None if self.weights is None else self.weights[train_rows]
+        train = self.train.take(train_rows)
+        if self.is_cross_fitted:
+            if len(train_rows) == len(self.train):
+                return self
+            folds = [_restrict_fold(part.fold, train_rows) for part in self.parts if part.fold is not None]
+            validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
+            return replace(self, train=train, weights=weights, validation=validation, parts=parts)
         validation_rows = stratified_sample(self.validation.target, np.arange(len(self.validation)), max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
-        weights = None if self.weights is None else self.weights[train_rows]
-        return replace(self, train=self.train.take(train_rows), validation=self.validation.take(validation_rows), weights=weights)
+        validation = self.validation.take(validation_rows)
+        return replace(self, train=train, weights=weights, validation=validation, parts=(ScoredPart(train, weights, validation),))
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -237,6 +293,7 @@ class Problem:
                 "features": [feature.model_dump(mode="json", include=hashed_fields) for feature in self.features],
                 "labels": list(self.labels),
                 "splits": {split.name: self._fingerprint(split) for split in self.splits()},
+                **({"folds": self._fold_hashes()} if self.is_cross_fitted else {}),
                 "weights": None if self.weights is None else hashlib.sha256(self.weights.astype("<f8").tobytes()).hexdigest(),
                 "encoder": repr(self.encoder),
                 "settings": _describe_settings(self.settings),
@@ -250,6 +307,12 @@ class Problem:
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
 
+    def _fold_hashes(self) -> list[str]:
+        folds = [part.fold for part in self.parts if part.fold is not None]
+        return [
+            hashlib.sha256(np.concatenate([fold.fitted, [-1], fold.scored]).astype("<i8").tobytes()).hexdigest() for fold in folds
+        ]
+
     def _fingerprint(self, split: Split) -> str:
         row_labels = [self.labels[position] for position in split.target.tolist()]
         return fingerprint(self.features, split.codes, row_labels).sha256
@@ -260,18 +323,26 @@ def _build_problem(
     costs: Costs,
     threshold: Threshold,
     options: Mapping[str, FeatureOptions] | None,
-    sample_weight: Any,
     class_weight: ClassWeight,
     settings: StageSettings,
+    folds: Sequence[Fold] = (),
 ) -> Problem:
+    if not folds and "validation" not in parts:
+        raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use folds")
     names, labels = parts["train"].table.names, check_splits(parts)
     cost_model = CostModel.of(costs, names)
     cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
     features, encoder = learn_features(parts["train"], cost_model, options)
     splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
-    target = splits["train"].target
-    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
+    train = splits["train"]
+    target = train.target
+    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=train.weights)
+    if folds:
+        validation, scored = _score_folds(features, train, weights, encoder, folds)
+    else:
+        validation = splits["validation"]
+        scored = (ScoredPart(train, weights, validation),)
     warn_low_thresholds(thresholds, labels)
     warn_class_weight(target, labels, class_weight)
     warn_outliers(encoder.blocks, splits["train"].codes)
@@ -286,8 +357,9 @@ def _build_problem(
         class_weight=class_weight,
         weights=weights,
         encoder=encoder,
-        train=splits["train"],
-        validation=splits["validation"],
+        train=train,
+        validation=validation,
+        parts=scored,
         test=splits.get("test"),
         certify=splits.get("certify"),
     )
@@ -302,13 +374,39 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
     return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed}
 
 
-def _train_weights(sample_weight: Any, rows: int, train: Ints) -> Any:
+def _fold_pool(pool: LabelledRows, count: int, moments: Ints | None, rng: np.random.Generator) -> tuple[Fold, ...]:
+    labels = unique_labels(pool.true_labels, "train y")
+    target = label_positions(pool.true_labels, labels)
+    groups = None if pool.groups is None else group_codes(pool.groups, rows=len(target))
+    times = None if moments is None else time_codes(moments, rows=len(target))
+    return make_folds(target, count, groups=groups, time=times, rng=rng, labels=labels)
+
+
+def _score_folds(
+    features: Sequence[Feature], pool: Split, weights: Floats | None, encoder: BlockEncoder, folds: Sequence[Fold]
+) -> tuple[Split, tuple[ScoredPart, ...]]:
+    """Return the rows that folds score, fold by fold, and the parts that score them, whose encoders have not seen them."""
+    parts = []
+    for fold in folds:
+        own = BlockEncoder.fit(features, pool.codes[fold.fitted], default=encoder)
+        fitted, scored = (replace(pool.take(rows), encoder=own) for rows in (fold.fitted, fold.scored))
+        parts.append(ScoredPart(fitted, None if weights is None else weights[fold.fitted], scored, fold))
+    validation = replace(pool.take(np.concatenate([fold.scored for fold in folds])), name="cross-fitted")
+    return validation, tuple(parts)
+
+
+def _restrict_fold(fold: Fold, rows: Ints) -> Fold:
+    """Return a fold over some rows of its pool, given ascending, as positions among these."""
+    return Fold(*(np.flatnonzero(np.isin(rows, part)) for part in (fold.fitted, fold.scored)))
+
+
+def _check_weights(sample_weight: Any, rows: int) -> Floats | None:
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight)
     if weights.shape != (rows,):
         raise DataError(f"sample_weight has shape {weights.shape} for {pluralize(rows, 'row')}: give one number per row")
-    return weights[train]
+    return weights
 
 
 def _check_sample_size(rows: object, labels: int) -> int:

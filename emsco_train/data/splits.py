@@ -21,7 +21,7 @@ from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
 
-__all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "make_splits", "stratified_counts"]
+__all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "assign_groups", "cut_by_time", "make_splits", "stratified_counts"]
 
 SPLITS = ("train", "validation", "test", "certify")
 
@@ -35,7 +35,7 @@ class Shares:
     train
         Fits the stage models; above 0.
     validation
-        Measures designs during the search and when one is selected; above 0.
+        Measures designs during the search and when one is selected; cross-fitted, its rows and the train rows are one pool.
     test
         Reports; may be 0.
     certify
@@ -56,7 +56,7 @@ class Shares:
             if not is_number(share) or not 0 <= share <= 1
         ]
         if not faults:
-            faults = [f"{name} is 0: the search needs such rows" for name in SPLITS[:2] if shares[name] == 0]
+            faults = [] if self.train else ["train is 0: the search needs such rows"]
             total = math.fsum(self.values())
             if not math.isclose(total, 1, abs_tol=1e-9):
                 faults.append(f"{' + '.join(str(share) for share in self.values())} is {total:g}: together they must be 1")
@@ -77,7 +77,7 @@ class Splits:
     Parameters
     ----------
     train, validation, test, certify
-        Positions, ascending; `test` and `certify` may be empty.
+        Positions, ascending; all but `train` may be empty.
 
     Examples
     --------
@@ -102,9 +102,8 @@ class Splits:
             # Sorted positions first differ from 0, 1, 2, ... at one that occurs twice or at one that was skipped.
             detail = f"row {all_rows[at]} is in two splits" if all_rows[at] < at else f"row {at} is in no split"
             raise DesignError(f"splits: {detail}; each of {pluralize(len(all_rows), 'row')} must be in exactly one")
-        empty = [name for name in SPLITS[:2] if not len(getattr(self, name))]
-        if empty:
-            raise DesignError(f"splits: {empty[0]} has no rows: the search needs some")
+        if not len(self.train):
+            raise DesignError("splits: train has no rows: the search needs some")
 
     @classmethod
     def from_names(cls, names: Sequence[str] | Array) -> Splits:
@@ -141,14 +140,15 @@ def make_splits(
     rng: np.random.Generator,
     labels: Sequence[Label] | None = None,
 ) -> Splits:
-    """Divide rows among the splits; every label must be in every split whose share is above 0.
+    """Divide rows among the splits. The train rows have every label; rows of a rare one may not be enough for all the others.
 
     Parameters
     ----------
     target
         Position of each row's label.
     shares
-        Share of each split. Plain: each label is divided to within one row, and every split gets at least one row of it.
+        Share of each split. Plain: each label is divided to within one row, and every split gets at least one row of it; of a
+        label with fewer rows than there are splits, the first ones get a row each.
     groups
         One value per row: rows with equal values stay together. Groups are assigned largest first (equal sizes in random order),
         each to the split that lacks most of the group's labels; a split that would otherwise miss a label comes first.
@@ -173,13 +173,16 @@ def make_splits(
     known = range(count) if labels is None else labels
     if groups is not None:
         codes = group_codes(groups, rows=len(target))
-        part = _split_groups(codes, target, count, np.array(shares.values()), rng)[codes]
+        part = assign_groups(codes, target, count, np.array(shares.values()), rng)[codes]
     elif time is not None:
         codes = time_codes(time, rows=len(target))
-        part = _split_by_time(np.bincount(codes), np.array(shares.values()))[codes]
+        part = cut_by_time(np.bincount(codes), np.array(shares.values()))[codes]
     else:
         part = _split_rows(target, known, np.array(shares.values()), rng)
-    _check_every_label(part, target, known, shares)
+    absent = np.bincount(target[part == 0], minlength=len(known)) == 0
+    if absent.any():
+        advice = "give more rows of it, drop it, or choose other shares, groups or times"
+        raise DataError(f"label {known[int(np.argmax(absent))]!r} has no row in the train split: {advice}")
     return _splits_from_codes(part)
 
 
@@ -187,8 +190,8 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     """Return how many rows of each label go to each split [labels, splits].
 
     Every number is its exact share rounded down or up; the rest of a label goes to the splits with the largest deficit so far, so
-    that whole splits are close to their shares too. A split that would get none of a label takes one from the split with most.
-    Needs as many rows of a label as there are shares above 0.
+    that whole splits are close to their shares too. A split that would get none of a label takes one from the split with most;
+    of a label with fewer rows than there are shares above 0, the first splits get one each.
 
     Examples
     --------
@@ -197,7 +200,11 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
     """
     counts = np.zeros((len(sizes), len(shares)), dtype=np.intp)
     deficit = np.zeros(len(shares))
+    used = np.flatnonzero(shares > 0)
     for row, size in enumerate(sizes):
+        if size <= len(used):
+            counts[row, used[:size]] = 1
+            continue
         # Rounded, so that 0.1 * 30 is the whole number that is meant.
         exact = np.round(shares * size, 9)
         part = np.floor(exact).astype(np.intp)
@@ -215,13 +222,6 @@ def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
 
 def _split_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.random.Generator) -> Ints:
     sizes = np.bincount(target, minlength=len(labels)).tolist()
-    used = int((shares > 0).sum())
-    for label, size in zip(labels, sizes, strict=True):
-        if size < used:
-            advice = "give it more rows, drop it, or use fewer splits"
-            raise DataError(
-                f"label {label!r} has {pluralize(size, 'row')} for {pluralize(used, 'split')}, and each needs one: {advice}"
-            )
     part = np.empty(len(target), dtype=np.intp)
     for position, counts in enumerate(stratified_counts(sizes, shares)):
         rows = rng.permutation(np.flatnonzero(target == position))
@@ -229,7 +229,7 @@ def _split_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.r
     return part
 
 
-def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
+def assign_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
     """Return the split of each group."""
     groups = int(codes.max()) + 1
     group_counts = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
@@ -253,7 +253,7 @@ def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
     return split
 
 
-def _split_by_time(sizes: Ints, shares: Floats) -> Ints:
+def cut_by_time(sizes: Ints, shares: Floats) -> Ints:
     """Return the split of each moment: cut where the rows so far are closest to the shares so far."""
     used = np.flatnonzero(shares > 0)
     if len(sizes) < len(used):
@@ -270,15 +270,6 @@ def _split_by_time(sizes: Ints, shares: Floats) -> Ints:
         split[start:stop] = name
         start = stop
     return split
-
-
-def _check_every_label(part: Ints, target: Ints, labels: Sequence[Label], shares: Shares) -> None:
-    for position, (name, share) in enumerate(zip(SPLITS, shares.values(), strict=True)):
-        label_counts = np.bincount(target[part == position], minlength=len(labels))
-        if share > 0 and not label_counts.all():
-            label = labels[int(np.argmin(label_counts > 0))]
-            advice = "give more rows of it, drop it, or choose other shares, groups or times"
-            raise DataError(f"label {label!r} has no row in the {name} split: {advice}")
 
 
 def _check_positions(rows: Any, name: str) -> Ints:

@@ -20,6 +20,7 @@ from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, check_stages
+from emsco_train.models.evaluation import evaluate
 from emsco_train.models.fitted_set import SetFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.support.numbers import check_seed
@@ -113,10 +114,11 @@ def export_design(
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
     model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
-    manifest = build_manifest(info, model, cost_model, train, held_out_rows, settings_record)
-    tables = ((train.name, given.table), (split, held_out_given.table))
+    expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split)
+    manifest = build_manifest(info, model, cost_model, train, expected, settings_record)
+    tables = (("training", given.table), (split, held_out_given.table))
     return verify_and_write(path, manifest, model, tables, force=force)
 
 
 def _encode_rows(name: str, given: LabelledRows, features: Sequence[Feature], labels: Sequence[Label]) -> ExportRows:
-    return ExportRows(name, encode_table(features, given.table, name), label_positions(given.true_labels, labels))
+    return ExportRows(encode_table(features, given.table, name), label_positions(given.true_labels, labels))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from emsco_runtime.bundle.manifest import Feature, Group, Manifest, Model, Stage
+from emsco_runtime.bundle.manifest import Expected, Feature, Group, Manifest, Model, Stage
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
@@ -16,7 +16,6 @@ from emsco_train.data.stage_settings import ClassWeight, StageSettings
 from emsco_train.errors import DesignError
 from emsco_train.export.golden_items import make_golden_items
 from emsco_train.models.cascade_model import CascadeModel
-from emsco_train.models.evaluation import evaluate
 from emsco_train.models.graph import INPUT, OUTPUT
 from emsco_train.support.validation_errors import first_error
 
@@ -28,9 +27,8 @@ _MAX_GOLDEN_ITEMS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportRows:
-    """One split of an export, as numbers."""
+    """The rows that an export was fitted on, as numbers."""
 
-    name: str
     codes: Floats  # of the design's features, in order of acquisition
     target: Ints  # positions of the true labels
 
@@ -57,10 +55,10 @@ def build_manifest(
     model: CascadeModel,
     cost_model: CostModel,
     train: ExportRows,
-    held_out_rows: ExportRows,
+    expected: Expected,
     settings_record: Mapping[str, JsonValue],
 ) -> Manifest:
-    """Return the manifest of a design fitted on the `train` rows, not yet sealed; its expected figures are on `held_out_rows`."""
+    """Return the manifest of a design fitted on the `train` rows, not yet sealed; `expected` are its figures on other rows."""
     true_labels = [model.labels[position] for position in train.target.tolist()]
     try:
         return Manifest(
@@ -73,7 +71,7 @@ def build_manifest(
             features=model.features,
             groups=_groups(cost_model, model.features),
             stages=_stages(model),
-            expected=evaluate(model, held_out_rows.codes).expected(held_out_rows.target, held_out_rows.name),
+            expected=expected,
             golden=make_golden_items(model, train.codes, count=info.golden, rng=np.random.default_rng(info.seed)),
             provenance=provenance(settings_record, info.seed, fingerprint(model.features, train.codes, true_labels)),
         )

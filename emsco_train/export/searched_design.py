@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import JsonValue
 
-from emsco_runtime.bundle.manifest import Certificate, Manifest
+from emsco_runtime.bundle.manifest import Certificate, Expected, Manifest
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.cascade import Cascade
 from emsco_train.data.labelled_rows import Split
@@ -22,7 +22,7 @@ from emsco_train.errors import DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
-from emsco_train.models.evaluation import evaluate_split
+from emsco_train.models.evaluation import evaluate_split, evaluate_validation
 
 __all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design"]
 
@@ -48,10 +48,9 @@ def fit_design(problem: Problem, design: Design) -> CascadeModel:
     return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
 
 
-def check_counts(problem: Problem, design: Design, model: CascadeModel) -> None:
-    """Raise unless the fitted design has the same figures on the validation rows as its search found."""
-    split = problem.validation
-    found = Counts.of_expected(evaluate_split(problem, model, split).expected(split.target, split.name))
+def check_counts(problem: Problem, design: Design) -> None:
+    """Raise unless the design, fitted again, has the same figures on the validation rows as its search found."""
+    found = Counts.of_expected(_expected_figures(problem, design, None, problem.validation))
     same_cost = math.isclose(found.cost, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
     if (found.coverage, found.accuracy) == (design.coverage, design.accuracy) and same_cost:
         return
@@ -67,7 +66,7 @@ def build_cascade(problem: Problem, design: Design) -> Cascade:
     """Fit a design on the train rows and bind its cascade, without writing anything."""
     model = fit_design(problem, design)
     info = BundleInfo("cascade", "1", timestamp(), problem.settings.seed)
-    manifest = _draft_manifest(problem, model, problem.held_out, info, {})
+    manifest = _draft_manifest(problem, design, model, problem.held_out, info, {})
     return Cascade(build_bundle(manifest, [stage.graph for stage in model.stages]))
 
 
@@ -108,26 +107,41 @@ def export_searched_design(
         any row; nothing is written then.
     """
     model = fit_design(problem, design)
-    check_counts(problem, design, model)
+    check_counts(problem, design)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
-    manifest = _draft_manifest(problem, model, _find_split(problem, split), info, settings_record or {})
+    manifest = _draft_manifest(problem, design, model, _find_split(problem, split), info, settings_record or {})
     certified = manifest.model_copy(update={"certificate": certificate})
     return verify_and_write(path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force)
 
 
 def _draft_manifest(
-    problem: Problem, model: CascadeModel, held_out: Split, info: BundleInfo, settings_record: Mapping[str, JsonValue]
+    problem: Problem,
+    design: Design,
+    model: CascadeModel,
+    held_out: Split,
+    info: BundleInfo,
+    settings_record: Mapping[str, JsonValue],
 ) -> Manifest:
     positions = problem.encoder.positions([feature.name for feature in model.features])
-    train, held = (ExportRows(split.name, split.codes[:, positions], split.target) for split in (problem.train, held_out))
-    return build_manifest(info, model, problem.costs, train, held, {**_training_settings(problem), **settings_record})
+    train = ExportRows(problem.train.codes[:, positions], problem.train.target)
+    expected = _expected_figures(problem, design, model, held_out)
+    return build_manifest(info, model, problem.costs, train, expected, {**_training_settings(problem), **settings_record})
+
+
+def _expected_figures(problem: Problem, design: Design, model: CascadeModel | None, split: Split) -> Expected:
+    """Return what a design does on rows that its models have not seen; `model` is the exported one, not for validation rows."""
+    if model is None or split is problem.validation:
+        evaluation = evaluate_validation(problem, design.stages, design.thresholds)
+    else:
+        evaluation = evaluate_split(problem, model, split)
+    return evaluation.expected(split.target, split.name)
 
 
 def _find_split(problem: Problem, name: str) -> Split:
     """Return the split of this name; "test" means the held-out rows, whatever they are."""
     if name == "test":
         return problem.held_out
-    known = {split.name: split for split in problem.splits() if split.name != "train"}
+    known = {split.name: split for split in (problem.validation, problem.test, problem.certify) if split is not None}
     if name not in known:
         raise DesignError(f"split is {name!r}: expected one of {', '.join(known)}")
     return known[name]

@@ -16,10 +16,10 @@ from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
-from emsco_train.models.cascade_model import CascadeModel
+from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.fitted_set import StageDecisions
 
-__all__ = ["REJECTED", "Evaluation", "evaluate", "evaluate_split", "run_stages"]
+__all__ = ["REJECTED", "Evaluation", "evaluate", "evaluate_split", "evaluate_validation", "run_stages"]
 
 REJECTED = -1
 
@@ -68,6 +68,21 @@ def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
 def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evaluation:
     """Evaluate a fitted design of a problem on the rows of a split."""
     return evaluate(model, split.codes[:, problem.encoder.positions([feature.name for feature in model.features])])
+
+
+def evaluate_validation(problem: Problem, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> Evaluation:
+    """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does."""
+    evaluations = []
+    for part in problem.parts:
+        model = CascadeFitter.of(problem, part).fit(stages, thresholds)
+        evaluations.append(evaluate_split(problem, model, part.scored))
+    matrices = zip(*(evaluation.probabilities for evaluation in evaluations), strict=True)
+    return Evaluation(
+        np.concatenate([evaluation.label for evaluation in evaluations]),
+        np.concatenate([evaluation.stage for evaluation in evaluations]),
+        np.concatenate([evaluation.cost for evaluation in evaluations]),
+        tuple(np.concatenate(stage) for stage in matrices),
+    )
 
 
 def run_stages(stages: Sequence[StageDecisions], costs: Sequence[float]) -> Evaluation:

@@ -16,7 +16,7 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.data.problem import Problem
+from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.stage_settings import StageSettings
 from emsco_train.models.borderline import settle_rows
 from emsco_train.models.conversion import convert_stage, stage_scorer
@@ -37,6 +37,17 @@ class StageDecisions:
     probabilities: Floats
     label: Ints
     confident: Mask
+
+    @classmethod
+    def join(cls, parts: Sequence[StageDecisions]) -> StageDecisions:
+        """Return the decisions on the rows of several parts, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.probabilities for part in parts]),
+            np.concatenate([part.label for part in parts]),
+            np.concatenate([part.confident for part in parts]),
+        )
 
 
 class FittedSet:
@@ -104,10 +115,11 @@ class SetFitter:
         self._labels = labels
 
     @classmethod
-    def of(cls, problem: Problem) -> SetFitter:
-        """Return the fitter of a problem: for its search, its figures and its exports."""
-        train, encoder, labels = problem.train, problem.encoder, len(problem.labels)
-        stages = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, encoder.one_hot_groups)
+    def of(cls, problem: Problem, part: ScoredPart | None = None) -> SetFitter:
+        """Return the fitter of a problem's train rows, for exports; or of the rows that fit one of its parts, for the search."""
+        train, weights = (problem.train, problem.weights) if part is None else (part.fitted, part.weights)
+        encoder, labels = train.encoder, len(problem.labels)
+        stages = StageFitter(train.encoded, train.target, labels, weights, problem.settings, encoder.one_hot_groups)
         return cls(encoder, train.codes, stages, labels)
 
     @classmethod

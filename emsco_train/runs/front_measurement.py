@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Ints
 from emsco_train.data.labelled_rows import Split
@@ -15,7 +17,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.guarantee.calibration import StageCalibration, StageScores, calibrate, calibrate_stages
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
-from emsco_train.models.evaluation import Evaluation, evaluate_split, run_stages
+from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation, run_stages
 from emsco_train.models.fitted_set import StageDecisions
 
 __all__ = ["MeasuredDesign", "measure_designs", "measure_fitted_design"]
@@ -36,25 +38,40 @@ class MeasuredDesign:
     calibration: tuple[StageCalibration, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _MeasuredPart:
+    """Rows, and who fits the models that score them."""
+
+    fitter: CascadeFitter
+    rows: Split
+
+
 def measure_designs(
     problem: Problem, split: Split, designs: Sequence[Design], fitter: CascadeFitter, *, jobs: int = 1
 ) -> Iterator[MeasuredDesign]:
     """Fit designs and run the rows of a split through them; each feature set is fitted and scored once for many designs.
 
-    The designs may have different thresholds. `jobs` is the number of threads for the fits; results do not depend on it.
+    `fitter` fits on the train rows. The validation rows are scored by the models that scored them in the search. The designs may
+    have different thresholds. `jobs` is the number of threads for the fits; results do not depend on it.
     """
+    parts = [_MeasuredPart(fitter, split)]
+    if split is problem.validation:
+        parts = [_MeasuredPart(CascadeFitter.of(problem, part), part.scored) for part in problem.parts]
     # About what is held of a row that a feature set has scored.
     bytes_per_row = 8 * len(problem.labels) + 32
     most = max(1, _MAX_BYTES // (len(split) * bytes_per_row))
     sort = fitter.sets.sort_by_column
     prepared = [(design, tuple(sort(names) for names in itertools.accumulate(design.stages))) for design in designs]
     for batch in _split_into_batches(prepared, most):
-        yield from _measure_batch(problem, split, batch, fitter, jobs)
+        yield from _measure_batch(problem, split, parts, batch, jobs)
 
 
 def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
-    """Run the rows of a split through a design that is fitted already."""
-    evaluation = evaluate_split(problem, model, split)
+    """Run the rows of a split through a design that is fitted already on the train rows; the validation rows as in the search."""
+    if split is problem.validation:
+        evaluation = evaluate_validation(problem, design.stages, design.thresholds)
+    else:
+        evaluation = evaluate_split(problem, model, split)
     return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target))
 
 
@@ -79,7 +96,7 @@ def _split_into_batches(designs: Sequence[_DesignWithSets], most: int) -> Iterat
 
 
 def _measure_batch(
-    problem: Problem, split: Split, batch: Sequence[_DesignWithSets], fitter: CascadeFitter, jobs: int
+    problem: Problem, split: Split, parts: Sequence[_MeasuredPart], batch: Sequence[_DesignWithSets], jobs: int
 ) -> Iterator[MeasuredDesign]:
     levels: dict[tuple[str, ...], set[tuple[float, ...]]] = {}
     for design, feature_sets in batch:
@@ -88,11 +105,17 @@ def _measure_batch(
     costs = {inputs: problem.meter.cost(inputs) for inputs in levels}
     scores: dict[tuple[str, ...], StageScores] = {}
     decisions: dict[tuple[tuple[str, ...], tuple[float, ...]], StageDecisions] = {}
-    for fitted in fitter.sets.fit_many(list(levels), jobs):
-        inputs, codes = fitted.inputs, split.codes[:, fitted.positions]
-        matrix = fitted.probabilities(codes)
-        scores[inputs] = StageScores.of(matrix, split.target)
-        decisions |= {(inputs, level): fitted.decide_rows(codes, level, matrix) for level in levels[inputs]}
+    fitted_parts = [part.fitter.sets.fit_many(list(levels), jobs) for part in parts]
+    for fitted_sets in zip(*fitted_parts, strict=True):
+        inputs = fitted_sets[0].inputs
+        codes = [part.rows.codes[:, fitted.positions] for part, fitted in zip(parts, fitted_sets, strict=True)]
+        matrices = [fitted.probabilities(rows) for fitted, rows in zip(fitted_sets, codes, strict=True)]
+        scores[inputs] = StageScores.of(np.concatenate(matrices), split.target)
+        for level in levels[inputs]:
+            decided = [
+                fitted.decide_rows(rows, level, matrix) for fitted, rows, matrix in zip(fitted_sets, codes, matrices, strict=True)
+            ]
+            decisions[inputs, level] = StageDecisions.join(decided)
     for design, feature_sets in batch:
         evaluation = run_stages(
             [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]

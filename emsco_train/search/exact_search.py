@@ -116,10 +116,10 @@ def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
 
 def _fit_seconds(problem: Problem) -> float:
     """Return about how long the fits of all feature sets take on one core, where they are logistic regressions."""
-    rows, columns = problem.train.encoded.shape
-    labels = len(problem.labels)
-    per_fit = _PER_FIT_S + rows * columns * _PER_CELL_S * (1.0 if labels == 2 else labels**2 / 3)
-    return float(2 ** len(problem.names) * per_fit)
+    columns, labels = problem.encoder.width, len(problem.labels)
+    per_row = columns * _PER_CELL_S * (1.0 if labels == 2 else labels**2 / 3)
+    per_set = sum(_PER_FIT_S + len(part.fitted) * per_row for part in problem.parts)
+    return float(2 ** len(problem.names) * per_set)
 
 
 def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:

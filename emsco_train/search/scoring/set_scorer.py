@@ -1,4 +1,8 @@
-"""Scorers of feature sets: fit a model on the train rows, score the validation rows. The slow part of a search."""
+"""Scorers of feature sets: fit a model, score rows that it has not seen. The slow part of a search.
+
+A cross-fitted problem has several parts, each with rows that fit and rows that are scored; the scores of a set are those of all
+parts, in their order, which is that of the validation rows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from emsco_runtime.support.arrays import Mask
-from emsco_train.data.problem import Problem
+from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet, SetFitter
 from emsco_train.models.logistic.regression import top_labels
@@ -32,18 +36,41 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     `thresholds` are, for each threshold of a sweep, the confidence that each label needs: scores near one of them are those of
     the exported graph.
     """
-    fitter = SetFitter.of(problem)
+    scorers = [_part_scorer(problem, part, thresholds, jobs) for part in problem.parts]
+    if len(scorers) == 1:
+        return scorers[0]
+    chunk = _sets_per_chunk(problem)
+
+    def score_sets(sets: Mask) -> Iterator[TopScores]:
+        for start in range(0, len(sets), chunk):
+            scores = [list(score(sets[start : start + chunk])) for score in scorers]
+            yield TopScores(
+                np.concatenate([np.concatenate([one.label for one in part]) for part in scores], axis=1),
+                np.concatenate([np.concatenate([one.confidence for one in part]) for part in scores], axis=1),
+            )
+
+    return score_sets
+
+
+def _part_scorer(problem: Problem, part: ScoredPart, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
+    fitter = SetFitter.of(problem, part)
     if problem.settings.classifier is None:
-        return _logistic_scorer(problem, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
-    return _classifier_scorer(problem, fitter, jobs)
+        return _logistic_scorer(problem, part, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
+    return _classifier_scorer(problem, part, fitter, jobs)
 
 
-def _logistic_scorer(problem: Problem, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int) -> SetScorer:
+def _sets_per_chunk(problem: Problem) -> int:
+    return max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
+
+
+def _logistic_scorer(
+    problem: Problem, part: ScoredPart, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int
+) -> SetScorer:
     """Return a scorer of logistic regressions, fitted in batches; the same fits that an export makes."""
     blocks = problem.encoder.blocks
     column_feature = np.repeat(np.arange(len(blocks)), [block.width for block in blocks])
-    rows = RowBlocks.of(problem.validation.encoded, problem.encoder.one_hot_groups)
-    chunk = max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
+    rows = RowBlocks.of(part.scored.encoded, problem.encoder.one_hot_groups)
+    chunk = _sets_per_chunk(problem)
 
     def score_chunk(sets: Mask) -> TopScores:
         batch = fitter.stages.fit_batch(sets[:, column_feature], jobs)
@@ -52,13 +79,13 @@ def _logistic_scorer(problem: Problem, fitter: SetFitter, levels: Sequence[Thres
         def fitted(index: int) -> FittedSet:
             return fitter.from_model(_names_in_set(problem.names, sets[index]), batch.model(index))
 
-        settle_top_labels(top, levels, problem.validation.codes, fitted)
+        settle_top_labels(top, levels, part.scored.codes, fitted)
         return TopScores(top.label, top.confidence)
 
     return lambda sets: (score_chunk(sets[start : start + chunk]) for start in range(0, len(sets), chunk))
 
 
-def _classifier_scorer(problem: Problem, fitter: SetFitter, jobs: int) -> SetScorer:
+def _classifier_scorer(problem: Problem, part: ScoredPart, fitter: SetFitter, jobs: int) -> SetScorer:
     """Return a scorer of any other classifier: a fit for each set, scored through its own ONNX graph, as production does."""
     conversion_lock = threading.Lock()
 
@@ -67,7 +94,7 @@ def _classifier_scorer(problem: Problem, fitter: SetFitter, jobs: int) -> SetSco
         with conversion_lock:
             # The converter is not known to be safe in threads.
             _ = fitted.graph
-        scores = fitted.reference_scores(problem.validation.codes[:, fitted.positions])
+        scores = fitted.reference_scores(part.scored.codes[:, fitted.positions])
         return TopScores(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
 
     def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:
