@@ -1,0 +1,86 @@
+"""The threshold ladder: the designs of a front at other thresholds. The fits are the same; only the comparison changes.
+
+A search is made at the thresholds that the user named. Which threshold suits a floor or a guarantee is known only when that is
+asked for, and a design's coverage and accuracy follow its threshold far more closely than its stages. So a choice may move along
+the ladder: the log-odds of every label's threshold are shifted by the same steps up and down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.search.genetic.pareto import first_minima
+from emsco_train.search.workbench import Workbench
+
+__all__ = ["ladder_front", "ladder_thresholds"]
+
+# Steps in log-odds. From 0.9: 0.60, 0.65, ..., 0.99, 0.995. Finer steps were chosen more by chance, coarser ones cost coverage.
+_STEPS = tuple(step / 4 for step in range(-7, 13))
+# Higher thresholds accept next to nothing, lower ones do not select.
+_LOWEST, _HIGHEST = 0.5, 0.999
+_MAX_BYTES = 2**29
+
+
+def ladder_thresholds(thresholds: Sequence[float]) -> list[tuple[float, ...]]:
+    """Return the thresholds of a ladder around those of a design, ascending, these included.
+
+    Examples
+    --------
+    >>> [level[0] for level in ladder_thresholds((0.9, 0.9))][:4]
+    [0.6099, 0.6675, 0.7206, 0.7678]
+    """
+    levels = {tuple(thresholds)}
+    for step in _STEPS:
+        level = tuple(_shift(threshold, step) for threshold in thresholds)
+        if step and min(level) >= _LOWEST and max(level) <= _HIGHEST:
+            levels.add(level)
+    return sorted(levels)
+
+
+def ladder_front(problem: Problem, front: Front, *, jobs: int = 1) -> Front:
+    """Return the designs of a front together with the same ones at other thresholds, without those that others dominate.
+
+    Figures are on the validation rows, as in the search. The designs of the front itself are all kept.
+    """
+    if not len(front):
+        return front
+    population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
+    levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds)})
+    known = {design.id for design in front}
+    tuned = [
+        design
+        for bench in _workbenches(problem, levels, len(population), jobs)
+        for threshold in range(len(bench.thresholds))
+        for design in bench.designs(population, [1] * len(population), threshold)
+        if design.id not in known
+    ]
+    return Front([*front, *_undominated(tuned)], full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
+
+
+def _shift(threshold: float, step: float) -> float:
+    """Return a threshold whose log-odds are higher by a step; 1 stays 1."""
+    if threshold >= 1.0:
+        return 1.0
+    shifted = 1.0 / (1.0 + math.exp(-(math.log(threshold / (1.0 - threshold)) + step)))
+    # Few digits: a threshold is read by people, and is part of a design's id.
+    return round(shifted, 4)
+
+
+def _workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], designs: int, jobs: int) -> Iterator[Workbench]:
+    """Yield workbenches for all levels, each for as many as fit into memory."""
+    per_level = 16 * -(-len(problem.validation) // 64) * 1024 * max(1, -(-designs * 10 // 1024))
+    count = max(1, _MAX_BYTES // per_level)
+    for start in range(0, len(levels), count):
+        part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
+        yield Workbench(problem, part, jobs=jobs)
+
+
+def _undominated(designs: Sequence[Design]) -> list[Design]:
+    points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in designs]).reshape(-1, 3)
+    return [design for design, kept in zip(designs, first_minima(points).tolist(), strict=True) if kept] if designs else []
