@@ -33,7 +33,7 @@ def ladder_thresholds(thresholds: Sequence[float]) -> list[tuple[float, ...]]:
     Examples
     --------
     >>> [level[0] for level in ladder_thresholds((0.9, 0.9))][:4]
-    [0.6099, 0.6675, 0.7206, 0.7678]
+    [0.61, 0.6676, 0.7206, 0.768]
     """
     levels = {tuple(thresholds)}
     for step in _STEPS:
