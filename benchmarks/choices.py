@@ -1,0 +1,279 @@
+"""Do users get what they ask for? Floors on accuracy and coverage, the design that is chosen for them, and the truth.
+
+Each repeat draws a table of some rows, as a user would have it. It is searched in three ways: the paper's (50 / 25 / 25 %, one
+validation split), the old default (40 / 20 / 20 / 20 %), both with the raw figures of their front; and today's default, with
+folds, the threshold ladder and sure floors. The truth is counted on all other rows of the data set, by the models that would be
+exported. The floors below were written down before anything was measured.
+
+Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
+oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
+accuracy that was shown exceeds the true one; `cost`, of the designs given, against the oracle's.
+
+``python benchmarks/choices.py --repeats 100`` takes hours; results are appended to a file as they come, and those that are there
+already are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import statistics
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from _shared_data import DATA, read_columns
+
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_train import FeatureOptions, Problem, Settings, Shares, Workbench, run_search
+from emsco_train.data.problem import ScoredPart
+from emsco_train.data.splits import PAPER_SHARES, Splits, make_splits
+from emsco_train.designs.front import Front
+from emsco_train.designs.selection import DEFAULT_SURE, Requirements
+from emsco_train.errors import SelectionError
+from emsco_train.search.ladder import ladder_front
+
+Way = Literal["paper", "old", "new"]
+WAYS: tuple[Way, ...] = ("paper", "old", "new")
+OLD_SHARES = Shares(0.4, 0.2, 0.2, 0.2)
+RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A data set, which of its columns, the search, the threshold that is named, and the wishes (accuracy, coverage)."""
+
+    table: Literal["spambase", "nsl_kdd"]
+    features: tuple[str, ...]  # empty: all
+    settings: Settings
+    threshold: float
+    floors: tuple[tuple[float, float], ...]
+
+
+_SPAMBASE_FLOORS = ((0.90, 0.80), (0.93, 0.65), (0.88, 0.88))
+_NSL_KDD_FLOORS = ((0.95, 0.90), (0.97, 0.80), (0.98, 0.70))
+CASES = {
+    "spambase-9": Case(
+        "spambase",
+        (
+            "word_freq_remove",
+            "word_freq_free",
+            "word_freq_your",
+            "word_freq_money",
+            "char_freq_!",
+            "char_freq_$",
+            "capital_run_length_average",
+            "capital_run_length_longest",
+            "capital_run_length_total",
+        ),
+        Settings(max_stages=4),
+        0.8,
+        _SPAMBASE_FLOORS,
+    ),
+    "nsl_kdd-10": Case(
+        "nsl_kdd",
+        (
+            "protocol_type",
+            "flag",
+            "src_bytes",
+            "dst_bytes",
+            "logged_in",
+            "count",
+            "same_srv_rate",
+            "dst_host_count",
+            "dst_host_same_srv_rate",
+            "dst_host_same_src_port_rate",
+        ),
+        Settings(max_stages=4),
+        0.9,
+        _NSL_KDD_FLOORS,
+    ),
+    "spambase-57": Case("spambase", (), Settings(population=60, generations=40), 0.8, ((0.93, 0.92), (0.95, 0.85), (0.90, 0.95))),
+    "nsl_kdd-41": Case("nsl_kdd", (), Settings(population=60, generations=40), 0.9, ((0.97, 0.92), (0.98, 0.85), (0.96, 0.95))),
+}
+_TEXT = ("protocol_type", "service", "flag")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One wish of one repeat: what was given, if anything, and what is true of it."""
+
+    case: str
+    rows: int
+    repeat: int
+    way: Way
+    min_accuracy: float
+    min_coverage: float
+    accuracy: float | None  # as shown; None: no design was given
+    coverage: float | None
+    true_accuracy: float | None
+    true_coverage: float | None
+    true_cost: float | None
+    oracle: float | None  # cost; None: no design of the front truly keeps the wish
+
+
+@cache
+def read_table(name: str) -> tuple[dict[str, Array], Ints]:
+    """Return the columns of a data set and its labels; NSL-KDD as normal against attack."""
+    if name == "spambase":
+        columns = read_columns(DATA / "spambase.csv")
+        return dict(columns.features), columns.label
+    with gzip.open(DATA / "nsl_kdd_train.csv.gz", "rt", newline="") as file:
+        header, *rows = csv.reader(file)
+    cells = np.array(rows, dtype=object)
+    columns = {column: cells[:, at] if column in _TEXT else cells[:, at].astype(float) for at, column in enumerate(header[:-1])}
+    return columns, (cells[:, -1] != "normal").astype(np.intp)
+
+
+def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
+    """Return the problem of a user who has so many rows; its test rows are all the others of the data set."""
+    columns, label = read_table(case.table)
+    features = {name: columns[name] for name in case.features or columns}
+    order = np.random.default_rng(repeat).permutation(len(label))
+    own, target = order[:rows], label[order[:rows]]
+    shares = {"paper": PAPER_SHARES, "old": OLD_SHARES, "new": Shares()}[way]
+    parts = make_splits(target, shares, rng=np.random.default_rng(repeat))
+    # The rows of the user's own test and certify splits take no part in the choice, nor in the truth.
+    pool = np.concatenate([parts.train, parts.validation])
+    kept = np.concatenate([own[parts.train], own[parts.validation], order[rows:]])
+    splits = Splits(
+        np.arange(len(parts.train)),
+        np.arange(len(parts.train), len(pool)),
+        np.arange(len(pool), len(kept)),
+        np.array([], dtype=np.intp),
+    )
+    return Problem.of(
+        {name: column[kept] for name, column in features.items()},
+        label[kept],
+        threshold=case.threshold,
+        splits=splits,
+        folds=None if way == "new" else 0,
+        features={name: FeatureOptions(unknown="ignore") for name in features if name in _TEXT},
+        seed=repeat,
+    )
+
+
+def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float, float]]:
+    """Return accuracy, coverage and cost on the test rows, by design, of the models that would be exported."""
+    assert problem.test is not None
+    truth = replace(problem, validation=problem.test, parts=(ScoredPart(problem.train, problem.weights, problem.test),))
+    levels = sorted({design.thresholds for design in front})
+    figures = {}
+    for level in levels:
+        # One threshold at a time: the bits of a hundred thousand rows take much memory.
+        bench = Workbench(truth, [dict(zip(problem.labels, level, strict=True))], jobs=1)
+        designs = [design for design in front if design.thresholds == level]
+        found = bench.evaluator()(np.array([design.chromosome for design in designs], dtype=np.int8))
+        for design, *numbers in zip(designs, found.accuracy, found.coverage, found.mean_cost, strict=True):
+            figures[design.id] = (float(numbers[0]), float(numbers[1]), float(numbers[2]))
+    return figures
+
+
+def measure(name: str, rows: int, repeat: int, way: Way) -> list[Record]:
+    """Search one table in one way, choose for every wish, and compare with the truth."""
+    warnings.simplefilter("ignore")
+    case = CASES[name]
+    problem = draw_problem(case, rows, repeat, way)
+    front = run_search(problem, case.settings, seed=repeat, jobs=1).front
+    if way == "new":
+        front = ladder_front(problem, front)
+    truth = true_figures(problem, front)
+    records = []
+    for floors in case.floors:
+        sure = DEFAULT_SURE if way == "new" else None
+        wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=sure)
+        keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
+        try:
+            design = wish.choose(tuple(front), front.full_cost)
+        except SelectionError:
+            shown: tuple[float | None, ...] = (None,) * 5
+        else:
+            shown = (design.accuracy, design.coverage, *truth[design.id])
+        records.append(Record(name, rows, repeat, way, *floors, *shown, min(keeping, default=None)))
+    return records
+
+
+def read_results(path: Path) -> list[Record]:
+    """Return what was measured before."""
+    return [Record(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def show(records: Sequence[Record]) -> None:
+    """Print one line for each case, number of rows and way."""
+    print(f"{'case':<12}{'rows':>6} {'way':<6}{'repeats':>8}{'given':>7}{'kept':>6}{'flattery':>10}{'coverage':>10}{'cost':>7}")
+    keys = sorted({(record.case, record.rows, WAYS.index(record.way)) for record in records})
+    for case, rows, way in keys:
+        chosen = [one for one in records if (one.case, one.rows, one.way) == (case, rows, WAYS[way])]
+        print(f"{case:<12}{rows:>6} {WAYS[way]:<6}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
+
+
+def _summary(records: Iterable[Record]) -> str:
+    wishes = list(records)
+    possible = [one for one in wishes if one.oracle is not None]
+    given = [one for one in wishes if one.true_cost is not None]
+    answered = [one for one in possible if one.true_cost is not None]
+    if not given:
+        return f"{0:>6.0f}%" if possible else "      -"
+    kept = [
+        one for one in given if _value(one.true_accuracy) >= one.min_accuracy and _value(one.true_coverage) >= one.min_coverage
+    ]
+    flattery = statistics.fmean(_value(one.accuracy) - _value(one.true_accuracy) for one in given)
+    coverage = statistics.fmean(_value(one.coverage) - _value(one.true_coverage) for one in given)
+    ratio = statistics.fmean(_value(one.true_cost) / _value(one.oracle) for one in answered) if answered else float("nan")
+    shares = f"{100 * len(answered) / max(1, len(possible)):>6.0f}%{100 * len(kept) / len(given):>5.0f}%"
+    return f"{shares}{flattery:>+10.4f}{coverage:>+10.4f}{ratio:>7.2f}"
+
+
+def _value(number: float | None) -> float:
+    assert number is not None
+    return number
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=["spambase-9"])
+    parser.add_argument("--rows", nargs="+", type=int, default=[1000, 2000])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args(argv)
+    if not (DATA / "spambase.csv").exists():
+        print("the data sets are not there: nothing is measured", file=sys.stderr)
+        return
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    records = read_results(options.results)
+    done = {(one.case, one.rows, one.repeat, one.way) for one in records}
+    todo = [
+        (case, rows, repeat, way)
+        for repeat in range(options.repeats)
+        for case in options.cases
+        for rows in options.rows
+        for way in options.ways
+        if (case, rows, repeat, way) not in done
+    ]
+    with ProcessPoolExecutor(options.jobs) as pool, options.results.open("a") as file:
+        for number, found in enumerate(pool.map(_measure_one, todo), start=1):
+            records += found
+            file.writelines(json.dumps(asdict(one)) + "\n" for one in found)
+            file.flush()
+            print(f"\r{number} of {len(todo)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    show([one for one in records if one.case in options.cases and one.rows in options.rows])
+
+
+def _measure_one(task: tuple[str, int, int, Way]) -> list[Record]:
+    return measure(*task)
+
+
+if __name__ == "__main__":
+    main()
