@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design, design_id, format_names, format_stages
-from emsco_train.designs.selection import DEFAULT_SURE, Requirements, SelectBy
+from emsco_train.designs.selection import Requirements, SelectBy
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import first_error
@@ -20,6 +21,7 @@ __all__ = ["Front"]
 
 _MAX_SHOWN = 20
 _COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+_BOUND_COLUMNS = ["coverage_bound", "accuracy_bound", "cost_bound"]
 
 
 class _FrontFile(BaseModel):
@@ -162,12 +164,16 @@ class Front(Sequence[Design]):
         return float(moocore.hypervolume(points, ref=[0.0, 0.0, 1.0], maximise=[True, True, False]))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas."""
+        """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas.
+
+        The last columns are bounds on the figures at the default of `sure`, which `select` chooses by; empty where a design
+        does not know its rows.
+        """
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        return pd.DataFrame([_as_row(design) for design in self._designs], columns=_COLUMNS)
+        return pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
 
     def to_json(self) -> str:
         """Return the whole front as text that `from_json` reads back as it is."""
@@ -229,4 +235,6 @@ def _table_cells(design: Design) -> tuple[str, ...]:
 
 def _as_row(design: Design) -> tuple[object, ...]:
     names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
-    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties)
+    bounds = None if design.evidence is None else design.bounds(DEFAULT_SURE)
+    bound_cells = (math.nan,) * 3 if bounds is None else (bounds.coverage, bounds.accuracy, bounds.cost)
+    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells)

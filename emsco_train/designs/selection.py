@@ -13,15 +13,13 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
 from emsco_train.designs.evidence import Bounds
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["DEFAULT_SURE", "Constraints", "Requirements", "SelectBy"]
+__all__ = ["Constraints", "Requirements", "SelectBy"]
 
 SelectBy: TypeAlias = Literal["cost", "accuracy", "coverage", "fitness"]
-
-# By trial: it keeps most of what is asked for, and costs little; see "Sure choices" in docs/concepts.md.
-DEFAULT_SURE = 0.85
 
 # Each limit, the figure that it is on, the digits to show, and the word for a miss.
 _LIMITS = (

@@ -24,6 +24,8 @@ from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
+from emsco_train.designs.selection import Requirements
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DataError, DesignError
 from emsco_train.estimator.input_validation import (
     resolve_reject_label,
@@ -68,6 +70,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
         What a design must satisfy on the validation rows to be on the front.
+    sure
+        The design that `fit` takes into use satisfies them by one-sided bounds at this level; None: by its figures. See
+        `Front.select`.
     classifier, C, class_weight
         What to fit at every stage: see `export_design`.
     shares
@@ -138,6 +143,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_cost: float | None = None,
         min_coverage: float | None = None,
         min_accuracy: float | None = None,
+        sure: float | None = DEFAULT_SURE,
         polish: bool = False,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
@@ -169,6 +175,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.max_cost = max_cost
         self.min_coverage = min_coverage
         self.min_accuracy = min_accuracy
+        self.sure = sure
         self.polish = polish
         self.classifier = classifier
         self.C = C
@@ -216,7 +223,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.problem_ = problem
         self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
-        return self.use(self.front_.select())
+        limits = Requirements(
+            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
+        )
+        return self.use(limits.choose(self.front_, self.front_.full_cost))
 
     def use(self, design: Design) -> EmscoClassifier:
         """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""

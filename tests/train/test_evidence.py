@@ -100,9 +100,9 @@ def test_bounds_hold_for_grouped_rows_and_naive_ones_do_not() -> None:
         accepted, costs = draw(true_coverage), np.where(draw(0.3), 5.0, 1.0)
         right = accepted & draw(true_accuracy)
         figures = (accepted.mean(), right.sum() / accepted.sum(), costs.mean())
-        for by_group in held:
+        for by_group, results in held.items():
             bounds = measure_evidence(accepted, right, costs, groups if by_group else None).bounds(*figures, SURE)
-            held[by_group].append((bounds.coverage <= true_coverage, bounds.accuracy <= true_accuracy, bounds.cost >= true_cost))
+            results.append((bounds.coverage <= true_coverage, bounds.accuracy <= true_accuracy, bounds.cost >= true_cost))
     shares, naive = np.mean(held[True], axis=0), np.mean(held[False], axis=0)
     assert (shares > SURE - 0.03).all()
     assert (shares < SURE + 0.07).all()
