@@ -119,7 +119,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     (('x0',), ('x1', 'x2'))
     >>> model.predict([[2.0, 0.5, 0.0], [0.1, 0.0, 0.0]])  # the second is rejected
     array(['spam', ''], dtype='<U4')
-    >>> sure = model.use(model.front_.select(min_coverage=0.7))
+    >>> wider = model.use(model.front_.select(min_coverage=0.65))
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.reject_label = reject_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
-        """Divide the rows, search designs, and take the fittest into use.
+        """Divide the rows, search designs, and take the fittest that surely satisfies the limits into use.
 
         Parameters
         ----------
@@ -200,6 +200,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         groups
             One value per row: rows with equal values go to the same split.
         """
+        requirements = Requirements(
+            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
+        )
         truth = validate_labels(y)
         rows = validate_fit_rows(self, X, truth)
         weights = validate_weights(sample_weight, truth)
@@ -223,10 +226,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.problem_ = problem
         self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
-        limits = Requirements(
-            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
-        )
-        return self.use(limits.choose(self.front_, self.front_.full_cost))
+        return self.use(requirements.choose(self.front_, self.front_.full_cost))
 
     def use(self, design: Design) -> EmscoClassifier:
         """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""
