@@ -158,7 +158,7 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
 def select(front: Front) -> tuple[Design, bool]:
     """Return the cheapest design with the accuracy and coverage required, or the nearest to it, and which of the two it is."""
     try:
-        return front.select(min_accuracy=0.95, min_coverage=0.92), True
+        return front.select(min_accuracy=0.95, min_coverage=0.92, sure=None), True
     except SelectionError as error:
         return front.find(error.nearest or ""), False
 

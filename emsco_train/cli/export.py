@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from emsco_train.cli.command import OneLineParser, run_training_command
+from emsco_train.designs.sure_level import DEFAULT_SURE
 
 __all__ = ["main"]
 
@@ -30,11 +31,18 @@ def _parser() -> OneLineParser:
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
     requirements = parser.add_argument_group(
-        "requirements", "figures on the validation rows; the cheapest design that satisfies them is taken"
+        "requirements", "of figures on the validation rows, by bounds on them; the cheapest design that satisfies them is taken"
     )
     requirements.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
     requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
     requirements.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
+    requirements.add_argument(
+        "--sure",
+        type=_level_or_none,
+        default=DEFAULT_SURE,
+        metavar="P",
+        help=f"level of the bounds, from 0.5 to below 1 ({DEFAULT_SURE:g}); none: by the figures as they are",
+    )
     requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
     certificate = parser.add_argument_group("certificate", "from the certify rows, which nothing has used before")
     certificate.add_argument(
@@ -60,7 +68,10 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
 
     with parser.usage_errors(options):
         requirements = Requirements(
-            min_accuracy=options.min_accuracy, min_coverage=options.min_coverage, max_cost=options.max_cost
+            min_accuracy=options.min_accuracy,
+            min_coverage=options.min_coverage,
+            max_cost=options.max_cost,
+            sure=options.sure,
         )
         criteria = SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
     tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
@@ -68,7 +79,16 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     exported = export_open_run(
         opened, options.out, criteria, name=options.name, version=options.bundle_version, force=options.force
     )
-    print("\n".join(format_export(exported, options.out)))
+    print("\n".join(format_export(exported, options.out, options.sure)))
+
+
+def _level_or_none(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number or none, got {text!r}") from None
 
 
 if __name__ == "__main__":

@@ -6,16 +6,23 @@ import shlex
 
 from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
 from emsco_runtime.cli.console import format_costs, format_number
-from emsco_train.cli.training_output import accuracy_floors, calibration_warnings, format_counts, minimum_coverage
+from emsco_train.cli.training_output import (
+    accuracy_floors,
+    calibration_warnings,
+    format_bounds,
+    format_counts,
+    minimum_coverage,
+)
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import format_stages
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.exporting import RunExport
 
 __all__ = ["format_export"]
 
 
-def format_export(exported: RunExport, out: str) -> list[str]:
-    """Return the lines about a bundle that was written to a folder."""
+def format_export(exported: RunExport, out: str, sure: float | None) -> list[str]:
+    """Return the lines about a bundle that was written to a folder, with bounds on its figures at the level `sure`."""
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full, cost = problem.costs.unit, problem.full_cost, expected.cost
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
@@ -29,6 +36,10 @@ def format_export(exported: RunExport, out: str) -> list[str]:
     for name, counts in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
         coverage, accuracy, mean = format_counts(counts)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
+    if sure is not None:
+        coverage, accuracy, mean = format_bounds(design.bounds(sure))
+        bounds = f"coverage >= {coverage}, accuracy >= {accuracy}, mean cost <= {mean} {unit}"
+        lines.insert(-1, f"{'':<12} bounds at sure {sure:g}: {bounds}")
     everything = f"everything for everyone: {format_number(full)} {unit}"
     lines += [
         f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
@@ -40,9 +51,9 @@ def format_export(exported: RunExport, out: str) -> list[str]:
     ]
     if exported.choice.is_default:
         # No floor was given, and the fittest is often cheap and inaccurate.
-        front = exported.opened.front
-        floors = ", ".join(f"{floor:g}" for floor in accuracy_floors(front))
-        reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(front):g}"
+        bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]
+        floors = ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all))
+        reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(bounds_of_all):g}"
         lines.append(f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}")
     quoted = shlex.quote(out)
     return [

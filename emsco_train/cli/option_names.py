@@ -24,6 +24,8 @@ __all__ = ["OptionNames"]
 
 # Arguments whose option has another name.
 _OTHER_OPTION_NAMES = {"kinds": "kind", "max_seconds": "time-limit", "method": "search", "pinned": "pin"}
+# Options that take the word none; others are left out instead.
+_OPTIONS_WITH_NONE = {"sure"}
 _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 
@@ -68,7 +70,7 @@ def _replace_argument(found: re.Match[str]) -> str:
     if value is None or value == "True":
         return _option_name(name)
     if value == "None":
-        return f"no {_option_name(name)}"
+        return f"{_option_name(name)} none" if name in _OPTIONS_WITH_NONE else f"no {_option_name(name)}"
     try:
         words = list(_option_values(ast.parse(value, mode="eval").body))
     except (SyntaxError, ValueError):

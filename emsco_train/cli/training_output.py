@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
+from emsco_train.designs.evidence import Bounds
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import CountsEntry
@@ -20,6 +22,7 @@ from emsco_train.runs.training import TrainedRun
 __all__ = [
     "accuracy_floors",
     "calibration_warnings",
+    "format_bounds",
     "format_columns",
     "format_counts",
     "format_data",
@@ -73,10 +76,17 @@ def format_front(trained: TrainedRun) -> list[str]:
     lines = [[name, *_design_cells(measured[design.id], has_test_rows=has_test_rows)] for name, design in notable]
     lines += _single_stage_rows(trained, has_test_rows=has_test_rows)
     figures = ["coverage", "accuracy", "mean cost"]
-    header = ["", "id", *figures, *([f"test {name}" for name in figures] if has_test_rows else []), "stages"]
+    header = [
+        "",
+        "id",
+        *(f"{name} (bound)" for name in figures),
+        *([f"test {name}" for name in figures] if has_test_rows else []),
+        "stages",
+    ]
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
-    requirements = f" --min-accuracy {floor} --min-coverage {minimum_coverage(front):g}" if floor else ""
-    where = "on the validation rows, then on the test rows" if has_test_rows else "on the validation rows"
+    least = minimum_coverage([design.bounds(DEFAULT_SURE) for design in front])
+    requirements = f" --min-accuracy {floor} --min-coverage {least:g}" if floor else ""
+    where = f"on the validation rows, with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
     output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
@@ -110,6 +120,11 @@ def format_counts(counts: Counts | CountsEntry) -> list[str]:
     return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), format_number(counts.cost)]
 
 
+def format_bounds(bounds: Bounds) -> list[str]:
+    """Return bounds on coverage, accuracy and mean cost as every command prints them."""
+    return [percent_at_least(bounds.coverage), percent_at_least(bounds.accuracy), format_number(bounds.cost)]
+
+
 def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     """Return named designs: the fittest at each threshold, and the cheapest above floors between it and the most accurate."""
     front = trained.front
@@ -118,35 +133,38 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     names = ["fittest"] if len(levels) == 1 else [f"fittest at {design.threshold_text}" for design in best]
     # A design that is the cheapest above several floors is shown once, at the highest of them.
     cheapest: dict[str, tuple[str, Design]] = {}
-    for floor in accuracy_floors(front):
-        design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(front))
+    # Floors that an export with its default settings satisfies.
+    bounds = [design.bounds(DEFAULT_SURE) for design in front]
+    for floor in accuracy_floors(bounds):
+        design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(bounds))
         cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
     return [*zip(names, best, strict=True), *cheapest.values()]
 
 
-def minimum_coverage(designs: Sequence[Design]) -> float:
+def minimum_coverage(bounds: Sequence[Bounds]) -> float:
     """Return half of the best coverage: an accurate design that accepts hardly anything is not worth a look."""
-    return round(max(design.coverage for design in designs) / 2, 2)
+    return round(max(one.coverage for one in bounds) / 2, 2)
 
 
-def accuracy_floors(designs: Sequence[Design]) -> list[float]:
-    """Return round floors of accuracy, up to the best that is worth a look.
+def accuracy_floors(bounds: Sequence[Bounds]) -> list[float]:
+    """Return round floors of accuracy, up to the best that is worth a look, by the bounds of all designs.
 
     Examples
     --------
-    >>> from types import SimpleNamespace as Shares
-    >>> accuracy_floors([Shares(accuracy=0.812, coverage=0.9), Shares(accuracy=0.71, coverage=1.0)])
+    >>> accuracy_floors([Bounds(coverage=0.9, accuracy=0.812, cost=3.0), Bounds(coverage=1.0, accuracy=0.71, cost=1.0)])
     [0.73, 0.76, 0.78, 0.81]
     """
-    least = minimum_coverage(designs)
-    useful = [design.accuracy for design in designs if design.coverage >= least]
+    least = minimum_coverage(bounds)
+    useful = [one.accuracy for one in bounds if one.coverage >= least]
     low, high = min(useful), max(useful)
     steps = [int(100 * (low + (high - low) * step / _FLOOR_COUNT)) / 100 for step in range(1, _FLOOR_COUNT + 1)]
     return list(dict.fromkeys(steps))
 
 
 def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]:
-    own = format_counts(measured.design.counts)
-    stages = format_stages(measured.design.stages)
+    design = measured.design
+    figures = zip(format_counts(design.counts), format_bounds(design.bounds(DEFAULT_SURE)), strict=True)
+    own = [f"{figure} ({bound})" for figure, bound in figures]
+    stages = format_stages(design.stages)
     shown = stages if len(stages) <= _MAX_STAGE_CHARACTERS else f"{stages[: _MAX_STAGE_CHARACTERS - 3]}..."
-    return [measured.design.id, *own, *(format_counts(measured.figures) if has_test_rows else []), shown]
+    return [design.id, *own, *(format_counts(measured.figures) if has_test_rows else []), shown]

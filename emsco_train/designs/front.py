@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design, design_id, format_names, format_stages
 from emsco_train.designs.selection import Requirements, SelectBy
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import first_error
@@ -20,15 +21,19 @@ __all__ = ["Front"]
 
 _MAX_SHOWN = 20
 _COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+_BOUND_COLUMNS = ["coverage_bound", "accuracy_bound", "cost_bound"]
 
 
 class _FrontFile(BaseModel):
-    """A front as JSON, strict about its shape; `version` rises with every change of it."""
+    """A front as JSON, strict about its shape; `version` rises with every change of it.
+
+    Version 1 did not hold the rows and the evidence of designs.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal["emsco-front"] = "emsco-front"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     unit: str
     full_cost: Annotated[float, Field(gt=0)]
     offset: Annotated[float, Field(ge=0)]
@@ -59,7 +64,7 @@ class Front(Sequence[Design]):
     >>> front = Front([sure, cheap], full_cost=3.0)
     >>> front[0].id == cheap.id, round(front[0].fitness, 3)
     (True, 1.517)
-    >>> front.select(min_accuracy=0.94).stages
+    >>> front.select(min_accuracy=0.94, sure=None).stages
     (('a', 'b'),)
     >>> round(front.hypervolume(), 3)
     0.315
@@ -109,6 +114,7 @@ class Front(Sequence[Design]):
         min_coverage: float | None = None,
         max_cost: float | None = None,
         by: SelectBy | None = None,
+        sure: float | None = DEFAULT_SURE,
     ) -> Design:
         """Choose a design.
 
@@ -122,13 +128,18 @@ class Front(Sequence[Design]):
             What decides among the designs that satisfy these: "cost" (cheapest), "accuracy", "coverage" or "fitness" (the
             paper's). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap, the fittest
             when nothing is required. Ties are broken by the other figures, then by the place in the front.
+        sure
+            Floors must hold by one-sided lower bounds at this level, the cap by an upper bound: from 0.5 to below 1. The best of
+            many designs is partly the luckiest, so its figures alone promise too much. None: by the figures as they are.
 
         Raises
         ------
         SelectionError
-            If no design satisfies these; it names the nearest one and how far it is.
+            If no design satisfies these; it names the nearest one, how far it is, and how many rows would help.
+        DesignError
+            If bounds are needed, and the number of rows behind the figures is unknown.
         """
-        requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, by=by)
+        requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, by=by, sure=sure)
         return requirements.choose(self._designs, self.full_cost)
 
     def find(self, design_id: str) -> Design:
@@ -153,17 +164,21 @@ class Front(Sequence[Design]):
         return float(moocore.hypervolume(points, ref=[0.0, 0.0, 1.0], maximise=[True, True, False]))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas."""
+        """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas.
+
+        The last columns are bounds on the figures at the default of `sure`, which `select` chooses by; empty where a design
+        does not know its rows.
+        """
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        return pd.DataFrame([_as_row(design) for design in self._designs], columns=_COLUMNS)
+        return pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
 
     def to_json(self) -> str:
         """Return the whole front as text that `from_json` reads back as it is."""
         file = _FrontFile(unit=self.unit, full_cost=self.full_cost, offset=self.offset, designs=self._designs)
-        return file.model_dump_json(indent=1, exclude={"designs": {"__all__": {"rows"}}})
+        return file.model_dump_json(indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, rows: int = 0) -> Front:
@@ -174,7 +189,7 @@ class Front(Sequence[Design]):
         text
             The JSON.
         rows
-            How many rows the designs were measured on, which the JSON does not hold; 0 if unknown.
+            How many rows the designs were measured on, for JSON that does not say so (version 1); 0 if unknown.
         """
         try:
             file = _FrontFile.model_validate_json(text)
@@ -184,9 +199,9 @@ class Front(Sequence[Design]):
         for position, design in enumerate(file.designs):
             if design.id != design_id(design.stages, design.thresholds):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
-            if design.rows:
-                raise DataError(f"front: designs.{position}.rows is not part of the format. Give what Front.to_json wrote")
-        designs = [design.with_rows(rows) for design in file.designs]
+            if file.version == 1 and (design.rows or design.evidence):
+                raise DataError(f"front: designs.{position}.rows is not part of version 1. Give what Front.to_json wrote")
+        designs = [design if design.rows else design.with_rows(rows) for design in file.designs]
         return cls(designs, full_cost=file.full_cost, offset=file.offset, unit=file.unit)
 
     def __repr__(self) -> str:
@@ -220,4 +235,6 @@ def _table_cells(design: Design) -> tuple[str, ...]:
 
 def _as_row(design: Design) -> tuple[object, ...]:
     names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
-    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties)
+    bounds = None if design.evidence is None else design.bounds(DEFAULT_SURE)
+    bound_cells = (math.nan,) * 3 if bounds is None else (bounds.coverage, bounds.accuracy, bounds.cost)
+    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
+from emsco_train.designs.evidence import Bounds
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.support.numbers import is_number
 
@@ -18,12 +21,14 @@ __all__ = ["Constraints", "Requirements", "SelectBy"]
 
 SelectBy: TypeAlias = Literal["cost", "accuracy", "coverage", "fitness"]
 
-# Each limit, the figure that it is on, which of the designs' figures is the best, and the digits to show.
+# Each limit, the figure that it is on, the digits to show, and the word for a miss.
 _LIMITS = (
-    ("min_accuracy", "accuracy", max, ".4g"),
-    ("min_coverage", "coverage", max, ".4g"),
-    ("max_cost", "cost", min, ".6g"),
+    ("min_accuracy", "accuracy", ".4g", "short"),
+    ("min_coverage", "coverage", ".4g", "short"),
+    ("max_cost", "cost", ".6g", "over"),
 )
+# Nobody has more rows than this.
+_MAX_ROWS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +97,20 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements(Constraints):
-    """Constraints on the choice from a front, where a cap of 0 is allowed, and what decides; as in `Front.select`."""
+    """Constraints on the choice from a front, where a cap of 0 is allowed, what decides, and how sure; as in `Front.select`."""
 
     by: SelectBy | None = None
+    sure: float | None = DEFAULT_SURE
 
     def __post_init__(self) -> None:
         """Check all of them, and list every fault in one error."""
         known = get_args(SelectBy)
         faults = [] if self.by in (None, *known) else [f"by is {self.by!r}: expected one of {', '.join(known)}"]
+        if self.sure is not None and not (is_number(self.sure) and 0.5 <= self.sure < 1):
+            faults.append(f"sure is {self.sure!r}: expected a number from 0.5 to below 1, or none")
         self._normalize("select", zero_cost=True, other_faults=faults)
+        # Without a limit there is nothing to be sure of: requirements that ask for nothing are equal.
+        object.__setattr__(self, "sure", self.sure if self.any() else DEFAULT_SURE)
 
     @property
     def objective(self) -> SelectBy:
@@ -121,38 +131,82 @@ class Requirements(Constraints):
             return max(satisfying, key=lambda design: _sort_key(design, self.objective))
         if not designs:
             raise SelectionError("the front is empty: no design satisfied the constraints of the search. Loosen them")
-        nearest = min(designs, key=lambda design: self._distance(design, full_cost))
-        raise SelectionError(self._failure_message(nearest, designs), nearest.id)
+        nearest = self._nearest(designs, full_cost)
+        raise SelectionError(f"{self._describe_failure(nearest, designs)}. {self._advise(designs, full_cost)}", nearest.id)
 
     def meets(self, design: Design) -> bool:
-        """Return whether a design satisfies every floor and the cap."""
-        return not any(self.shortfalls(design.cost, design.coverage, design.accuracy))
+        """Return whether a design satisfies every floor and the cap, by bounds on its figures where `sure` asks for them."""
+        return not self.any() or self._allows(design.bounds(self.sure))
 
-    def _distance(self, design: Design, full_cost: float) -> float:
-        cost, coverage, accuracy = self.shortfalls(design.cost, design.coverage, design.accuracy)
-        return float(accuracy + coverage + cost / full_cost)
+    def _allows(self, figures: Bounds) -> bool:
+        return not any(self.shortfalls(figures.cost, figures.coverage, figures.accuracy))
 
-    def _failure_message(self, nearest: Design, designs: Sequence[Design]) -> str:
-        asked, reachable = [], []
-        best: dict[str, float] = {}
-        for name, figure, choose, digits in _LIMITS:
-            limit, best[figure] = getattr(self, name), choose(getattr(design, figure) for design in designs)
+    def _nearest(self, designs: Sequence[Design], full_cost: float) -> Design:
+        def distance(design: Design) -> float:
+            figures = design.bounds(self.sure)
+            cost, coverage, accuracy = self.shortfalls(figures.cost, figures.coverage, figures.accuracy)
+            return float(accuracy + coverage + cost / full_cost)
+
+        return min(designs, key=distance)
+
+    def _describe_failure(self, nearest: Design, designs: Sequence[Design]) -> str:
+        bounds = [design.bounds(self.sure) for design in designs]
+        best = Bounds(
+            coverage=max(one.coverage for one in bounds),
+            accuracy=max(one.accuracy for one in bounds),
+            cost=min(one.cost for one in bounds),
+        )
+        asked, near, reachable = [], [], []
+        for name, figure, digits, miss in _LIMITS:
+            limit, own, bound = getattr(self, name), getattr(nearest, figure), getattr(nearest.bounds(self.sure), figure)
+            shortfall = 0.0 if limit is None else max(0.0, bound - limit if figure == "cost" else limit - bound)
+            notes = [] if self.sure is None else [f"bound {bound:{digits}}"]
+            notes += [f"{shortfall:.2g} {miss}"] if shortfall else []
+            near.append(f"{figure} {own:{digits}}" + (f" ({', '.join(notes)})" if notes else ""))
             if limit is not None:
                 asked.append(f"{name}={limit:g}")
-                reachable.append(f"{figure} {best[figure]:{digits}}")
-        cost, coverage, accuracy = self.shortfalls(nearest.cost, nearest.coverage, nearest.accuracy)
-        near = (
-            f"accuracy {nearest.accuracy:.4g}" + (f" ({accuracy:.2g} short)" if accuracy else ""),
-            f"coverage {nearest.coverage:.4g}" + (f" ({coverage:.2g} short)" if coverage else ""),
-            f"cost {nearest.cost:.6g}" + (f" ({cost:.3g} over)" if cost else ""),
-        )
+                reachable.append(f"{figure} {getattr(best, figure):{digits}}")
         reason = "Each of the requirements can be met alone, but not together"
-        if any(self.shortfalls(**best)):
+        if not self._allows(best):
             reason = f"Within reach alone: {', '.join(reachable)}"
+        level = "" if self.sure is None else f" with bounds at `sure={self.sure:g}`"
         return (
-            f"none of {pluralize(len(designs), 'design')} satisfies {', '.join(asked)}; nearest is {nearest.id}: "
-            f"{', '.join(near)}. {reason}. Ask for less, or search with other thresholds"
+            f"none of {pluralize(len(designs), 'design')} satisfies {', '.join(asked)}{level}; nearest is {nearest.id}: "
+            f"{', '.join(near)}. {reason}"
         )
+
+    def _advise(self, designs: Sequence[Design], full_cost: float) -> str:
+        """Return what would help: more rows where only the bounds are in the way, and other requirements."""
+        if self.sure is None:
+            return "Ask for less, or search with other thresholds"
+        by_figures = replace(self, sure=None)
+        hopeful = [design for design in designs if by_figures.meets(design)]
+        if not hopeful:
+            return (
+                "No design satisfies this without bounds either, so more rows alone would not help. "
+                "Ask for less, or search with other thresholds"
+            )
+        design = self._nearest(hopeful, full_cost)
+        rows = self._rows_needed(design)
+        needed = f"about {rows:,} rows in place of {design.rows:,} would do" if rows else "no number of rows would be enough"
+        return (
+            f"Without bounds {design.id} satisfies this; if its figures stayed the same, {needed}. "
+            "Give more rows, ask for less, or choose by the figures alone with `sure=None`"
+        )
+
+    def _rows_needed(self, design: Design) -> int | None:
+        """Return about how many rows it takes until the bounds satisfy, if the figures stay; None where that is never."""
+        low, high = 1.0, 2.0
+        while not self.meets(design.with_more_rows(high)):
+            low, high = high, 2.0 * high
+            if high * design.rows > _MAX_ROWS:
+                return None
+        while high > 1.01 * low:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if self.meets(design.with_more_rows(middle)) else (middle, high)
+        rows = high * design.rows
+        unit = 10.0 ** max(0, math.floor(math.log10(rows)) - 1)
+        return int(math.ceil(rows / unit) * unit)
 
 
 def _sort_key(design: Design, by: SelectBy) -> tuple[float, ...]:

@@ -24,6 +24,8 @@ from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
+from emsco_train.designs.selection import Requirements
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DataError, DesignError
 from emsco_train.estimator.input_validation import (
     resolve_reject_label,
@@ -68,6 +70,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
         What a design must satisfy on the validation rows to be on the front.
+    sure
+        The design that `fit` takes into use satisfies them by one-sided bounds at this level; None: by its figures. See
+        `Front.select`.
     classifier, C, class_weight
         What to fit at every stage: see `export_design`.
     shares
@@ -114,7 +119,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     (('x0',), ('x1', 'x2'))
     >>> model.predict([[2.0, 0.5, 0.0], [0.1, 0.0, 0.0]])  # the second is rejected
     array(['spam', ''], dtype='<U4')
-    >>> sure = model.use(model.front_.select(min_coverage=0.7))
+    >>> wider = model.use(model.front_.select(min_coverage=0.65))
     """
 
     def __init__(
@@ -138,6 +143,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_cost: float | None = None,
         min_coverage: float | None = None,
         min_accuracy: float | None = None,
+        sure: float | None = DEFAULT_SURE,
         polish: bool = False,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
@@ -169,6 +175,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.max_cost = max_cost
         self.min_coverage = min_coverage
         self.min_accuracy = min_accuracy
+        self.sure = sure
         self.polish = polish
         self.classifier = classifier
         self.C = C
@@ -182,7 +189,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.reject_label = reject_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
-        """Divide the rows, search designs, and take the fittest into use.
+        """Divide the rows, search designs, and take the fittest that surely satisfies the limits into use.
 
         Parameters
         ----------
@@ -193,6 +200,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         groups
             One value per row: rows with equal values go to the same split.
         """
+        requirements = Requirements(
+            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
+        )
         truth = validate_labels(y)
         rows = validate_fit_rows(self, X, truth)
         weights = validate_weights(sample_weight, truth)
@@ -216,7 +226,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.problem_ = problem
         self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
-        return self.use(self.front_.select())
+        return self.use(requirements.choose(self.front_, self.front_.full_cost))
 
     def use(self, design: Design) -> EmscoClassifier:
         """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""

@@ -133,4 +133,5 @@ def _describe_reason(requirements: Requirements) -> str:
         "cost <= ": requirements.max_cost,
     }
     detail = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
-    return f"{words[requirements.objective]} with {detail} on validation"
+    level = "" if requirements.sure is None or not requirements.any() else f", by bounds at sure {requirements.sure:g}"
+    return f"{words[requirements.objective]} with {detail} on validation{level}"

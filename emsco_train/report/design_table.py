@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from emsco_runtime.bundle.summary import percent_at_least
 from emsco_train.designs.design import format_names, format_stages
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.markers import shape_index
 from emsco_train.report.number_format import format_accuracy, format_coverage
 from emsco_train.report.report_data import DesignData, ReportData
+from emsco_train.runs.run_file import CountsEntry
 
 __all__ = ["design_table"]
 
@@ -42,8 +45,10 @@ def design_table(data: ReportData) -> str:
     # A column that is empty for all designs would only take room.
     show_excluded = any(design_data.design.excluded for design_data in data.designs)
     last = (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if show_excluded else _LAST_COLUMNS
-    own = [_Column(name if name == "cost" else f"{name}, %", f"{split}_{name}") for split in splits for name in _FIGURES]
-    groups = "".join(f'<th colspan="{len(_FIGURES)}" scope="colgroup">{split}</th>' for split in splits)
+    # Bounds stand beside the validation figures that they belong to, which come first.
+    blocks = {splits[0]: splits[0], "bound": f"bounds at sure {DEFAULT_SURE:g}"} | {split: split for split in splits[1:]}
+    own = [_Column(name if name == "cost" else f"{name}, %", f"{block}_{name}") for block in blocks for name in _FIGURES]
+    groups = "".join(f'<th colspan="{len(_FIGURES)}" scope="colgroup">{title}</th>' for title in blocks.values())
     header = "".join(map(_column_header, [*_FIRST_COLUMNS, *own, *last]))
     body = "".join(_row(data, place, design_data, show_excluded=show_excluded) for place, design_data in enumerate(data.designs))
     return (
@@ -76,13 +81,22 @@ def _row(data: ReportData, place: int, design_data: DesignData, *, show_excluded
 
 
 def _number_cells(data: ReportData, design_data: DesignData) -> Iterator[str]:
-    for counts in design_data.counts:
-        yield format_accuracy(counts).removesuffix(" %")
-        yield format_coverage(counts).removesuffix(" %")
-        yield escape_html(data.cost_format.without_unit(counts.cost))
+    yield from _figure_cells(data, design_data.validation)
+    bounds = design_data.design.bounds(DEFAULT_SURE)
+    yield percent_at_least(bounds.accuracy).removesuffix(" %")
+    yield percent_at_least(bounds.coverage).removesuffix(" %")
+    yield escape_html(data.cost_format.without_unit(bounds.cost))
+    if design_data.test is not None:
+        yield from _figure_cells(data, design_data.test)
     yield f"{design_data.design.fitness:.4f}"
     yield f"{design_data.design.ties:,}"
     yield str(len(design_data.warnings) or "")
+
+
+def _figure_cells(data: ReportData, counts: CountsEntry) -> Iterator[str]:
+    yield format_accuracy(counts).removesuffix(" %")
+    yield format_coverage(counts).removesuffix(" %")
+    yield escape_html(data.cost_format.without_unit(counts.cost))
 
 
 def _shorten_names(names: Sequence[str]) -> str:

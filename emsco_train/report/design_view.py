@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emsco_runtime.bundle.summary import percent, pluralize
+from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.cascade_diagram import draw_cascade
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import format_accuracy, format_coverage
@@ -63,7 +64,16 @@ def _counts_table(data: ReportData, design_data: DesignData) -> str:
         '<div class="wide"><table class="figures"><thead>'
         f'<tr><td></td><th colspan="{len(own)}" scope="colgroup">this design</th>'
         f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">everything at once</th></tr>'
-        f"<tr><td></td>{names}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<tr><td></td>{names}</tr></thead><tbody>{body}</tbody></table></div>{_bounds_sentence(data, design_data)}"
+    )
+
+
+def _bounds_sentence(data: ReportData, design_data: DesignData) -> str:
+    bounds = design_data.design.bounds(DEFAULT_SURE)
+    return (
+        f'<p class="hint">Bounds from the validation rows at sure {DEFAULT_SURE:g}: accuracy at least '
+        f"{percent_at_least(bounds.accuracy)}, coverage at least {percent_at_least(bounds.coverage)}, mean cost at most "
+        f"{escape_html(data.cost_format.with_unit(bounds.cost))}. Requirements are compared with these.</p>"
     )
 
 

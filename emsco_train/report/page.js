@@ -5,12 +5,12 @@
 
 const PARTS = ["accuracy", "coverage", "cost"];
 
-// By how much design i misses each requirement; 0 where it does not.
+// By how much the bounds of design i miss each requirement; 0 where they do not.
 function missing(columns, i, required) {
   return PARTS.map((part) => {
     if (required[part] === null) return 0;
-    const figure = columns["validation_" + part][i];
-    return Math.max(0, part === "cost" ? figure - required.cost : required[part] - figure);
+    const bound = columns["bound_" + part][i];
+    return Math.max(0, part === "cost" ? bound - required.cost : required[part] - bound);
   });
 }
 

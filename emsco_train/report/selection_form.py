@@ -8,6 +8,7 @@ import json
 import math
 import shlex
 
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.design_view import design_view
 from emsco_train.report.escaping import escape_html, to_script_json
 from emsco_train.report.report_data import DesignData, ReportData
@@ -17,10 +18,10 @@ __all__ = ["compressed_views", "design_data_json", "export_command", "selection_
 
 def selection_form(data: ReportData) -> str:
     """Return the form; it stays hidden without the script, which it needs."""
-    designs, unit = [design_data.design for design_data in data.designs], data.front.unit
-    top = max(design.cost for design in designs) or data.front.full_cost
+    bounds, unit = [design_data.design.bounds(DEFAULT_SURE) for design_data in data.designs], data.front.unit
+    top = max(one.cost for one in bounds) or data.front.full_cost
     step = 10.0 ** (math.floor(math.log10(top)) - 3)
-    accuracy, coverage = min(design.accuracy for design in designs), min(design.coverage for design in designs)
+    accuracy, coverage = min(one.accuracy for one in bounds), min(one.coverage for one in bounds)
     controls = (
         _control_html("accuracy", "Accuracy at least", "%", int(100 * accuracy), 100.0, 0.1),
         _control_html("coverage", "Coverage at least", "%", int(100 * coverage), 100.0, 0.1),
@@ -28,6 +29,7 @@ def selection_form(data: ReportData) -> str:
     )
     return (
         f'<form id="requirements" class="requirements" autocomplete="off">{"".join(controls)}'
+        f'<p class="hint">By bounds on the validation figures, as emsco-export chooses: --sure {DEFAULT_SURE:g}</p>'
         '<p class="buttons"><button type="reset">No requirements</button></p></form>'
     )
 
@@ -40,9 +42,12 @@ def export_command(data: ReportData, design_data: DesignData) -> str:
 def design_data_json(data: ReportData) -> str:
     """Return the figures of all designs as JSON columns, in the order of the front."""
     designs = [design_data.design for design_data in data.designs]
+    bounds = [design.bounds(DEFAULT_SURE) for design in designs]
     columns: dict[str, list[object]] = {
         **{name: [getattr(design, name) for design in designs] for name in ("id", "fitness", "ties")},
         **{f"validation_{name}": [getattr(design, name) for design in designs] for name in ("accuracy", "coverage", "cost")},
+        # What requirements are compared with.
+        **{f"bound_{name}": [getattr(one, name) for one in bounds] for name in ("accuracy", "coverage", "cost")},
         **{name: [len(getattr(design, name)) for design in designs] for name in ("stages", "excluded")},
         "threshold": [design_data.threshold_index for design_data in data.designs],
         "warnings": [len(design_data.warnings) for design_data in data.designs],

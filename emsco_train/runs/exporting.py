@@ -10,6 +10,7 @@ from pathlib import Path
 from emsco_runtime.bundle.publish import check_writable
 from emsco_runtime.bundle.reading import MANIFEST_FILE
 from emsco_train.designs.selection import Requirements
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
@@ -49,6 +50,7 @@ def export_run(
     min_accuracy: float | None = None,
     min_coverage: float | None = None,
     max_cost: float | None = None,
+    sure: float | None = DEFAULT_SURE,
     design: str | None = None,
     max_error: float | None = None,
     confidence: float = 0.95,
@@ -67,6 +69,8 @@ def export_run(
         Folder of the bundle.
     min_accuracy, min_coverage, max_cost
         Floors and cap on validation figures; the cheapest design that satisfies them.
+    sure
+        They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
         An id of the front, in place of other criteria.
     max_error, confidence
@@ -78,7 +82,7 @@ def export_run(
     force
         Replace a bundle that is already there; it stays until the new one is complete.
     """
-    requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost)
+    requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, sure=sure)
     criteria = SelectionCriteria(requirements, design, max_error, confidence)
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 

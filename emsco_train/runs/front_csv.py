@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from emsco_train.designs.design import format_names, format_stages
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.front_measurement import MeasuredDesign
 
 __all__ = ["format_front_csv"]
@@ -15,11 +16,12 @@ _FIGURES = ("coverage", "accuracy", "cost")
 _COLUMNS = (
     *("id", "threshold", "stages", "excluded", "fitness"),
     *(f"{split}_{figure}" for split in ("validation", "test") for figure in _FIGURES),
+    *(f"{figure}_bound" for figure in _FIGURES),
 )
 
 
 def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool) -> str:
-    """Return the text of front.csv; the figures on the test rows stay empty where there are no test rows."""
+    """Return the text of front.csv; figures on the test rows stay empty without them, bounds without a number of rows."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -27,5 +29,7 @@ def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool)
         names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
         validation = (repr(getattr(design, name)) for name in ("fitness", *_FIGURES))
         test = (repr(getattr(figures, name)) if has_test_rows else "" for name in _FIGURES)
-        writer.writerow([*names, *validation, *test])
+        bounds = None if design.evidence is None else design.bounds(DEFAULT_SURE)
+        bound_texts = ("" if bounds is None else repr(getattr(bounds, name)) for name in _FIGURES)
+        writer.writerow([*names, *validation, *test, *bound_texts])
     return text.getvalue()

@@ -8,11 +8,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
+from emsco_train.designs.effective_size import measure_evidence, standard_error
+from emsco_train.designs.evidence import Evidence
 from emsco_train.designs.front import Front
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
@@ -53,6 +56,9 @@ class Workbench:
         self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
         )
+        # Of the rows that designs are counted on; None: independent rows that count the same.
+        self.groups: Ints | None = None
+        self.weights: Floats | None = None
 
     def evaluator(self, threshold: int = 0) -> CachedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
@@ -62,7 +68,8 @@ class Workbench:
         """Return designs with their figures on the validation rows, priced by the meter and rounded once."""
         if not len(population):
             return []
-        exits = self.evaluator(threshold).exits(population)
+        evaluator = self.evaluator(threshold)
+        exits = evaluator.exits(population)
         sets, valid = cumulative_sets(population)
         rows = self.bits.items
         result = []
@@ -73,7 +80,16 @@ class Workbench:
             total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
             cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
             counts = Counts(rows, accepted, right, cost)
-            result.append(Design.from_counts(genes, self.problem.names, self.thresholds[threshold], counts, ties=int(tied)))
+            if self.groups is None and self.weights is None:
+                leaving[-1] += rows - accepted
+                evidence = Evidence.of_counts(counts, standard_error(leaving, set_costs))
+            else:
+                exit_stage, is_right = evaluator.row_exits(population[index])
+                # A rejected row, at stage -1, has paid for the last stage.
+                row_costs = np.array(set_costs)[exit_stage]
+                evidence = measure_evidence(exit_stage >= 0, is_right, row_costs, self.groups, self.weights)
+            level = self.thresholds[threshold]
+            result.append(Design.from_counts(genes, self.problem.names, level, counts, ties=int(tied), evidence=evidence))
         return result
 
     def front(self, designs: Iterable[Design]) -> Front:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from emsco_runtime.bundle.summary import pluralize
 from emsco_train.errors import DesignError
 
 __all__ = ["binomial_cdf", "is_cdf_below", "lower_bound", "upper_bound"]
@@ -18,7 +17,7 @@ _RELATIVE_TOLERANCE = 1e-6
 _NEGLIGIBLE = 1e-16
 
 
-def upper_bound(hits: int, rows: int, confidence: float) -> float:
+def upper_bound(hits: float, rows: float, confidence: float) -> float:
     """Return the exact (Clopper-Pearson) upper bound on a share: the largest one that agrees with the count.
 
     Whatever the true share, the bound is below it in at most 1 - confidence of all samples. Without rows it is 1.
@@ -28,7 +27,7 @@ def upper_bound(hits: int, rows: int, confidence: float) -> float:
     hits
         How many rows were hits.
     rows
-        Of how many.
+        Of how many. Effective numbers of rows, which need not be whole, are taken as they are.
     confidence
         How often the bound holds, at least.
 
@@ -45,7 +44,7 @@ def upper_bound(hits: int, rows: int, confidence: float) -> float:
     return float(betaincinv(hits + 1, rows - hits, confidence))
 
 
-def lower_bound(hits: int, rows: int, confidence: float) -> float:
+def lower_bound(hits: float, rows: float, confidence: float) -> float:
     """Return the exact (Clopper-Pearson) lower bound on a share, as in `upper_bound`; 0 without rows.
 
     Examples
@@ -112,6 +111,6 @@ def _lower_tail(hits: int, rows: int, share: float) -> float:
     return total
 
 
-def _check_counts(hits: int, rows: int) -> None:
+def _check_counts(hits: float, rows: float) -> None:
     if not 0 <= hits <= rows:
-        raise DesignError(f"{hits} of {pluralize(rows, 'row')} is not possible: hits must be between 0 and the number of rows")
+        raise DesignError(f"{hits} hits in rows={rows} are not possible: hits must be between 0 and the number of rows")

@@ -62,7 +62,8 @@ def test_without_requirements_the_fittest_with_a_suggestion(
     assert "the fittest of the front; no floor was given" in shown
     floor = shown.partition("floors in reach: --min-accuracy ")[2].partition(",")[0]
     coverage = shown.partition("with --min-coverage ")[2].split()[0]
-    assert any(row["accuracy"] >= float(floor) and row["coverage"] >= float(coverage) for row in validation_counts(run))
+    bounds = [(float(row["accuracy_bound"]), float(row["coverage_bound"])) for row in validation_counts(run)]
+    assert any(accuracy >= float(floor) and covered >= float(coverage) for accuracy, covered in bounds)
     _, other = export(run, tmp_path / "other", "--min-accuracy", floor, "--min-coverage", coverage)
     assert other.expected.split == "test"
     assert "verified     300 rows of train, validation, test, certify" in shown
@@ -71,15 +72,37 @@ def test_without_requirements_the_fittest_with_a_suggestion(
 def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     """Of the designs that satisfy both floors on validation, the cheapest; with a cap alone, the most accurate."""
     rows = validation_counts(run)
-    shown, manifest = export(run, tmp_path / "floors", "--min-accuracy", "0.92", "--min-coverage", "0.75")
+    plain = ["--sure", "none"]
+    shown, manifest = export(run, tmp_path / "floors", "--min-accuracy", "0.92", "--min-coverage", "0.75", *plain)
     fit = [row for row in rows if row["accuracy"] >= 0.92 and row["coverage"] >= 0.75]
     assert 1 < len(fit) < len(rows)
     assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
-    assert "the cheapest with accuracy >= 0.92, coverage >= 0.75 on validation" in shown
+    assert "the cheapest with accuracy >= 0.92, coverage >= 0.75 on validation\n" in shown
     assert "suggestion" not in shown
-    shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9")
+    assert "bounds at" not in shown
+    shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9", *plain)
     assert design_id_of(manifest) == max((row for row in rows if row["cost"] <= 9), key=lambda row: row["accuracy"])["id"]
     assert "the most accurate with cost <= 9" in shown
+
+
+def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Floors hold by the bounds of front.csv, or by those at another level; one that only a figure reaches is refused."""
+    rows = validation_counts(run)
+    best = max(rows, key=lambda row: row["accuracy"])
+    floor = round(float(best["accuracy_bound"]) - 0.03, 3)
+    shown, manifest = export(run, tmp_path / "sure", "--min-accuracy", floor)
+    fit = [row for row in rows if float(row["accuracy_bound"]) >= floor]
+    assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
+    assert f"the cheapest with accuracy >= {floor:g} on validation, by bounds at sure 0.85\n" in shown
+    assert "bounds at sure 0.85: coverage >= " in shown
+    options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 1e-6]
+    message = refusal(capsys, 1, "emsco-export", *options)
+    assert " short" in message
+    assert "rows in place of 60 would do" in message
+    assert message.rstrip().endswith("or choose by the figures alone with --sure none")
+    shown, manifest = export(run, tmp_path / "half", "--min-accuracy", floor, "--sure", "0.5")
+    assert "by bounds at sure 0.5\n" in shown
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_by_the_beginning_of_an_id(run: Path, tmp_path: Path) -> None:
@@ -95,7 +118,9 @@ def test_requirements_that_cannot_be_met(run: Path, tmp_path: Path, capsys: pyte
     """Floors that contradict each other, ids that no design has: exit 1, the nearest design, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
     message = refusal(capsys, 1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
-    assert "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99; nearest is " in message
+    assert (
+        "none of 9 designs satisfies --min-accuracy 0.99, --min-coverage 0.99 with bounds at --sure 0.85; nearest is " in message
+    )
     message = refusal(capsys, 1, "emsco-export", run, *out, "--design", "ffff")
     assert "0 designs have an id that begins with 'ffff': give one of " in message
     assert not (tmp_path / "bundle").exists()
@@ -111,6 +136,8 @@ def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--confidence", "95"], "--confidence is 95.0: expected a number of at least 0.5 and below 1"),
         (["--max-error", "0"], "--max-error is 0.0: expected a number above 0 and below 1"),
         (["--max-error", "few"], "argument --max-error: invalid float value: 'few'"),
+        (["--sure", "1"], "--sure is 1.0: expected a number from 0.5 to below 1, or none"),
+        (["--sure", "very"], "argument --sure: expected a number or none, got 'very'"),
     ):
         assert message in refusal(capsys, 2, "emsco-export", run, *out, *options)
     assert "required: --out" in run_expecting_error(2, "emsco-export", run)

@@ -186,7 +186,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade_and_of_its_bundle(
     problem = model.problem_
     rows, truth = X.iloc[problem.validation.rows], y[problem.validation.rows]
     other = clone(model).fit(X, y)
-    for number, design in enumerate([model.front_[0], model.front_[-1], model.front_.select(min_accuracy=0.99)]):
+    for number, design in enumerate([model.front_[0], model.front_[-1], model.front_.select(min_accuracy=0.99, sure=None)]):
         other.use(design)
         figures = (other.coverage(rows), other.score(rows, truth), other.cost(rows))
         assert figures == pytest.approx((design.coverage, design.accuracy, design.cost), rel=1e-12)
@@ -358,6 +358,12 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
         assert {"mean symmetry", "mean radius"} <= set(design.stages[0])
         assert design.cost <= 4
         assert design.accuracy >= 0.9
+    # The one in use keeps to them by bounds, unless told otherwise.
+    assert fitted.design_.bounds(0.85).accuracy >= 0.9
+    assert fitted.design_.bounds(0.85).cost <= 4
+    assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_[0]
+    with pytest.raises(SelectionError, match="with bounds at `sure=0.999`.*rows in place of"):
+        clone(fitted).set_params(sure=0.999).fit(X, y)
     with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
 
@@ -439,6 +445,7 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"threshold": 1.5}, "1.5 for label"),
         ({"max_search_rows": 1}, "sample of 1: expected a whole number of rows"),
         ({"min_accuracy": 2}, "min_accuracy is 2"),
+        ({"sure": 2}, "sure is 2: expected a number from 0.5 to below 1, or none"),
         ({"features": {"colour": FeatureOptions()}}, "options for"),
     ],
 )

@@ -6,6 +6,7 @@ import builtins
 import json
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
+from emsco_train.designs.evidence import Evidence
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
 from emsco_train.search.settings import Settings
+from emsco_train.support.binomial import lower_bound
 
 NAMES = ("a", "b", "c")
 
@@ -35,6 +38,12 @@ CHEAP = design((0, 1, 2), 0.60, 0.90, 2.0)
 MIDDLE = design((0, 0, 1), 0.80, 0.95, 4.0, ties=3)
 EXPENSIVE = design((0, 0, 0), 0.90, 0.97, 10.0)
 FRONT = Front([EXPENSIVE, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
+
+
+def counted(rows: int) -> Front:
+    """Return the same front, counted on so many independent rows whose costs differ by 1."""
+    known = [replace(one, rows=rows, evidence=Evidence(rows, one.coverage * rows, 1.0 / math.sqrt(rows))) for one in FRONT]
+    return Front(known, full_cost=10.0, unit="EUR")
 
 
 def test_stages_come_from_the_chromosome() -> None:
@@ -132,13 +141,59 @@ def test_full_cost_is_needed(full_cost: Any) -> None:
 def test_selection_by_the_kind_of_requirement() -> None:
     """Floors: the cheapest; a cap: the most accurate; no requirement: the fittest; `by` overrides."""
     assert FRONT.select().id == CHEAP.id
-    assert FRONT.select(min_accuracy=0.95).id == MIDDLE.id
-    assert FRONT.select(min_coverage=0.6, min_accuracy=0.96).id == EXPENSIVE.id
-    assert FRONT.select(max_cost=5).id == MIDDLE.id
-    assert FRONT.select(max_cost=5, min_coverage=0.5).id == CHEAP.id
+    assert FRONT.select(min_accuracy=0.95, sure=None).id == MIDDLE.id
+    assert FRONT.select(min_coverage=0.6, min_accuracy=0.96, sure=None).id == EXPENSIVE.id
+    assert FRONT.select(max_cost=5, sure=None).id == MIDDLE.id
+    assert FRONT.select(max_cost=5, min_coverage=0.5, sure=None).id == CHEAP.id
     assert FRONT.select(by="coverage").id == EXPENSIVE.id
-    assert FRONT.select(by="coverage", max_cost=9).id == MIDDLE.id
-    assert FRONT.select(min_accuracy=0.9, by="fitness").id == CHEAP.id
+    assert FRONT.select(by="coverage", max_cost=9, sure=None).id == MIDDLE.id
+    assert FRONT.select(min_accuracy=0.9, by="fitness", sure=None).id == CHEAP.id
+
+
+def test_selection_by_bounds() -> None:
+    """By default floors and caps must hold by bounds: with 500 rows a design just above them does not, with 50,000 it does."""
+    assert counted(500).select(min_accuracy=0.94).id == EXPENSIVE.id
+    assert counted(50_000).select(min_accuracy=0.94).id == MIDDLE.id
+    assert counted(500).select(min_accuracy=0.94, sure=0.5).id == MIDDLE.id
+    assert counted(500).select(min_accuracy=0.94, sure=None).id == MIDDLE.id
+    assert counted(500).select(max_cost=4.02).id == CHEAP.id
+    assert counted(50_000).select(max_cost=4.02).id == MIDDLE.id
+    assert counted(1).select().id == CHEAP.id
+    again = Front.from_json(counted(500).to_json())
+    assert again.select(min_accuracy=0.94).id == EXPENSIVE.id
+    assert again.select(max_cost=4.02).id == CHEAP.id
+
+
+def test_selection_by_bounds_that_fails_says_what_helps() -> None:
+    """Which bound is short and by how much; how many rows would do, or that none would; and how to go without bounds."""
+    front = counted(500)
+    with pytest.raises(SelectionError) as caught:
+        front.select(min_accuracy=0.965, min_coverage=0.85)
+    text = str(caught.value)
+    assert caught.value.nearest == EXPENSIVE.id
+    bound = lower_bound(0.97 * 450, 450, 0.85)
+    assert "none of 3 designs satisfies min_accuracy=0.965, min_coverage=0.85 with bounds at `sure=0.85`" in text
+    assert f"accuracy 0.97 (bound {bound:.4g}, {0.965 - bound:.2g} short), coverage 0.9 (bound " in text
+    assert text.endswith("Give more rows, ask for less, or choose by the figures alone with `sure=None`")
+    rows = int(text.partition("stayed the same, about ")[2].partition(" rows in place of 500 would do")[0].replace(",", ""))
+    assert counted(rows).select(min_accuracy=0.965, min_coverage=0.85).id == EXPENSIVE.id
+    with pytest.raises(SelectionError):
+        counted(int(0.85 * rows)).select(min_accuracy=0.965, min_coverage=0.85)
+    with pytest.raises(SelectionError, match="if its figures stayed the same, no number of rows would be enough"):
+        front.select(min_accuracy=0.97)
+    with pytest.raises(
+        SelectionError, match=r"satisfies this without bounds either, so more rows alone would not help\. Ask for less"
+    ):
+        front.select(min_accuracy=0.98)
+    with pytest.raises(SelectionError, match=r"cost 2 \(bound 2.046\d+, 0.0064 over\)"):
+        front.select(max_cost=2.04)
+
+
+def test_bounds_need_to_know_the_rows() -> None:
+    """A design without its number of rows is not judged by bounds: an error says how to give it, or to do without."""
+    with pytest.raises(DesignError, match=r"no bounds, since the number of rows behind them is unknown.*`sure=None`"):
+        FRONT.select(min_accuracy=0.9)
+    assert FRONT.select() == FRONT.select(sure=0.9)
 
 
 TENTHS = st.integers(0, 10).map(lambda number: number / 10)
@@ -158,18 +213,25 @@ MERITS: dict[str, Any] = {
     st.none() | TENTHS,
     st.none() | st.integers(0, 20),
     st.none() | st.sampled_from(sorted(MERITS)),
+    st.sampled_from([None, 0.5, 0.85, 0.99]),
 )
 def test_selection_by_brute_force(
-    figures: list[tuple[float, float, int]], accuracy: float | None, coverage: float | None, cost: float | None, by: Any
+    figures: list[tuple[float, float, int]],
+    accuracy: float | None,
+    coverage: float | None,
+    cost: float | None,
+    by: Any,
+    sure: float | None,
 ) -> None:
     """What is chosen meets the requirements and nothing that does is better; when nothing is chosen, nothing satisfies."""
-    front = Front([design((0, 0, 1), *found) for found in figures], full_cost=20)
+    known = [replace(design((0, 0, 1), *found), rows=100, evidence=Evidence(100, 100 * found[0], 0.4)) for found in figures]
+    front = Front(known, full_cost=20)
     allowed = [
         found
-        for found in front
-        if found.accuracy >= (accuracy or 0) and found.coverage >= (coverage or 0) and (cost is None or found.cost <= cost)
+        for found, bounds in ((found, found.bounds(sure)) for found in front)
+        if bounds.accuracy >= (accuracy or 0) and bounds.coverage >= (coverage or 0) and (cost is None or bounds.cost <= cost)
     ]
-    requirements: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by}
+    requirements: dict[str, Any] = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": cost, "by": by, "sure": sure}
     if not allowed:
         with pytest.raises(SelectionError) as caught:
             front.select(**requirements)
@@ -184,17 +246,17 @@ def test_selection_by_brute_force(
 def test_nothing_satisfies() -> None:
     """The error names the requirements, the nearest design, how far each figure is, and what can be reached."""
     with pytest.raises(SelectionError) as caught:
-        FRONT.select(min_accuracy=0.99, min_coverage=0.85)
+        FRONT.select(min_accuracy=0.99, min_coverage=0.85, sure=None)
     text = str(caught.value)
     assert caught.value.nearest == EXPENSIVE.id
     assert text.startswith(f"none of 3 designs satisfies min_accuracy=0.99, min_coverage=0.85; nearest is {EXPENSIVE.id}: ")
     assert "accuracy 0.97 (0.02 short), coverage 0.9, cost 10. Within reach alone: accuracy 0.97, coverage 0.9." in text
     with pytest.raises(SelectionError, match=rf"{CHEAP.id}: .*cost 2 \(0.5 over\)\. Within reach alone: cost 2\."):
-        FRONT.select(max_cost=1.5)
+        FRONT.select(max_cost=1.5, sure=None)
     with pytest.raises(SelectionError, match=r"\(0.0\d+ short\).*Each of the requirements can be met alone, but not together"):
-        FRONT.select(min_accuracy=0.96, max_cost=5)
+        FRONT.select(min_accuracy=0.96, max_cost=5, sure=None)
     with pytest.raises(SelectionError, match=r"coverage 0.8 \(0.1 short\)"):
-        FRONT.select(min_coverage=0.9, max_cost=5)
+        FRONT.select(min_coverage=0.9, max_cost=5, sure=None)
 
 
 def test_selection_error_is_ours_and_travels() -> None:
@@ -223,6 +285,9 @@ def test_empty_front() -> None:
         ({"min_accuracy": 97, "min_coverage": "90"}, "min_accuracy is 97.*; min_coverage is '90'"),
         ({"max_cost": math.inf}, "max_cost is inf"),
         ({"by": "price"}, "by is 'price': expected one of cost, accuracy, coverage, fitness"),
+        ({"sure": 1}, "sure is 1: expected a number from 0.5 to below 1, or none"),
+        ({"sure": 0.4, "min_accuracy": 2}, "min_accuracy is 2.*; sure is 0.4"),
+        ({"sure": "0.9"}, "sure is '0.9'"),
     ],
 )
 def test_impossible_requirements(requirements: dict[str, Any], message: str) -> None:
@@ -267,10 +332,26 @@ def test_frame() -> None:
     """One row per design, fittest first, stages as text, a shared threshold as one number."""
     left_out = design((0, -1, 1), 0.7, 0.92, 3.0, thresholds=(0.9, 0.99))
     frame = Front([CHEAP, left_out], full_cost=10).to_frame()
-    assert list(frame.columns) == ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+    bounds = ["coverage_bound", "accuracy_bound", "cost_bound"]
+    assert list(frame.columns) == [
+        "id",
+        "threshold",
+        "stages",
+        "excluded",
+        "fitness",
+        "coverage",
+        "accuracy",
+        "cost",
+        "ties",
+        *bounds,
+    ]
     row = frame.set_index("id").loc[left_out.id]
     assert (row["threshold"], row["stages"], row["excluded"], row["cost"]) == ("0.9,0.99", "a|c", "b", 3.0)
     assert frame.set_index("id").loc[CHEAP.id, "threshold"] == "0.9"
+    assert frame[bounds].isna().all(axis=None)
+    known = counted(500)
+    expected = [(one.coverage, one.accuracy, one.cost) for one in (design.bounds(0.85) for design in known)]
+    assert list(known.to_frame()[bounds].itertuples(index=False, name=None)) == expected
 
 
 def test_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +384,7 @@ def test_json_round_trip(figures: list[tuple[float, float, float]]) -> None:
     ("change", "message"),
     [
         ({"format": "other"}, "front: format: Input should be 'emsco-front'"),
-        ({"version": 2}, "front: version"),
+        ({"version": 3}, "front: version"),
         ({"extra": 1}, "front: extra: Extra inputs are not permitted"),
         ({"full_cost": "10"}, "front: full_cost"),
         ({"designs": [{"id": "x"}]}, "front: designs.0.stages: Field required"),
@@ -323,20 +404,37 @@ def test_damaged_json() -> None:
         Front.from_json(FRONT.to_json().replace(FRONT[0].id, "0" * 12))
     with pytest.raises(DataError, match=r"front: designs\.1.*ties 0"):
         Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
-    with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of the format"):
-        Front.from_json(FRONT.to_json().replace('"ties"', '"rows": 9, "ties"', 1))
+    with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of version 1"):
+        Front.from_json(counted(9).to_json().replace('"version": 2', '"version": 1').replace('"version":2', '"version":1'))
+    with pytest.raises(DataError, match=r"front: designs\.0\.evidence.*expected finite numbers of at least 0"):
+        Front.from_json(counted(500).to_json().replace('"accepted": ', '"accepted": -', 1))
+
+
+def test_version_1_stays_readable() -> None:
+    """A file without rows and evidence: the rows are given, all of them count as independent, and costs as exact."""
+    document = json.loads(counted(500).to_json())
+    document["version"] = 1
+    for entry in document["designs"]:
+        del entry["rows"], entry["evidence"]
+    old = Front.from_json(json.dumps(document), rows=500)
+    assert old == counted(500)
+    assert [one.evidence for one in old] == [Evidence(500.0, round(500 * one.coverage), 0.0) for one in old]
+    assert old.select(min_accuracy=0.94).id == EXPENSIVE.id
+    unknown = Front.from_json(json.dumps(document))
+    assert [(one.rows, one.evidence) for one in unknown] == [(0, None)] * 3
 
 
 def test_counts_of_a_design() -> None:
-    """A design counts on the rows that it was measured on; its file does not hold them, and its equals need not know them."""
+    """A design counts on the rows that it was measured on; its file holds them, and its equals need not know them."""
     counts = Counts(rows=30, accepted=20, right=19, cost=1.5)
     made = Design.from_counts((0, 0, 1), NAMES, (0.9,), counts, ties=2)
     assert (made.coverage, made.accuracy, made.cost, made.ties, made.rows) == (20 / 30, 0.95, 1.5, 2, 30)
     assert (made.counts, made.counts.wrong) == (counts, 1)
     assert made == made.with_rows(0)
     front = Front([made], full_cost=3.0)
-    assert '"rows"' not in front.to_json()
-    assert Front.from_json(front.to_json(), rows=30)[0].counts == front[0].counts == counts
+    again = Front.from_json(front.to_json(), rows=99)[0]
+    assert again.counts == front[0].counts == counts
+    assert again.evidence == made.evidence == Evidence(30.0, 20.0)
 
 
 @given(st.integers(1, 10_000), st.data())
@@ -360,9 +458,11 @@ def test_text() -> None:
 def test_a_floor_of_zero_chooses_as_no_floor() -> None:
     """Alone, it leaves the fittest; beside another requirement, it changes nothing."""
     assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
-    assert FRONT.select(min_accuracy=0.96, min_coverage=0) == FRONT.select(min_accuracy=0.96)
-    assert FRONT.select(max_cost=5, min_coverage=0) == FRONT.select(max_cost=5)
-    assert Requirements(min_coverage=0) == Requirements()
+    front = counted(50_000)
+    assert front.select(min_accuracy=0.96, min_coverage=0) == front.select(min_accuracy=0.96)
+    assert front.select(max_cost=5, min_coverage=0) == front.select(max_cost=5)
+    assert Requirements(min_coverage=0) == Requirements() == Requirements(sure=None) == Requirements(sure=0.9)
+    assert Requirements(max_cost=5) != Requirements(max_cost=5, sure=None)
 
 
 def test_one_of_a_thing_is_in_the_singular() -> None:
@@ -371,7 +471,7 @@ def test_one_of_a_thing_is_in_the_singular() -> None:
     assert repr(one).startswith("<Front: 1 design,")
     assert repr(FRONT).startswith("<Front: 3 designs,")
     for message, call in (
-        ("none of 1 design satisfies", lambda: one.select(min_accuracy=1)),
+        ("none of 1 design satisfies", lambda: one.select(min_accuracy=1, sure=None)),
         ("since the data have 1 feature", lambda: Settings(max_stages=2).resolved(1)),
         ("has 1 gene for 2 features", lambda: Design.of([0], ["a", "b"], (0.9,), coverage=1.0, accuracy=1.0, cost=1.0)),
         ("1 column but 2 names", lambda: Table.of([[1.0]], ["a", "b"])),

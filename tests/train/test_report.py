@@ -22,11 +22,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from emsco_runtime.bundle.summary import percent_at_least
 from emsco_train.cli.report import main
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
+from emsco_train.designs.evidence import Evidence
 from emsco_train.designs.front import Front
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
@@ -265,7 +267,9 @@ def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
         assert cells[0] == row["id"]
         shares = [f"{100 * float(row[f'validation_{name}']):.2f}" for name in ("accuracy", "coverage")]
         assert cells[2:4] == shares
-        assert cells[6] == f"{100 * float(row['test_coverage']):.2f}"
+        design = read_report_data(run).front.find(row["id"])
+        assert cells[5:7] == [percent_at_least(getattr(design.bounds(0.85), name))[:-2] for name in ("accuracy", "coverage")]
+        assert cells[9] == f"{100 * float(row['test_coverage']):.2f}"
         assert row["stages"] in cells
         assert cells[-1] == row["excluded"]
     for row, view in zip(rows, views_of(text), strict=True):
@@ -322,7 +326,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> None:
     """The columns that the script chooses from are the front's numbers, to the last bit and in its order."""
     data = json.loads(script_text(text, "data"))
-    front = Front.from_json((run / "front.json").read_text())
+    front = Front.from_json((run / "front.json").read_text(), rows=ROWS)
     assert data["full_cost"] == front.full_cost
     columns = data["designs"]
     assert {len(column) for column in columns.values()} == {len(front)}
@@ -330,9 +334,10 @@ def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> No
         assert columns[name] == [getattr(design, name) for design in front]
     for name in ("accuracy", "coverage", "cost"):
         assert columns[f"validation_{name}"] == [getattr(design, name) for design in front]
+        assert columns[f"bound_{name}"] == [getattr(design.bounds(0.85), name) for design in front]
     keys = [given["data-key"] for given in Page(text).found("th") if "data-key" in given]
     assert set(keys) <= set(columns)
-    assert len(keys) == 13
+    assert len(keys) == 16
 
 
 def test_a_view_shows_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
@@ -642,12 +647,14 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
     shares = rng.integers(5, 11, (len(genes), 3)) / 10
     designs = [
-        Design.of(row, names, (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=10 * cost)
-        for row, (coverage, accuracy, cost) in zip(genes, shares, strict=True)
+        Design.from_counts(row, names, (0.9, 0.9), counts, evidence=Evidence.of_counts(counts, 0.1 * counts.cost))
+        for row, counts in zip(genes, [Counts.from_shares(100, *pair, 10 * cost) for *pair, cost in shares], strict=True)
     ]
     front = Front(designs, full_cost=12.0)
     columns = {"id": [design.id for design in front], "fitness": [design.fitness for design in front]}
     columns |= {f"validation_{name}": [getattr(design, name) for design in front] for name in ("accuracy", "coverage", "cost")}
+    bounds = [design.bounds(0.85) for design in front]
+    columns |= {f"bound_{name}": [getattr(one, name) for one in bounds] for name in ("accuracy", "coverage", "cost")}
     options = [[None, *np.round(rng.uniform(0.4, 1.0, 3), 3), 0.7, 0.8, 0.9, 1.0] for _ in range(2)]
     options.append([None, 0.0, 4.9, 5.0, 7.0, 7.5, 20.0])
     requirements = [

@@ -48,13 +48,16 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
     text = (run / "front.csv").read_text(encoding="utf-8")
     assert text.splitlines()[0] == (
         "id,threshold,stages,excluded,fitness,validation_coverage,validation_accuracy,validation_cost,"
-        "test_coverage,test_accuracy,test_cost"
+        "test_coverage,test_accuracy,test_cost,coverage_bound,accuracy_bound,cost_bound"
     )
     front, rows = Front.from_json((run / "front.json").read_bytes()), read_rows(run / "front.csv")
     assert [row["id"] for row in rows] == [design.id for design in front]
     for row, design in zip(rows, front, strict=True):
         own = (design.fitness, design.coverage, design.accuracy, design.cost)
         assert tuple(float(row[name]) for name in list(row)[4:8]) == own
+        bounds = design.bounds(0.85)
+        assert tuple(float(row[name]) for name in list(row)[11:]) == (bounds.coverage, bounds.accuracy, bounds.cost)
+        assert bounds.cost >= design.cost
         assert row["threshold"] == design.threshold_text
         assert row["stages"] == "|".join("+".join(stage) for stage in design.stages)
         assert 0 < float(row["test_cost"]) <= front.full_cost

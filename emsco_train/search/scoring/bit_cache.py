@@ -17,7 +17,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.errors import DesignError
 from emsco_train.models.borderline import ThresholdLevels
 
-__all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits"]
+__all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits", "unpack_bits"]
 
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -135,3 +135,15 @@ def pack_bits(bits: Mask) -> Words:
     octets[:, : part.shape[1]] = part
     # Little-endian words whatever the machine, so that popcounts and tests see the same numbers.
     return octets.view("<u8").astype(np.uint64, copy=False)
+
+
+def unpack_bits(words: Words, items: int) -> Mask:
+    """Return what `pack_bits` packed, as rows of so many bits.
+
+    Examples
+    --------
+    >>> unpack_bits(np.array([[5]], dtype=np.uint64), 3)
+    array([[ True, False,  True]])
+    """
+    octets = np.ascontiguousarray(words.astype("<u8", copy=False)).view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=items, bitorder="little").view(np.bool_)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from emsco_runtime.support.arrays import Mask
+from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
-from emsco_train.search.scoring.bit_cache import BitCache
+from emsco_train.search.scoring.bit_cache import BitCache, unpack_bits
 from emsco_train.search.scoring.exit_counting import count_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
@@ -67,6 +68,15 @@ class CachedEvaluator:
         cost = np.zeros(valid.shape, dtype=np.int64)
         cost[valid] = self._units.cost(sets[valid])
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
+
+    def row_exits(self, chromosome: NDArray[np.int8]) -> tuple[Ints, Mask]:
+        """Return the stage at which one design accepts each item, -1 for a rejected one, and which items it labels rightly."""
+        sets, _ = cumulative_sets(chromosome[None, :])
+        places = self._bits.locate(sets[0])
+        confident = unpack_bits(self._bits.confident(self._threshold)[places], self.rows)
+        right = unpack_bits(self._bits.right(self._threshold)[places], self.rows)
+        accepted, first = confident.any(axis=0), confident.argmax(axis=0)
+        return np.where(accepted, first, -1), right[first, np.arange(self.rows)]
 
 
 def cumulative_sets(population: Population) -> tuple[Mask, Mask]:

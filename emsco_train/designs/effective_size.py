@@ -1,0 +1,102 @@
+"""How much rows say that come in groups or have weights: the sizes that bounds may use in place of counts.
+
+Rows of one group resemble each other, so a hundred rows of ten patients say less than a hundred patients would. The effective
+size of a sample is how many independent rows of equal weight would estimate a share as precisely. The share is a ratio of two
+sums over groups, and its variance that of the linearised ratio, between groups.
+
+A share of 0 or 1 has no variance to estimate. Then each group counts as one row, since all of its rows may go together; unequal
+groups and weights count by Kish's effective number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.designs.evidence import Evidence
+
+__all__ = ["measure_evidence", "standard_error"]
+
+
+def measure_evidence(
+    accepted: Mask, right: Mask, costs: Floats, groups: Ints | None = None, weights: Floats | None = None
+) -> Evidence:
+    """Return how much rows say about coverage, accuracy and mean cost of a design.
+
+    Parameters
+    ----------
+    accepted, right
+        Which rows are accepted, and which of those get the right label.
+    costs
+        What each row cost.
+    groups
+        A number for each row, equal for rows that may depend on each other; None: all rows are independent.
+    weights
+        How much each row counts, above 0; None: all the same.
+
+    Examples
+    --------
+    >>> accepted, right = np.array([True] * 8 + [False] * 2), np.array([True] * 7 + [False] * 3)
+    >>> evidence = measure_evidence(accepted, right, np.ones(10))
+    >>> round(evidence.rows, 9), round(evidence.accepted, 9), evidence.cost_error
+    (10.0, 8.0, 0.0)
+    >>> measure_evidence(accepted, accepted, np.ones(10), groups=np.arange(10) // 2).accepted
+    4.0
+    """
+    count = len(accepted)
+    weight = np.ones(count) if weights is None else weights
+    group = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
+    all_weight, accepted_weight, right_weight = (_sum_by_group(group, weight * part) for part in (1, accepted, right))
+    return Evidence(
+        rows=_effective_size(all_weight, accepted_weight, count),
+        accepted=_effective_size(accepted_weight, right_weight, int(accepted.sum())),
+        cost_error=_mean_error(costs, group, weight),
+    )
+
+
+def standard_error(counts: Sequence[int], costs: Sequence[float]) -> float:
+    """Return the standard error of the mean cost of independent rows, so many at each cost; 0 for one row.
+
+    Examples
+    --------
+    >>> import statistics
+    >>> round(standard_error([3, 1], [1.0, 5.0]), 6) == round(statistics.stdev([1, 1, 1, 5]) / 2, 6)
+    True
+    """
+    rows = sum(counts)
+    if rows < 2:
+        return 0.0
+    mean = math.fsum(count * cost for count, cost in zip(counts, costs, strict=True)) / rows
+    squares = math.fsum(count * (cost - mean) ** 2 for count, cost in zip(counts, costs, strict=True))
+    return math.sqrt(squares / (rows * (rows - 1)))
+
+
+def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:
+    """Return the effective size of so many rows, from the weight of each group and that of its hits."""
+    there = sizes > 0
+    sizes, hits = sizes[there], hits[there]
+    groups, total = len(sizes), float(sizes.sum())
+    if groups < 2 or not hits.any() or np.array_equal(hits, sizes):
+        return min(float(rows), total**2 / float((sizes**2).sum())) if groups else 0.0
+    share = float(hits.sum()) / total
+    variance = groups / (groups - 1) * float(((hits - share * sizes) ** 2).sum()) / total**2
+    # So many independent rows would have the same unbiased estimate of the variance, which divides by one less.
+    return min(float(rows), 1.0 + share * (1.0 - share) / variance) if variance else float(rows)
+
+
+def _mean_error(costs: Floats, group: Ints, weight: Floats) -> float:
+    """Return the standard error of the weighted mean, from the differences between groups."""
+    total = float(weight.sum())
+    differences = weight * (costs - float((weight * costs).sum()) / total)
+    sums = _sum_by_group(group, differences)
+    if len(sums) == 1:
+        # One group says as much as one row.
+        return math.sqrt(float((differences**2 / weight).sum()) / total)
+    return math.sqrt(len(sums) / (len(sums) - 1) * float((sums**2).sum())) / total
+
+
+def _sum_by_group(group: Ints, values: Floats) -> Floats:
+    return np.bincount(group, values).astype(np.float64)
