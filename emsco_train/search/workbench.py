@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime.support.arrays import Floats, Ints
+from emsco_runtime.support.arrays import Floats
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
@@ -57,7 +57,7 @@ class Workbench:
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
         )
         # Of the rows that designs are counted on; None: independent rows that count the same.
-        self.groups: Ints | None = None
+        self.groups = problem.validation.groups
         self.weights: Floats | None = None
 
     def evaluator(self, threshold: int = 0) -> CachedEvaluator:
