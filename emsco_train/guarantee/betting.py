@@ -38,7 +38,7 @@ _FIRST_MEAN, _FIRST_VARIANCE = 0.5, 0.25
 # Rows of no weight have no spread; nothing is bet on them, but numbers must stay finite.
 _SMALLEST_SPREAD = 1e-300
 # Halvings of an interval from 0 to 1: more would change nothing in the last digits.
-_HALVINGS = 50
+_HALVINGS = 40
 
 
 def row_order(rows: int, seed: int = ORDER_SEED) -> Ints:

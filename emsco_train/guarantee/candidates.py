@@ -115,9 +115,10 @@ def order_candidates(
     # Raises, with the nearest design, where none meets the requirements.
     criterion.choose([candidate.design for candidate in candidates], full_cost)
     matching = [candidate for candidate in candidates if requirements.meets(candidate.design)]
-    eligible = [candidate for candidate in matching if _find_fault(candidate, rows, promise) is None]
+    faults = _find_faults(matching, rows, promise)
+    eligible = [candidate for candidate, fault in zip(matching, faults, strict=True) if fault is None]
     if not eligible:
-        raise _no_candidate_error(matching, rows, promise)
+        raise _no_candidate_error(matching, faults, rows, promise)
     by_probability: dict[float, list[Candidate]] = {}
     for candidate in eligible:
         by_probability.setdefault(pass_probability(candidate, rows, promise), []).append(candidate)
@@ -183,27 +184,38 @@ class _Fault:
     too_few: bool
 
 
-def _find_fault(candidate: Candidate, rows: int, promise: Promise) -> _Fault | None:
-    """Return the first reason for which a design cannot pass, by its validation figures; None: it can."""
-    for limit in promise.limits():
-        if isinstance(limit, CostLimit):
-            if candidate.design.cost > limit.most:
+def _find_faults(candidates: Sequence[Candidate], rows: int, promise: Promise) -> list[_Fault | None]:
+    """Return the first reason for which each design cannot pass, by its validation figures; None: it can."""
+    # How many rows each share takes, at the least.
+    limits = {limit: _least_rows(limit, promise.confidence) for limit in promise.limits()}
+
+    def find(candidate: Candidate) -> _Fault | None:
+        for limit, least in limits.items():
+            if isinstance(limit, CostLimit):
+                if candidate.design.cost > limit.most:
+                    return _Fault(limit, too_few=False)
+                continue
+            hits, seen = candidate.count(limit)
+            if hits > limit.most * seen:
                 return _Fault(limit, too_few=False)
-            continue
-        hits, seen = candidate.count(limit)
-        if hits > limit.most * seen:
-            return _Fault(limit, too_few=False)
-        if candidate.expected_rows(limit, rows) < min_rows(limit.most, promise.confidence):
-            return _Fault(limit, too_few=True)
-    return None
+            if candidate.expected_rows(limit, rows) < least:
+                return _Fault(limit, too_few=True)
+        return None
+
+    return [find(candidate) for candidate in candidates]
 
 
-def _no_candidate_error(matching: Sequence[Candidate], rows: int, promise: Promise) -> CertificationError:
+def _least_rows(limit: ShareLimit | CostLimit, confidence: float) -> int:
+    return 0 if isinstance(limit, CostLimit) else min_rows(limit.most, confidence)
+
+
+def _no_candidate_error(
+    matching: Sequence[Candidate], faults: Sequence[_Fault | None], rows: int, promise: Promise
+) -> CertificationError:
     def bound(candidate: Candidate) -> float:
         return upper_bound(candidate.counts.wrong, candidate.counts.accepted, promise.confidence)
 
     nearest = min(matching, key=bound)
-    faults = [_find_fault(candidate, rows, promise) for candidate in matching]
     found: dict[_Fault, int] = {}
     for fault in faults:
         if fault is not None:

@@ -145,7 +145,18 @@ def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:
 
 def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Errors, coverage and cost are promised together, per label too; a label that there is not is refused by its name."""
-    wish = ["--max-error", "0.2", "--max-error-of", "spam=0.3", "--min-coverage", "0.5", "--max-cost", "12", "--confidence", "0.8"]
+    wish = [
+        "--max-error",
+        "0.2",
+        "--max-error-of",
+        "spam=0.3",
+        "--min-coverage",
+        "0.5",
+        "--max-cost",
+        "12",
+        "--confidence",
+        "0.8",
+    ]
     shown, manifest = export(run, tmp_path / "bundle", *wish)
     certificate = manifest.certificate
     assert certificate is not None
