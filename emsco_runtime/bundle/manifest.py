@@ -5,7 +5,8 @@
 How to change the format
 ------------------------
 1. Readers are strict: an unknown field is an error. So *every* change of shape or meaning, a new optional field included, is a
-   new `schema_version`; nothing is ever added to a version that was released.
+   new `schema_version`; nothing is ever added to a version that was released. (Version 1 was not yet: until then
+   fields with a default may be added to it, as those of `Certificate` were, since bundles without them stay readable.)
 2. To make version N + 1: copy the models that change, keep the old ones readable (a function that lifts a version N document to
    the new models, called in `parse`), set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
 3. Old schema files, and the golden bundles under ``tests/runtime/golden/``, stay for good: a test loads each of them.
@@ -38,6 +39,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Certificate",
     "CertifiedChoice",
+    "CostBound",
     "CostSummary",
     "CoverageBounds",
     "Data",
@@ -48,12 +50,15 @@ __all__ = [
     "Group",
     "Label",
     "LabelBounds",
+    "LabelLimit",
     "Manifest",
     "Model",
+    "PromisedLimits",
     "Provenance",
     "RawValue",
     "Stage",
     "StageExits",
+    "WeightedShares",
     "WrongShare",
     "manifest_id",
 ]
@@ -167,16 +172,25 @@ class CoverageBounds(_Record):
 
 
 class WrongShare(_Record):
-    """How many of some rows were accepted with a wrong label, and the upper bound on that share; 1 where there are no rows."""
+    """How many of some rows were accepted with a wrong label, and the upper bound on that share; 1 where there are no rows.
+
+    Where rows have weights, `weighted` is the share by weight, which the bound is about.
+    """
 
     rows: Count
     wrong: Count
     upper: Share
+    weighted: Share | None = None
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        _check_bound(self.wrong, self.rows, self.upper)
+        _check_bound(self.wrong, self.rows, self.upper, self.weighted)
         return self
+
+    @property
+    def share(self) -> float:
+        """The share that was seen, by weight where there are weights; 1 where there are no rows."""
+        return _seen_share(self.wrong, self.rows, self.weighted)
 
 
 class LabelBounds(_Record):
@@ -202,16 +216,70 @@ class CertifiedChoice(_Record):
         return self
 
 
+class LabelLimit(_Record):
+    """Of the items accepted as a label, at most the share `max_error` is wrong."""
+
+    label: Label
+    max_error: Share
+
+
+class PromisedLimits(_Record):
+    """Limits that were stated before the certify rows were looked at; all of them hold together at the certificate's confidence.
+
+    Errors are among the items accepted, or accepted as a label; coverage and mean cost are over all items. None, or no label: not
+    promised.
+    """
+
+    max_error: Share | None
+    max_error_of: Annotated[tuple[LabelLimit, ...], Field(max_length=MAX_LABELS)]
+    min_coverage: Share | None
+    max_cost: Cost | None
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.max_error is None and not self.max_error_of:
+            raise _contradiction_error("limits are promised, but none of them on an error")
+        names = [str(limit.label) for limit in self.max_error_of]
+        if len(set(names)) < len(names):
+            raise _contradiction_error(f"two limits for one label, among {names}")
+        return self
+
+
+class CostBound(_Record):
+    """The mean cost of a certify row, by weight where there are weights, and the upper bound on the mean cost of an item."""
+
+    mean: Cost
+    upper: Cost
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.mean > self.upper:
+            raise _contradiction_error(f"a mean cost of {self.mean} and an upper bound of {self.upper}")
+        return self
+
+
+class WeightedShares(_Record):
+    """What was seen by weight: the error among accepted rows (1 without any), and coverage. No weight is above `max_weight`."""
+
+    max_weight: Annotated[float, Field(gt=0)]
+    error: Share
+    coverage: Share
+
+
 class Certificate(_Record):
     """The guarantee: of the items accepted, at most the share `max_error` is wrong, at this confidence.
 
-    With the method "clopper-pearson" the design was fixed beforehand, and `max_error` is its exact upper bound. With
-    "fixed-sequence" the user gave `max_error`, and the design was chosen among those that passed a test of it; such a design's
-    own bound may be too low, and is not kept. Bounds on coverage and per label are each separate, at the same confidence;
-    where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
+    With the method "clopper-pearson" the design was fixed beforehand, and `max_error` is its exact upper bound; with "betting",
+    too, but the certify rows have weights, and the bounds are about shares by weight (`weights`). With "fixed-sequence" the user
+    gave limits, which are in `promise`, and the design was chosen among those that passed a test of each; such a design's own
+    bound may be too low, and is not kept: `max_error` is the limit, where one was given. (Without `promise`, `max_error` alone
+    was promised.) What is promised holds together. Bounds on coverage, on the mean cost and per label are each separate, at the
+    same confidence; where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
+
+    `order_seed` gives the order of the rows in tests that depend on it: those of the mean cost, and all tests of weighted rows.
     """
 
-    method: Literal["clopper-pearson", "fixed-sequence"]
+    method: Literal["clopper-pearson", "betting", "fixed-sequence"]
     split: Literal["certify"] = "certify"
     scope: Literal["no budget, no deadline, no fallback"] = "no budget, no deadline, no fallback"
     confidence: Confidence
@@ -223,13 +291,17 @@ class Certificate(_Record):
     labels: Annotated[tuple[LabelBounds, ...], Field(min_length=2, max_length=MAX_LABELS)]
     joint: bool
     choice: CertifiedChoice | None
+    promise: PromisedLimits | None = None
+    cost: CostBound | None = None
+    weights: WeightedShares | None = None
+    order_seed: Count | None = None
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.accepted > self.rows:
             raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
-        _check_bound(self.wrong, self.accepted, self.max_error)
-        if not self.coverage.lower <= self.accepted / self.rows <= self.coverage.upper:
+        _check_bound(self.wrong, self.accepted, self.max_error, None if self.weights is None else self.weights.error)
+        if not self.coverage.lower <= self._seen_coverage() <= self.coverage.upper:
             detail = f"bounds from {self.coverage.lower} to {self.coverage.upper}"
             raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows and {detail} on coverage")
         accepted_as = [bounds.accepted_as for bounds in self.labels]
@@ -239,10 +311,49 @@ class Certificate(_Record):
         true = [bounds.true for bounds in self.labels]
         if sum(part.rows for part in true) > self.rows or sum(part.wrong for part in true) > self.wrong:
             raise _contradiction_error(f"the true labels add up to more than {self.rows} rows or {self.wrong} wrong")
+        return self
+
+    @model_validator(mode="after")
+    def _check_method(self) -> Self:
         if not (self.method == "fixed-sequence") == self.joint == (self.choice is not None):
             detail = f"method {self.method!r}, joint {self.joint}, choice {'given' if self.choice else 'left out'}"
             raise _contradiction_error(f"{detail}: a choice and joint bounds belong to 'fixed-sequence', and to it alone")
+        if self.choice is None and (self.method == "betting") != (self.weights is not None):
+            detail = f"method {self.method!r}, weights {'given' if self.weights else 'left out'}"
+            raise _contradiction_error(f"{detail}: rows with weights are tested by betting, and others are not")
+        weighted = {part.weighted is not None for bounds in self.labels for part in (bounds.accepted_as, bounds.true)}
+        if weighted != {self.weights is not None}:
+            raise _contradiction_error("some figures are by weight, and others are not")
+        if (self.order_seed is None) != (self.cost is None) or (self.weights is not None and self.cost is None):
+            raise _contradiction_error("tests by betting go with the seed of the order of the rows and a bound on the mean cost")
         return self
+
+    @model_validator(mode="after")
+    def _check_promise(self) -> Self:
+        promise = self.promise
+        if promise is None:
+            return self
+        if self.choice is None:
+            raise _contradiction_error(f"limits are promised, but the method {self.method!r} tests none")
+        if promise.max_error not in (None, self.max_error):
+            raise _contradiction_error(f"an error of {promise.max_error} is promised, and {self.max_error} stated")
+        seen = {(type(bounds.label), bounds.label): bounds.accepted_as.share for bounds in self.labels}
+        for limit in promise.max_error_of:
+            share = seen.get((type(limit.label), limit.label))
+            if share is None or share > limit.max_error:
+                found = "there is no such label" if share is None else f"{share} was seen"
+                raise _contradiction_error(
+                    f"an error of {limit.max_error} is promised for the label {limit.label!r}, but {found}"
+                )
+        if promise.min_coverage is not None and promise.min_coverage > self._seen_coverage():
+            raise _contradiction_error(f"a coverage of {promise.min_coverage} is promised, but {self._seen_coverage()} was seen")
+        if promise.max_cost is not None and (self.cost is None or self.cost.mean > promise.max_cost):
+            found = "none was measured" if self.cost is None else f"{self.cost.mean} was seen"
+            raise _contradiction_error(f"a mean cost of {promise.max_cost} is promised, but {found}")
+        return self
+
+    def _seen_coverage(self) -> float:
+        return self.accepted / self.rows if self.weights is None else self.weights.coverage
 
 
 class GoldenDecision(_Record):
@@ -327,9 +438,16 @@ class Manifest(_Record):
     sealed = with_id  # the public name
 
 
-def _check_bound(wrong: int, rows: int, upper: float) -> None:
-    if wrong > rows or upper < (wrong / rows if rows else 1):
-        raise _contradiction_error(f"{wrong} wrong of {rows} rows and an upper bound of {upper}")
+def _check_bound(wrong: int, rows: int, upper: float, weighted: float | None) -> None:
+    if wrong > rows or upper < _seen_share(wrong, rows, weighted):
+        by_weight = "" if weighted is None else f" ({weighted} by weight)"
+        raise _contradiction_error(f"{wrong} wrong of {rows} rows{by_weight} and an upper bound of {upper}")
+
+
+def _seen_share(wrong: int, rows: int, weighted: float | None) -> float:
+    if not rows:
+        return 1.0
+    return wrong / rows if weighted is None else weighted
 
 
 def _contradiction_error(detail: str) -> PydanticCustomError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from emsco_runtime.bundle.manifest import Certificate, CostSummary
-from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize
+from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, round_up
 
 __all__ = [
     "describe_certificate",
@@ -41,18 +41,47 @@ def mean_cost(costs: Sequence[float]) -> float:
     return min(max(math.fsum(costs) / len(costs), min(costs)), max(costs))
 
 
-def describe_certificate(certificate: Certificate | None) -> list[str]:
+def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -> list[str]:
     """Return what a certificate says, as commands print it."""
     if certificate is None:
         return ["certificate  none"]
-    choice, coverage = certificate.choice, certificate.coverage
+    choice, coverage, cost = certificate.choice, certificate.coverage, certificate.cost
     tests = "" if choice is None else f", {pluralize(choice.tested, 'design')} tested of {choice.candidates}"
-    error = f"error among accepted <= {percent_at_most(certificate.max_error)}"
-    rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}"
-    bounds = f"coverage >= {percent_at_least(coverage.lower)}, coverage <= {percent_at_most(coverage.upper)}"
-    return [
-        f"certificate  {error} at {percent_at_least(certificate.confidence)} confidence ({rows})",
-        f"             {bounds}; these and those per label hold each by itself"
-        + (", for every candidate" if certificate.joint else ""),
-        f"             scope: {certificate.scope}; {certificate.split} rows, which nothing before had seen",
+    weights = "" if certificate.weights is None else f", by weights up to {certificate.weights.max_weight:g}"
+    rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}{weights}"
+    confidence = f"at {percent_at_least(certificate.confidence)} confidence"
+    stated = _describe_limits(certificate, cost_unit)
+    if len(stated) == 1:
+        guarantee = [f"{stated[0]} {confidence} ({rows})"]
+    else:
+        guarantee = [f"all of this together {confidence} ({rows}):", *(f"- {limit}" for limit in stated)]
+    bounds = [f"coverage >= {percent_at_least(coverage.lower)}", f"coverage <= {percent_at_most(coverage.upper)}"]
+    if certificate.promise is not None and certificate.promise.max_error is None:
+        bounds.insert(0, f"error among accepted <= {percent_at_most(certificate.max_error)}")
+    if cost is not None:
+        bounds.append(f"mean cost <= {_format_cost_bound(cost.upper, cost_unit)}")
+    each = "these and those per label hold each by itself" + (", for every candidate" if certificate.joint else "")
+    lines = [
+        *guarantee,
+        f"{', '.join(bounds)}; {each}",
+        f"scope: {certificate.scope}; {certificate.split} rows, which nothing before had seen",
     ]
+    return [f"{'' if place else 'certificate':<13}{line}" for place, line in enumerate(lines)]
+
+
+def _describe_limits(certificate: Certificate, cost_unit: str) -> list[str]:
+    """Return what is guaranteed together, one text for each limit."""
+    promise = certificate.promise
+    if promise is None:
+        return [f"error among accepted <= {percent_at_most(certificate.max_error)}"]
+    limits = [] if promise.max_error is None else [f"error among accepted <= {percent_at_most(promise.max_error)}"]
+    limits += [f"error among accepted as {limit.label} <= {percent_at_most(limit.max_error)}" for limit in promise.max_error_of]
+    if promise.min_coverage is not None:
+        limits.append(f"coverage >= {percent_at_least(promise.min_coverage)}")
+    if promise.max_cost is not None:
+        limits.append(f"mean cost <= {_format_cost_bound(promise.max_cost, cost_unit)}")
+    return limits
+
+
+def _format_cost_bound(cost: float, unit: str) -> str:
+    return f"{round_up(cost)} {unit}".rstrip()

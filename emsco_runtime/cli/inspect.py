@@ -90,7 +90,7 @@ def _format_footer(manifest: Manifest) -> list[str]:
         *([f"groups       {', '.join(groups)}"] if groups else []),
         f"expected     {figures} on {pluralize(expected.rows, f'{expected.split} row')}",
         f"             cost mean {format_number(expected.cost.mean)} {manifest.cost_unit}, {format_costs(expected.cost)}",
-        *describe_certificate(manifest.certificate),
+        *describe_certificate(manifest.certificate, manifest.cost_unit),
         f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]

@@ -14,6 +14,7 @@ __all__ = [
     "percent_at_least",
     "percent_at_most",
     "pluralize",
+    "round_up",
     "shorten",
     "suggest_name",
 ]
@@ -96,6 +97,17 @@ def percent_at_least(bound: float) -> str:
     ('95 %', '78.9 %', '0 %')
     """
     return _format_rounded(bound, ROUND_FLOOR)
+
+
+def round_up(number: float) -> str:
+    """Return an upper bound as a plain number, rounded up to six digits.
+
+    Examples
+    --------
+    >>> round_up(2.0), round_up(12.34567891), round_up(0.0)
+    ('2', '12.3457', '0')
+    """
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(repr(number))).normalize():f}"
 
 
 def _format_rounded(share: float, rounding: str) -> str:

@@ -46,7 +46,18 @@ def _parser() -> OneLineParser:
     requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
     certificate = parser.add_argument_group("certificate", "from the certify rows, which nothing has used before")
     certificate.add_argument(
-        "--max-error", type=float, metavar="E", help="guarantee that at most this share of accepted items is wrong"
+        "--max-error",
+        type=float,
+        metavar="E",
+        help="guarantee that at most this share of accepted items is wrong; --min-coverage and --max-cost are then guaranteed "
+        "too, all of them together",
+    )
+    certificate.add_argument(
+        "--max-error-of",
+        action="append",
+        default=[],
+        metavar="LABEL=E",
+        help="guarantee that at most this share of the items accepted as a label is wrong; may be repeated",
     )
     certificate.add_argument("--confidence", type=float, default=0.95, metavar="L", help="confidence of the certificate (0.95)")
     parser.add_argument("--name", help="name of the bundle (default: that of the run's folder)")
@@ -61,6 +72,7 @@ def _parser() -> OneLineParser:
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
+    from emsco_train.cli.label_numbers import parse_numbers  # noqa: PLC0415
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
@@ -73,7 +85,13 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
             max_cost=options.max_cost,
             sure=options.sure,
         )
-        criteria = SelectionCriteria(requirements, options.design, options.max_error, options.confidence)
+        criteria = SelectionCriteria.of(
+            requirements,
+            options.design,
+            max_error=options.max_error,
+            max_error_of=parse_numbers(options.max_error_of, "--max-error-of"),
+            confidence=options.confidence,
+        )
     tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
     opened = open_run(options.run, {split: path for split, path in tables.items() if path is not None})
     exported = export_open_run(

@@ -44,7 +44,7 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
     lines += [
         f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}",
-        *describe_certificate(exported.choice.certificate),
+        *describe_certificate(exported.choice.certificate, unit),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {exported.export.largest:.0e}",
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from emsco_runtime.bundle.summary import pluralize
-from emsco_runtime.decision import Decision
+from emsco_runtime.decision import Decision, Label
 from emsco_runtime.driving.columns import ColumnDecisions
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Array, Floats
@@ -291,6 +291,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         version: str = "1",
         split: str = "test",
         max_error: float | None = None,
+        max_error_of: Mapping[Label, float] | None = None,
+        min_coverage: float | None = None,
+        max_cost: float | None = None,
         confidence: float = 0.95,
         force: bool = False,
     ) -> Export:
@@ -309,16 +312,28 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_error
             Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
             coverage; in place of a design. See docs/guarantee.md.
+        max_error_of
+            The same for items accepted as a label: label -> share.
+        min_coverage, max_cost
+            With a largest error: guarantee, together with it, that at least this share of the items is accepted, and that an item
+            costs at most this much on average. With a coverage, the cheapest of the designs is chosen.
         confidence
             Of the certificate.
         """
         check_is_fitted(self)
         problem = self.problem_
-        if max_error is not None:
+        requirements = Requirements(min_coverage=min_coverage, max_cost=max_cost)
+        criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
+        if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose_design(problem, self.front_, SelectionCriteria(max_error=max_error, confidence=confidence))
+            choice = choose_design(problem, self.front_, criteria)
             chosen, certificate = choice.design, choice.certificate
+        elif requirements != Requirements():
+            raise DesignError(
+                "min_coverage and max_cost are guaranteed together with an error: give max_error too, or choose a design with "
+                "`front_.select` and give that"
+            )
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
             certificate = certify_design(problem, chosen, confidence)

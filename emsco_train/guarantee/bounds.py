@@ -1,17 +1,15 @@
-"""The guarantees that can be asked for, and how many rows they take."""
+"""How many rows a guarantee takes, and which errors and confidences can be asked for."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 
-from emsco_runtime.bundle.summary import percent_at_least, percent_at_most, pluralize
 from emsco_train.errors import DesignError
 from emsco_train.support.binomial import binomial_cdf
 from emsco_train.support.numbers import is_number
 
-__all__ = ["ErrorTarget", "check_confidence", "check_max_error", "max_wrong_allowed", "min_rows", "rows_needed"]
+__all__ = ["check_confidence", "check_max_error", "max_wrong_allowed", "min_rows", "rows_needed"]
 
 # How often the test of a design with half the largest error passes, at the number of rows that we advise.
 _ADVISED_POWER = 0.75
@@ -24,34 +22,11 @@ def check_confidence(confidence: object) -> float:
     return float(confidence)
 
 
-def check_max_error(max_error: object) -> float:
+def check_max_error(max_error: object, name: str = "max_error") -> float:
     """Return a largest error that can be asked for, above 0 and below 1, or raise `DesignError`."""
     if not is_number(max_error) or not 0 < max_error < 1:
-        raise DesignError(f"max_error is {max_error!r}: expected a number above 0 and below 1, such as 0.03")
+        raise DesignError(f"{name} is {max_error!r}: expected a number above 0 and below 1, such as 0.03")
     return float(max_error)
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorTarget:
-    """A guarantee that is asked for: of the items accepted, at most the share `max_error` is wrong, at this confidence."""
-
-    max_error: float
-    confidence: float
-
-    def __post_init__(self) -> None:
-        """Raise for what no rows could ever show."""
-        check_max_error(self.max_error)
-        check_confidence(self.confidence)
-
-    def refusal_text(self) -> str:
-        """Return the start of a message that says why it cannot be given."""
-        confidence = percent_at_least(self.confidence)
-        return f"no design can be certified for an error of at most {percent_at_most(self.max_error)} at {confidence} confidence"
-
-    def rows_text(self, needed: int) -> str:
-        """Return a text that says how many rows it takes."""
-        half = percent_at_most(self.max_error / 2)
-        return f"about {pluralize(needed, 'accepted row')} if the true error is half as large ({half})"
 
 
 def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:

@@ -3,9 +3,9 @@
 Any sequence made without the certify rows keeps the guarantee; a good one makes it likely that a preferred design is reached.
 Ours:
 
-1. Left out are designs that do not meet the requirements, those whose validation error is above the largest one, and those that
-   could not pass even without a wrong row, because too few certify rows would be accepted.
-2. Each of the others gets its `pass_probability`: the probability, by its validation figures, that it will pass the test on so
+1. Left out are designs that do not meet the requirements, those whose validation figures miss a limit of the promise, and those
+   that could not pass even without a wrong row, because too few certify rows would be accepted.
+2. Each of the others gets its `pass_probability`: the probability, by its validation figures, that it will pass all tests on so
    many certify rows, in whole percents. It weighs a small error against few accepted rows, and few validation rows against many.
    The safest come first; of equally safe ones, the preferred.
 3. Then every design that would not be chosen in any case is left out, because an earlier one is as good by the requirements. A
@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,8 +29,10 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
-from emsco_train.guarantee.bounds import ErrorTarget, max_wrong_allowed, min_rows, rows_needed
-from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.bounds import max_wrong_allowed, min_rows
+from emsco_train.guarantee.evidence import Evidence
+from emsco_train.guarantee.limits import CostLimit, Hits, ShareLimit, betting_width
+from emsco_train.guarantee.promise import Promise
 from emsco_train.support.binomial import upper_bound
 
 __all__ = ["Candidate", "order_candidates", "pass_probability"]
@@ -38,15 +41,24 @@ __all__ = ["Candidate", "order_candidates", "pass_probability"]
 _DIGITS = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# No slots: `cached_property` keeps what the design did on the validation rows.
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A design that may be certified, with its figures on the validation rows.
 
-    `decide` counts the design's decisions on the certify rows. It is called when the design is tested, and otherwise never.
+    Parameters
+    ----------
+    design
+        The design; its figures must be of so many rows as it says.
+    decide
+        Returns what the design does with the certify rows. It is called when the design is tested, and otherwise never.
+    decide_validation
+        Returns what it does with the validation rows: for limits per label and on the cost, which take more than its figures.
     """
 
     design: Design
-    decide: Callable[[], DecisionCounts]
+    decide: Callable[[], Evidence]
+    decide_validation: Callable[[], Evidence] | None = None
 
     def __post_init__(self) -> None:
         """Raise for figures that cannot come from so many rows."""
@@ -62,13 +74,31 @@ class Candidate:
         """The counts on the validation rows."""
         return self.design.counts
 
-    def expected_accepted(self, rows: int) -> int:
-        """Return how many of so many other rows it would accept by its validation coverage, rounded up."""
-        return -(-self.counts.accepted * rows // self.counts.rows)
+    @cached_property
+    def validation(self) -> Evidence:
+        """What it does with the validation rows."""
+        if self.decide_validation is None:
+            raise DesignError(
+                f"design {self.design.id}: a limit per label or on the cost takes its decisions on the validation rows: "
+                "give decide_validation"
+            )
+        return self.decide_validation()
+
+    def count(self, limit: ShareLimit) -> Hits:
+        """Return the validation counts that a limit is about."""
+        if limit.kind == "error":
+            return Hits(self.counts.wrong, self.counts.accepted)
+        if limit.kind == "coverage":
+            return Hits(self.counts.rows - self.counts.accepted, self.counts.rows)
+        return limit.count(self.validation.counts)
+
+    def expected_rows(self, limit: ShareLimit, rows: int) -> int:
+        """Return how many of so many other rows a limit would be about, by the validation rows, rounded up."""
+        return -(-self.count(limit).rows * rows // self.counts.rows)
 
 
 def order_candidates(
-    candidates: Sequence[Candidate], *, rows: int, target: ErrorTarget, requirements: Requirements, full_cost: float
+    candidates: Sequence[Candidate], *, rows: int, promise: Promise, requirements: Requirements, full_cost: float
 ) -> tuple[Candidate, ...]:
     """Return the candidates to be tested on so many certify rows, in order; no `decide` is called.
 
@@ -85,17 +115,13 @@ def order_candidates(
     # Raises, with the nearest design, where none meets the requirements.
     criterion.choose([candidate.design for candidate in candidates], full_cost)
     matching = [candidate for candidate in candidates if requirements.meets(candidate.design)]
-    least = min_rows(target.max_error, target.confidence)
-    eligible = [
-        candidate
-        for candidate in matching
-        if not _exceeds_max_error(candidate, target) and candidate.expected_accepted(rows) >= least
-    ]
+    faults = _find_faults(matching, rows, promise)
+    eligible = [candidate for candidate, fault in zip(matching, faults, strict=True) if fault is None]
     if not eligible:
-        raise _no_candidate_error(matching, rows, least, target)
+        raise _no_candidate_error(matching, faults, rows, promise)
     by_probability: dict[float, list[Candidate]] = {}
     for candidate in eligible:
-        by_probability.setdefault(pass_probability(candidate, rows, target), []).append(candidate)
+        by_probability.setdefault(pass_probability(candidate, rows, promise), []).append(candidate)
     sequence: list[Candidate] = []
     for probability in sorted(by_probability, reverse=True):
         rivals = [*sequence[-1:], *by_probability[probability]]
@@ -106,43 +132,123 @@ def order_candidates(
     return tuple(sequence)
 
 
-def pass_probability(candidate: Candidate, rows: int, target: ErrorTarget) -> float:
+def pass_probability(candidate: Candidate, rows: int, promise: Promise) -> float:
     """Return the probability that a candidate passes on so many certify rows, by its validation figures, to whole percents.
 
-    The true error is taken to be distributed as its validation rows leave it (all errors equally likely before them), and as many
-    certify rows to be accepted as validation rows were. The number of wrong ones then follows a beta-binomial distribution.
+    It is the product of the probabilities of all limits, as if these were independent: only the order depends on it.
+    """
+    return round(math.prod(_limit_probability(candidate, rows, limit, promise.confidence) for limit in promise.limits()), _DIGITS)
+
+
+def _limit_probability(candidate: Candidate, rows: int, limit: ShareLimit | CostLimit, confidence: float) -> float:
+    if isinstance(limit, CostLimit):
+        return _cost_probability(candidate.validation, rows, limit, confidence)
+    return _share_probability(candidate.count(limit), candidate.expected_rows(limit, rows), limit, confidence)
+
+
+def _share_probability(seen: Hits, rows: int, limit: ShareLimit, confidence: float) -> float:
+    """Return the probability that so many certify rows show that a share is kept.
+
+    The true share is taken to be distributed as the validation rows leave it (all shares equally likely before them). The number
+    of hits then follows a beta-binomial distribution.
     """
     from scipy.special import betaln, gammaln  # noqa: PLC0415 - loads a compiled library, needed for guarantees only
 
-    accepted = candidate.expected_accepted(rows)
-    wrong = np.arange(max_wrong_allowed(accepted, target.max_error, target.confidence) + 1)
-    bad, good = candidate.counts.wrong + 1, candidate.counts.right + 1
-    ways = gammaln(accepted + 1) - gammaln(wrong + 1) - gammaln(accepted - wrong + 1)
-    probabilities = np.exp(ways + betaln(bad + wrong, good + accepted - wrong) - betaln(bad, good))
-    return round(math.fsum(probabilities.tolist()), _DIGITS)
+    hits = np.arange(max_wrong_allowed(rows, limit.most, confidence) + 1)
+    bad, good = seen.hits + 1, seen.rows - seen.hits + 1
+    ways = gammaln(rows + 1) - gammaln(hits + 1) - gammaln(rows - hits + 1)
+    probabilities = np.exp(ways + betaln(bad + hits, good + rows - hits) - betaln(bad, good))
+    return math.fsum(probabilities.tolist())
 
 
-def _exceeds_max_error(candidate: Candidate, target: ErrorTarget) -> bool:
-    return candidate.counts.wrong > target.max_error * candidate.counts.accepted
+def _cost_probability(seen: Evidence, rows: int, limit: CostLimit, confidence: float) -> float:
+    """Return the probability that so many certify rows show that the mean cost is kept.
+
+    The mean of the certify rows is taken to be normal around that of the validation rows, both with the spread of the latter, and
+    the bound to lie above it by what betting takes where it is at its best.
+    """
+    if limit.most >= seen.cost_range.high:
+        return 1.0
+    gap, spread = limit.most - float(seen.cost.mean()), float(seen.cost.std())
+    if not spread:
+        return float(gap >= 0)
+    margin = gap / spread - betting_width(confidence) / math.sqrt(rows)
+    return 0.5 * math.erfc(-margin / math.sqrt(2.0 * (1.0 / rows + 1.0 / seen.rows)))
 
 
-def _no_candidate_error(matching: Sequence[Candidate], rows: int, least: int, target: ErrorTarget) -> CertificationError:
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why a design cannot pass: the limit, and whether too few certify rows would show it, even if all were right."""
+
+    limit: ShareLimit | CostLimit
+    too_few: bool
+
+
+def _find_faults(candidates: Sequence[Candidate], rows: int, promise: Promise) -> list[_Fault | None]:
+    """Return the first reason for which each design cannot pass, by its validation figures; None: it can."""
+    # How many rows each share takes, at the least.
+    limits = {limit: _least_rows(limit, promise.confidence) for limit in promise.limits()}
+
+    def find(candidate: Candidate) -> _Fault | None:
+        for limit, least in limits.items():
+            if isinstance(limit, CostLimit):
+                if candidate.design.cost > limit.most:
+                    return _Fault(limit, too_few=False)
+                continue
+            hits, seen = candidate.count(limit)
+            if hits > limit.most * seen:
+                return _Fault(limit, too_few=False)
+            if candidate.expected_rows(limit, rows) < least:
+                return _Fault(limit, too_few=True)
+        return None
+
+    return [find(candidate) for candidate in candidates]
+
+
+def _least_rows(limit: ShareLimit | CostLimit, confidence: float) -> int:
+    return 0 if isinstance(limit, CostLimit) else min_rows(limit.most, confidence)
+
+
+def _no_candidate_error(
+    matching: Sequence[Candidate], faults: Sequence[_Fault | None], rows: int, promise: Promise
+) -> CertificationError:
     def bound(candidate: Candidate) -> float:
-        return upper_bound(candidate.counts.wrong, candidate.counts.accepted, target.confidence)
+        return upper_bound(candidate.counts.wrong, candidate.counts.accepted, promise.confidence)
 
     nearest = min(matching, key=bound)
-    needed = rows_needed(target.max_error, target.confidence)
-    errs = sum(_exceeds_max_error(candidate, target) for candidate in matching)
-    reasons = [f"{errs} of {pluralize(len(matching), 'design')} have a larger error there"] if errs else []
-    if errs < len(matching):
-        too_few = f"{len(matching) - errs} would accept fewer than {least} of the {pluralize(rows, 'certify row')}"
-        reasons.append(f"{too_few}, too few even if all were right")
+    found: dict[_Fault, int] = {}
+    for fault in faults:
+        if fault is not None:
+            found[fault] = found.get(fault, 0) + 1
+    ordered = sorted(found, key=lambda fault: fault.too_few)
+    reasons = [_fault_text(fault, found[fault], len(matching), rows, promise.confidence) for fault in ordered]
+    shares = [limit for limit in promise.limits() if isinstance(limit, ShareLimit)]
+    # Of the limits that fail, or of the first one where that is the cost, which more rows would not help.
+    failing = [limit for limit in shares if limit in {fault.limit for fault in found}] or shares[:1]
+    needed = " and ".join(limit.rows_text(promise.confidence) for limit in failing)
     return CertificationError(
-        f"{target.refusal_text()}, by validation already: {' and '.join(reasons)}; nearest is {nearest.design.id} "
+        f"{promise.refusal_text()}, by validation already: {' and '.join(reasons)}; nearest is {nearest.design.id} "
         f"({nearest.counts.wrong:,} wrong of {pluralize(nearest.counts.accepted, 'accepted validation row')}). "
-        f"It takes {target.rows_text(needed)}. The certify rows were not looked at. "
+        f"It takes {needed}. The certify rows were not looked at. "
         "Give more rows, ask for less, or search with other thresholds",
         nearest.design.id,
         None,
-        needed,
+        max(limit.rows_needed(promise.confidence) for limit in failing),
     )
+
+
+def _fault_text(fault: _Fault, designs: int, of: int, rows: int, confidence: float) -> str:
+    limit = fault.limit
+    if isinstance(limit, CostLimit):
+        return f"{designs} of {pluralize(of, 'design')} have a larger mean cost there"
+    if limit.kind == "coverage":
+        if not fault.too_few:
+            return f"{designs} of {pluralize(of, 'design')} have a smaller coverage there"
+        least = min_rows(limit.most, confidence)
+        return f"{pluralize(rows, 'certify row')} are fewer than the {least} that show such a coverage if all are accepted"
+    as_label = f" as {limit.label!r}" if limit.kind == "label" else ""
+    if not fault.too_few:
+        return f"{designs} of {pluralize(of, 'design')} have a larger {limit.name()} there"
+    least = min_rows(limit.most, confidence)
+    too_few = f"{designs} would accept fewer than {least} of the {pluralize(rows, 'certify row')}{as_label}"
+    return f"{too_few}, too few even if all were right"

@@ -1,11 +1,12 @@
-"""The choice of a design of a front: by id, by floors and caps, under a largest error, or the fittest."""
+"""The choice of a design of a front: by id, by floors and caps, under a promise, or the fittest."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from emsco_runtime.bundle.manifest import Certificate
+from emsco_runtime.bundle.manifest import Certificate, Label
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -13,11 +14,11 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DesignError
-from emsco_train.guarantee.bounds import check_confidence, check_max_error
 from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.certificate import certify
-from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.evidence import CostRange, Evidence
 from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split
 
@@ -34,25 +35,42 @@ class SelectionCriteria:
         Floors and caps on validation figures.
     design
         An id, or its beginning; instead of all other criteria.
-    max_error
-        Largest share of wrong labels among accepted items that is to be guaranteed; None: the design is chosen by validation
-        alone, and gets the bound that the certify rows show.
-    confidence
-        Of the certificate.
+    promise
+        What is to be guaranteed, and the confidence; without limits the design is chosen by validation alone, and gets the bounds
+        that the certify rows show.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
     design: str | None = None
-    max_error: float | None = None
-    confidence: float = 0.95
+    promise: Promise = field(default_factory=Promise)
 
     def __post_init__(self) -> None:
-        """Raise for an id together with other criteria, and for a guarantee that no rows could ever show."""
-        if self.design is not None and (self.requirements != Requirements() or self.max_error is not None):
+        """Raise for an id together with other criteria."""
+        if self.design is not None and (self.requirements != Requirements() or self.promise.is_asked):
             raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
-        check_confidence(self.confidence)
-        if self.max_error is not None:
-            check_max_error(self.max_error)
+
+    @classmethod
+    def of(
+        cls,
+        requirements: Requirements,
+        design: str | None = None,
+        *,
+        max_error: float | None = None,
+        max_error_of: Mapping[Label, float] | None = None,
+        confidence: float = 0.95,
+    ) -> SelectionCriteria:
+        """Return the criteria of a command: with a largest error, the floor on coverage and the cap on cost are promised too."""
+        errors = Promise(max_error=max_error, max_error_of=max_error_of or {}, confidence=confidence)
+        if not errors.is_asked:
+            return cls(requirements, design, errors)
+        promise = Promise(
+            max_error=max_error,
+            max_error_of=errors.max_error_of,
+            min_coverage=requirements.min_coverage,
+            max_cost=requirements.max_cost,
+            confidence=confidence,
+        )
+        return cls(requirements, design, promise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +91,17 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -
     SelectionError
         If no design meets the requirements.
     CertificationError
-        If none can be guaranteed to err as little as asked for.
+        If none can be guaranteed to keep what is to be promised.
     """
-    if criteria.max_error is not None:
-        return _choose_certified(problem, front, criteria, criteria.max_error)
+    if criteria.promise.is_asked:
+        return _choose_certified(problem, front, criteria)
     requirements = criteria.requirements
     if criteria.design is not None:
         design, reason = front.find(criteria.design), "it was named"
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements)
-    certificate = certify_design(problem, design, criteria.confidence)
+    certificate = certify_design(problem, design, criteria.promise.confidence)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 
@@ -91,23 +109,22 @@ def certify_design(problem: Problem, design: Design, confidence: float) -> Certi
     """Certify a design that was chosen without the certify rows; None where there are none."""
     if problem.certify is None:
         return None
-    return certify(_count_decisions(problem, CascadeFitter.of(problem), problem.certify, design), confidence)
+    return certify(_collect_evidence(problem, CascadeFitter.of(problem), problem.certify, design), confidence)
 
 
-def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, max_error: float) -> Choice:
+def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
     rows = problem.certify
     if rows is None:
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         )
-    count = partial(_count_decisions, problem, CascadeFitter.of(problem), rows)
+    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem))
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
     certified = choose_certified(
-        [Candidate(design, partial(count, design)) for design in designs],
+        [Candidate(design, partial(collect, rows, design), partial(collect, problem.validation, design)) for design in designs],
         rows=len(rows),
-        max_error=max_error,
-        confidence=criteria.confidence,
+        promise=criteria.promise.with_labels(problem.labels),
         full_cost=front.full_cost,
         requirements=criteria.requirements,
     )
@@ -117,10 +134,12 @@ def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteri
     return Choice(certified.design, f"{tested}this is the {aim} of them by validation", certified.certificate)
 
 
-def _count_decisions(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> DecisionCounts:
-    """Count the decisions of a design on rows that nothing has seen before."""
+def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> Evidence:
+    """Return what a design does with the rows of a split."""
     model = fitter.fit(design.stages, design.thresholds)
-    return DecisionCounts.of(evaluate_split(problem, model, rows).label, rows.target, problem.labels)
+    made = evaluate_split(problem, model, rows)
+    cost_range = CostRange.of(model.stage_costs())
+    return Evidence.of(made.label, rows.target, problem.labels, cost=made.cost, cost_range=cost_range)
 
 
 def _describe_reason(requirements: Requirements) -> str:

@@ -1,17 +1,23 @@
-"""The choice under a largest error: test one design after the other, and stop at the first that fails.
+"""The choice under a promise: test one design after the other, and stop at the first that fails.
 
 Why the guarantee holds, whatever the number of candidates: the sequence is fixed before the certify rows are looked at. Suppose
-some designs in it have too large an error, and let X be the first of them. To choose any of them, the tests must get past X, so
-X must pass its own test; and an exact test at level 1 - confidence lets it pass with no more than that probability. No correction
-for the number of tests is needed, because the one test of X decides. All that is used of the sequence is that it does not depend
-on the certify rows; `candidates` makes it from validation figures and from how many certify rows there are.
+some designs in it break a limit of the promise, and let X be the first of them. To choose any of them, the tests must get past X,
+so X must pass all of its tests, also that of the limit which it breaks; and an exact test at level 1 - confidence lets it pass
+with no more than that probability. No correction is needed, neither for the number of designs nor for that of limits, because the
+one test of the one limit of X decides. (A design passes only if every limit's own test does: an intersection-union test. What
+would take a correction is to pass with some limit, whichever it is.) All that is used of the sequence is that it does not depend
+on the certify rows; `candidates` makes it from validation figures and from how many certify rows there are. All that is used of
+the limits is that they were stated beforehand.
 
-Why the certificate states the largest error asked for and not the chosen design's own bound: how far the tests get is decided by
-the same rows, so nothing holds such a bound to its confidence. The lowest bound of those that passed was below the true error in
-10 % of the repeats of a trial with 30 equally good candidates, at a nominal 5 %.
+Why the certificate states the limits asked for and not the chosen design's own bounds: how far the tests get is decided by the
+same rows, so nothing holds such a bound to its confidence. The lowest bound of those that passed was below the true error in 10 %
+of the repeats of a trial with 30 equally good candidates, at a nominal 5 %. Bounds that are only reported are corrected for the
+number of candidates.
 
 The number of wrong rows among the accepted ones is binomial, given how many are accepted; the test holds for each such number,
-and so for all of them together. A split stratified by label is, if anything, less variable than that.
+and so for all of them together. The same goes for the rows accepted as a label, and, over all rows, for coverage. A split
+stratified by label is, if anything, less variable than that. The mean cost, and everything where rows have weights, is tested by
+`betting`.
 """
 
 from __future__ import annotations
@@ -20,15 +26,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emsco_runtime.bundle.manifest import Certificate, CertifiedChoice
-from emsco_runtime.bundle.summary import percent_at_most, pluralize
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
-from emsco_train.guarantee.bounds import ErrorTarget, rows_needed
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify_choice
-from emsco_train.guarantee.decision_counts import DecisionCounts
-from emsco_train.support.binomial import binomial_cdf, upper_bound
+from emsco_train.guarantee.evidence import Evidence
+from emsco_train.guarantee.limits import CostLimit, Limit, ShareLimit
+from emsco_train.guarantee.promise import Promise
 
 __all__ = ["CertifiedDesign", "choose_certified"]
 
@@ -46,12 +52,11 @@ def choose_certified(
     candidates: Sequence[Candidate],
     *,
     rows: int,
-    max_error: float,
-    confidence: float,
+    promise: Promise,
     full_cost: float,
     requirements: Requirements | None = None,
 ) -> CertifiedDesign:
-    """Choose the preferred design of those that are shown, on so many certify rows, to have an error of at most `max_error`.
+    """Choose the preferred design of those that are shown, on so many certify rows, to keep every limit of a promise.
 
     Candidates are given fittest first. Of those that meet the requirements and pass, the one with most coverage on validation is
     chosen; where there is a floor on coverage, the cheapest; or as `requirements.by` says.
@@ -63,52 +68,50 @@ def choose_certified(
     CertificationError
         If nothing can be certified: it holds the nearest bound, and about how many rows it would take.
     """
-    target = ErrorTarget(max_error, confidence)
+    if not promise.is_asked:
+        raise DesignError("nothing is promised: give max_error or max_error_of, or certify a design that is fixed beforehand")
     sequence = order_candidates(
-        candidates, rows=rows, target=target, requirements=requirements or Requirements(), full_cost=full_cost
+        candidates, rows=rows, promise=promise, requirements=requirements or Requirements(), full_cost=full_cost
     )
-    passed, failed = _test_in_order(sequence, rows, target)
-    if not passed:
-        raise _failure(sequence[0], failed[0], target)
-    choice = CertifiedChoice(candidates=len(sequence), tested=len(passed) + len(failed), passed=len(passed))
+    passed: list[Evidence] = []
+    for candidate in sequence:
+        evidence = _decide_all(candidate, rows)
+        failed = [limit for limit in promise.limits() if not limit.passes(evidence, promise.confidence)]
+        if failed and not passed:
+            raise _failure(candidate, evidence, failed, promise)
+        if failed:
+            break
+        passed.append(evidence)
+    tested = min(len(passed) + 1, len(sequence))
+    choice = CertifiedChoice(candidates=len(sequence), tested=tested, passed=len(passed))
     # Each design is preferred to the one before it: the last to pass is chosen.
-    certificate = certify_choice(passed[-1], target.max_error, target.confidence, choice)
+    certificate = certify_choice(passed[-1], promise, choice)
     return CertifiedDesign(sequence[len(passed) - 1].design, certificate, tuple(candidate.design.id for candidate in sequence))
 
 
-def _test_in_order(
-    sequence: Sequence[Candidate], rows: int, target: ErrorTarget
-) -> tuple[list[DecisionCounts], list[DecisionCounts]]:
-    """Return the counts of the designs that passed, and of the one that failed, if any did."""
-    passed: list[DecisionCounts] = []
-    for candidate in sequence:
-        counts = candidate.decide()
-        if counts.rows != rows:
-            raise DesignError(
-                f"design {candidate.design.id}: it decided {counts.rows:,} of {pluralize(rows, 'certify row')}: "
-                "every design must be tested on all of them"
-            )
-        if binomial_cdf(counts.all_wrong, counts.all_accepted, target.max_error) > 1.0 - target.confidence:
-            return passed, [counts]
-        passed.append(counts)
-    return passed, []
+def _decide_all(candidate: Candidate, rows: int) -> Evidence:
+    evidence = candidate.decide()
+    if evidence.rows != rows:
+        raise DesignError(
+            f"design {candidate.design.id}: it decided {evidence.rows:,} of {pluralize(rows, 'certify row')}: "
+            "every design must be tested on all of them"
+        )
+    return evidence
 
 
-def _failure(first: Candidate, counts: DecisionCounts, target: ErrorTarget) -> CertificationError:
-    accepted, wrong = counts.all_accepted, counts.all_wrong
-    bound = upper_bound(wrong, accepted, target.confidence)
-    needed = rows_needed(target.max_error, target.confidence)
-    if accepted < needed:
-        share = f", {pluralize(-(-needed * counts.rows // accepted), 'certify row')} at its coverage" if accepted else ""
-        advice = f"{share}. Give more rows, or search with other thresholds"
-    else:
-        advice = ", and there are no fewer: search with higher thresholds"
+def _failure(first: Candidate, evidence: Evidence, failed: Sequence[Limit], promise: Promise) -> CertificationError:
+    confidence = promise.confidence
+    found = "; it ".join(limit.finding(evidence, confidence) for limit in failed)
+    remedies = ". ".join(dict.fromkeys(limit.remedy(evidence, confidence) for limit in failed))
+    needed = [
+        limit.rows_needed(evidence, confidence) if isinstance(limit, CostLimit) else limit.rows_needed(confidence)
+        for limit in failed
+    ]
+    most = 0.5 if promise.max_error is None else promise.max_error
     return CertificationError(
-        f"{target.refusal_text()}: the safest by validation, {first.design.id}, was wrong in {wrong:,} of "
-        f"{pluralize(accepted, 'accepted certify row')}, so its error may be as large as {percent_at_most(bound)}. "
-        f"It takes {target.rows_text(needed)}{advice}. "
-        "Asking the same rows again for another error proves less than it says",
+        f"{promise.refusal_text()}: the safest by validation, {first.design.id}, {found}. {remedies}. "
+        "Asking the same rows again for something else proves less than it says",
         first.design.id,
-        bound,
-        needed,
+        ShareLimit("error", most).bound(evidence, confidence),
+        max(needed),
     )

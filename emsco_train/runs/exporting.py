@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.publish import check_writable
 from emsco_runtime.bundle.reading import MANIFEST_FILE
 from emsco_train.designs.selection import Requirements
@@ -53,6 +54,7 @@ def export_run(
     sure: float | None = DEFAULT_SURE,
     design: str | None = None,
     max_error: float | None = None,
+    max_error_of: Mapping[Label, float] | None = None,
     confidence: float = 0.95,
     data: Mapping[str | None, str] | None = None,
     name: str | None = None,
@@ -68,13 +70,16 @@ def export_run(
     out
         Folder of the bundle.
     min_accuracy, min_coverage, max_cost
-        Floors and cap on validation figures; the cheapest design that satisfies them.
+        Floors and cap on validation figures; the cheapest design that satisfies them. With a largest error, coverage and cost are
+        guaranteed too, together with it.
     sure
         They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
         An id of the front, in place of other criteria.
     max_error, confidence
         Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
+    max_error_of
+        Guarantee the same of items accepted as a label: label -> share.
     data
         Where the files are now, if they were moved.
     name, version
@@ -83,7 +88,7 @@ def export_run(
         Replace a bundle that is already there; it stays until the new one is complete.
     """
     requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, sure=sure)
-    criteria = SelectionCriteria(requirements, design, max_error, confidence)
+    criteria = SelectionCriteria.of(requirements, design, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 
 

@@ -34,23 +34,28 @@ FIXED: Document = {
     "labels": [
         {
             "label": "ham",
-            "accepted_as": {"rows": 300, "wrong": 2, "upper": 0.0209},
-            "true": {"rows": 340, "wrong": 5, "upper": 0.0307},
+            "accepted_as": {"rows": 300, "wrong": 2, "upper": 0.0209, "weighted": None},
+            "true": {"rows": 340, "wrong": 5, "upper": 0.0307, "weighted": None},
         },
         {
             "label": "spam",
-            "accepted_as": {"rows": 112, "wrong": 5, "upper": 0.0915},
-            "true": {"rows": 159, "wrong": 1, "upper": 0.0295},
+            "accepted_as": {"rows": 112, "wrong": 5, "upper": 0.0915, "weighted": None},
+            "true": {"rows": 159, "wrong": 1, "upper": 0.0295, "weighted": None},
         },
     ],
     "joint": False,
     "choice": None,
+    "promise": None,
+    "cost": {"mean": 2.5, "upper": 2.812},
+    "weights": None,
+    "order_seed": 0,
 }
 CHOSEN: Document = FIXED | {
     "method": "fixed-sequence",
     "max_error": 0.0325,
     "joint": True,
     "choice": {"candidates": 12, "tested": 7, "passed": 6},
+    "promise": {"max_error": 0.0325, "max_error_of": [], "min_coverage": None, "max_cost": None},
 }
 
 

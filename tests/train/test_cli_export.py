@@ -166,8 +166,42 @@ def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:
     assert certificate.choice is not None
     assert f"{certificate.choice.passed} of {certificate.choice.tested} designs tested passed" in shown
     assert "most covering" in shown
-    shown, _ = export(run, tmp_path / "cheap", "--max-error", "0.16", "--confidence", "0.9", "--min-coverage", "0.7")
+    shown, _ = export(run, tmp_path / "cheap", "--max-error", "0.16", "--confidence", "0.9", "--min-coverage", "0.5")
     assert "this is the cheapest of them by validation" in shown
+
+
+def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors, coverage and cost are promised together, per label too; a label that there is not is refused by its name."""
+    wish = [
+        "--max-error",
+        "0.2",
+        "--max-error-of",
+        "spam=0.3",
+        "--min-coverage",
+        "0.5",
+        "--max-cost",
+        "12",
+        "--confidence",
+        "0.8",
+    ]
+    shown, manifest = export(run, tmp_path / "bundle", *wish)
+    certificate = manifest.certificate
+    assert certificate is not None
+    assert certificate.promise is not None
+    assert certificate.promise.model_dump(mode="json") == {
+        "max_error": 0.2,
+        "max_error_of": [{"label": "spam", "max_error": 0.3}],
+        "min_coverage": 0.5,
+        "max_cost": 12.0,
+    }
+    for line in ("all of this together at 80 % confidence", "- error among accepted as spam <= 30 %", "- mean cost <= 12 "):
+        assert line in shown
+    out = ["--out", tmp_path / "other"]
+    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error-of", "maybe=0.1")
+    assert "--max-error-of names 'maybe', which is not a label (labels: " in message
+    message = refusal(capsys, 2, "emsco-export", run, *out, "--max-error-of", "spam")
+    assert "--max-error-of 'spam': expected LABEL=NUMBER, such as spam=0.01" in message
+    assert not (tmp_path / "other").exists()
 
 
 def test_guarantees_that_cannot_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

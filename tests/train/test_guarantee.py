@@ -12,11 +12,13 @@ from hypothesis import given, strategies as st
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError, SelectionError
-from emsco_train.guarantee.bounds import ErrorTarget, max_wrong_allowed
+from emsco_train.guarantee.bounds import max_wrong_allowed
 from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_probability
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.evidence import CostRange, Evidence
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_certified
+from emsco_train.guarantee.promise import Promise
 from emsco_train.models.evaluation import REJECTED
 from emsco_train.support.binomial import binomial_cdf, lower_bound, upper_bound
 
@@ -24,9 +26,16 @@ LABELS = ("ham", "spam")
 ROWS = 1000
 
 
-def make_counts(accepted: int, wrong: int, rows: int = ROWS) -> DecisionCounts:
-    """Return counts of a design that accepts everything as the first label."""
-    return DecisionCounts(rows, LABELS, (accepted, 0), (wrong, 0), (rows - wrong, wrong), (0, wrong))
+def make_evidence(accepted: int, wrong: int, rows: int = ROWS) -> Evidence:
+    """Return decisions of a design that accepts everything as the first label, at a cost of 1."""
+    label = np.repeat([0, REJECTED], [accepted, rows - accepted])
+    target = np.repeat([1, 0], [wrong, rows - wrong])
+    return decided(label, target)
+
+
+def decided(label: np.ndarray, target: np.ndarray) -> Evidence:
+    """Return decisions at a cost of 1 each, which may be 4."""
+    return Evidence.of(label, target, LABELS, cost=np.ones(len(label)), cost_range=CostRange(1.0, 4.0))
 
 
 def design(name: str, accepted: int, wrong: int, cost: float = 1.0, rows: int = ROWS) -> Design:
@@ -47,9 +56,9 @@ class CandidateSet:
     ) -> CandidateSet:
         """Add a design by (accepted, wrong) on validation and on the certify rows."""
 
-        def decide() -> DecisionCounts:
+        def decide() -> Evidence:
             self.evaluated.append(name)
-            return make_counts(*certified)
+            return make_evidence(*certified)
 
         self.candidates.append(Candidate(design(name, *validation, cost=cost, rows=rows), decide))
         return self
@@ -59,7 +68,11 @@ class CandidateSet:
     ) -> CertifiedDesign:
         """Choose among the candidates."""
         return choose_certified(
-            self.candidates, rows=ROWS, max_error=max_error, confidence=confidence, full_cost=10.0, requirements=requirements
+            self.candidates,
+            rows=ROWS,
+            promise=Promise(max_error=max_error, confidence=confidence),
+            full_cost=10.0,
+            requirements=requirements,
         )
 
     def refused(self, max_error: float = 0.03, confidence: float = 0.95) -> CertificationError:
@@ -77,7 +90,8 @@ def test_decision_counts_count_each_row_where_it_belongs(data: st.DataObject, la
     """The counts equal a plain loop over the rows, labels that training never saw included."""
     positions = st.lists(st.integers(-1, labels - 1), min_size=rows, max_size=rows)
     label, target = data.draw(positions), data.draw(positions)
-    made = DecisionCounts.of(np.array(label), np.array(target), range(labels))
+    columns = np.array(label), np.array(target), range(labels)
+    made = DecisionCounts.of(*columns)
     pairs = list(zip(label, target, strict=True))
     for position in range(labels):
         assert made.accepted[position] == sum(given == position for given, _ in pairs)
@@ -86,7 +100,9 @@ def test_decision_counts_count_each_row_where_it_belongs(data: st.DataObject, la
         assert made.true_wrong[position] == sum(true == position and given not in (position, REJECTED) for given, true in pairs)
     assert made.all_accepted == sum(given != REJECTED for given, _ in pairs)
     assert made.all_wrong == sum(given not in (REJECTED, true) for given, true in pairs)
-    assert certify(made, 0.9).rows == rows  # every possible count makes a valid certificate
+    # Every possible count makes a valid certificate.
+    evidence = Evidence.of(*columns, cost=np.ones(rows), cost_range=CostRange(1.0, 4.0))
+    assert certify(evidence, 0.9).rows == rows
 
 
 @pytest.mark.parametrize(
@@ -106,7 +122,7 @@ def test_certificate_of_a_fixed_design() -> None:
     """Every bound is the exact one of its own count, separately at the confidence given."""
     label = np.repeat([0, 0, 1, 1, REJECTED, REJECTED], [200, 4, 100, 6, 50, 40])
     target = np.repeat([0, 1, 1, 0, 0, 1], [200, 4, 100, 6, 50, 40])
-    made = certify(DecisionCounts.of(label, target, LABELS), 0.95)
+    made = certify(decided(label, target), 0.95)
     assert (made.method, made.split, made.scope) == ("clopper-pearson", "certify", "no budget, no deadline, no fallback")
     assert (made.rows, made.accepted, made.wrong, made.joint, made.choice) == (400, 310, 10, False, None)
     assert made.max_error == upper_bound(10, 310, 0.95)
@@ -118,16 +134,16 @@ def test_certificate_of_a_fixed_design() -> None:
 
 def test_certificate_of_nothing() -> None:
     """A design that accepts nothing gets the bound 1, and one that is always wrong does too."""
-    nothing = DecisionCounts.of(np.full(5, REJECTED), np.zeros(5, dtype=np.intp), LABELS)
+    nothing = decided(np.full(5, REJECTED), np.zeros(5, dtype=np.intp))
     assert certify(nothing, 0.95).max_error == 1.0
-    always = certify(DecisionCounts.of(np.ones(5, dtype=np.intp), np.zeros(5, dtype=np.intp), LABELS), 0.95)
+    always = certify(decided(np.ones(5, dtype=np.intp), np.zeros(5, dtype=np.intp)), 0.95)
     assert (always.max_error, always.labels[1].accepted_as.upper, always.labels[0].true.upper) == (1.0, 1.0, 1.0)
 
 
 def test_a_certificate_needs_a_confidence() -> None:
     """A confidence that no guarantee can have is refused before anything is computed."""
     with pytest.raises(DesignError, match="confidence is 1"):
-        certify(make_counts(10, 0), 1.0)
+        certify(make_evidence(10, 0), 1.0)
 
 
 # Which designs are tested
@@ -140,7 +156,7 @@ def ordered_names(
     sequence = order_candidates(
         group.candidates,
         rows=rows,
-        target=ErrorTarget(max_error, 0.95),
+        promise=Promise(max_error=max_error),
         requirements=requirements or Requirements(),
         full_cost=10.0,
     )
@@ -202,25 +218,25 @@ def test_requirements_decide_by_validation(requirements: Requirements, sequence:
 def test_pass_probability_is_a_probability() -> None:
     """It equals a simulation of its model: an error that the validation rows leave open, then wrong certify rows."""
     rng = np.random.default_rng(5)
-    candidate = Candidate(design("x", 500, 7), lambda: make_counts(0, 0))
+    candidate = Candidate(design("x", 500, 7), lambda: make_evidence(0, 0))
     errors = rng.beta(8, 494, size=200_000)
     passed = rng.binomial(350, errors) <= max_wrong_allowed(350, 0.03, 0.95)
-    assert pass_probability(candidate, 700, ErrorTarget(0.03, 0.95)) == pytest.approx(passed.mean(), abs=0.01)
+    assert pass_probability(candidate, 700, Promise(max_error=0.03)) == pytest.approx(passed.mean(), abs=0.01)
 
 
 @given(st.integers(100, 900), st.integers(0, 20))
 def test_pass_probability_falls_with_errors(accepted: int, wrong: int) -> None:
     """With one more wrong validation row a design is never considered safer."""
-    target = ErrorTarget(0.05, 0.95)
-    better, worse = (Candidate(design("x", accepted, count), lambda: make_counts(0, 0)) for count in (wrong, wrong + 1))
-    assert 0 <= pass_probability(worse, ROWS, target) <= pass_probability(better, ROWS, target) <= 1
+    promise = Promise(max_error=0.05)
+    better, worse = (Candidate(design("x", accepted, count), lambda: make_evidence(0, 0)) for count in (wrong, wrong + 1))
+    assert 0 <= pass_probability(worse, ROWS, promise) <= pass_probability(better, ROWS, promise) <= 1
 
 
 def test_figures_of_other_rows_are_refused() -> None:
     """A coverage that cannot come from so many validation rows is a mistake of the caller."""
     for rows in (999, 0):
         with pytest.raises(DesignError, match=f"of {rows} validation rows is not a whole number"):
-            Candidate(design("x", 501, 7).with_rows(rows), lambda: make_counts(0, 0))
+            Candidate(design("x", 501, 7).with_rows(rows), lambda: make_evidence(0, 0))
 
 
 # The tests in order
@@ -284,7 +300,7 @@ def test_every_design_is_tested_on_all_rows() -> None:
     """Counts of other rows than the certify rows are refused: the tests would not be about the same thing."""
     group = CandidateSet().add("safe", (400, 1), (390, 2))
     with pytest.raises(DesignError, match="it decided 1,000 of 900 certify rows"):
-        choose_certified(group.candidates, rows=900, max_error=0.03, confidence=0.95, full_cost=10.0)
+        choose_certified(group.candidates, rows=900, promise=Promise(max_error=0.03), full_cost=10.0)
 
 
 # Nothing certified

@@ -22,8 +22,9 @@ from emsco_runtime.bundle.manifest import Certificate
 from emsco_train.designs.design import Design
 from emsco_train.errors import CertificationError
 from emsco_train.guarantee.candidates import Candidate
-from emsco_train.guarantee.decision_counts import DecisionCounts
+from emsco_train.guarantee.evidence import CostRange, Evidence
 from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.guarantee.promise import Promise
 from emsco_train.support.binomial import binomial_cdf, upper_bound
 
 pytestmark = pytest.mark.uncounted
@@ -32,6 +33,7 @@ ERROR, CONFIDENCE = 0.05, 0.95
 ALPHA = 1 - CONFIDENCE
 ROWS = 800
 SHORT, LONG = 2_000, 20_000
+PROMISE = Promise(max_error=ERROR, confidence=CONFIDENCE)
 
 
 class Counts(NamedTuple):
@@ -100,7 +102,7 @@ def our_procedure(validation: Counts, certify: Counts) -> Statement | None:
     """Choose as `emsco-export --max-error` does."""
     candidates = [_candidate(index, validation, certify) for index in range(len(validation.accepted))]
     try:
-        made = choose_certified(candidates, rows=ROWS, max_error=ERROR, confidence=CONFIDENCE, full_cost=1.0)
+        made = choose_certified(candidates, rows=ROWS, promise=PROMISE, full_cost=1.0)
     except CertificationError:
         return None
     return Statement(int(made.design.id), made.certificate.max_error, made.certificate)
@@ -129,14 +131,19 @@ def _candidate(index: int, validation: Counts, certify: Counts) -> Candidate:
     accepted, wrong = validation.accepted[index], validation.wrong[index]
     made = Design(str(index), (("x",),), (), accepted / ROWS, (accepted - wrong) / accepted, 1.0, 0.0, 1, (0,), (0.9, 0.9), ROWS)
     found, false = certify.accepted[index], certify.wrong[index]
-    return Candidate(made, lambda: DecisionCounts(ROWS, ("no", "yes"), (found, 0), (false, 0), (ROWS - false, false), (0, false)))
+    return Candidate(made, lambda: _evidence(found, false))
+
+
+def _evidence(accepted: int, wrong: int) -> Evidence:
+    label, target = np.repeat([0, -1], [accepted, ROWS - accepted]), np.repeat([1, 0], [wrong, ROWS - wrong])
+    return Evidence.of(label, target, ("no", "yes"), cost=np.ones(ROWS), cost_range=CostRange(1.0, 1.0))
 
 
 def _line(validation: Counts, certify: Counts) -> list[int]:
     perfect = Counts(validation.accepted, [0] * len(validation.wrong))
     candidates = [_candidate(index, validation, perfect) for index in range(len(validation.accepted))]
     try:
-        made = choose_certified(candidates, rows=ROWS, max_error=ERROR, confidence=CONFIDENCE, full_cost=1.0)
+        made = choose_certified(candidates, rows=ROWS, promise=PROMISE, full_cost=1.0)
     except CertificationError:
         return []
     return [int(name) for name in made.sequence]

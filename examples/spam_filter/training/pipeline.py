@@ -182,6 +182,7 @@ def _search_and_export(
     # Here, not above: the commands must answer --help at once.
     from emsco_train import Progress, Settings  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
+    from emsco_train.guarantee.promise import Promise  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
     from emsco_train.runs.preparation import prepare  # noqa: PLC0415
@@ -203,7 +204,8 @@ def _search_and_export(
     prepared = prepare(request)
     train(prepared, work / "run", watch=lambda what: Progress(sys.stderr, what=what))
     opened = open_run(work / "run")
-    criteria = SelectionCriteria(_make_constraints(opened.front, plan), max_error=plan.max_error, confidence=plan.confidence)
+    promise = Promise(max_error=plan.max_error, confidence=plan.confidence)
+    criteria = SelectionCriteria(_make_constraints(opened.front, plan), promise=promise)
     return export_open_run(opened, new / BUNDLE, criteria, name="spam-filter", version=bundle_version(stores_id), force=False)
 
 
