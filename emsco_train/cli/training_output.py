@@ -11,7 +11,7 @@ from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
-from emsco_train.designs.evidence import Bounds
+from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun

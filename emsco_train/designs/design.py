@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.counts import Counts
-from emsco_train.designs.evidence import Bounds, Evidence
+from emsco_train.designs.precision import Bounds, Precision
 from emsco_train.errors import DesignError
 
 __all__ = ["Design", "design_id", "format_names", "format_stages"]
@@ -46,7 +46,7 @@ class Design:
         Confidence that each label needs, in label order.
     rows
         How many rows the figures were counted on; 0 where that is unknown. Not part of equality.
-    evidence
+    precision
         What bounds on the figures are computed from; None where the rows are unknown. Unless given, all rows are independent and
         the cost is exact. Not part of equality.
 
@@ -68,18 +68,18 @@ class Design:
     chromosome: tuple[int, ...]
     thresholds: tuple[float, ...]
     rows: int = field(default=0, compare=False, repr=False)
-    evidence: Evidence | None = field(default=None, compare=False, repr=False)
+    precision: Precision | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raise for figures that no rows can have, and complete the evidence."""
+        """Raise for figures that no rows can have, and complete the precision."""
         shares = (self.coverage, self.accuracy)
         if not all(0 <= share <= 1 for share in shares) or not 0 <= self.cost < math.inf or self.ties < 1:
             raise DesignError(
                 f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
                 "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
             )
-        if self.rows and self.evidence is None:
-            object.__setattr__(self, "evidence", Evidence.of_counts(self.counts))
+        if self.rows and self.precision is None:
+            object.__setattr__(self, "precision", Precision.of_counts(self.counts))
 
     @classmethod
     def of(
@@ -129,21 +129,21 @@ class Design:
         counts: Counts,
         *,
         ties: int = 1,
-        evidence: Evidence | None = None,
+        precision: Precision | None = None,
     ) -> Design:
         """Make a design from a chromosome and what it did with some rows."""
         shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
         design = cls.of(chromosome, names, thresholds, **shares, ties=ties)
-        return replace(design, rows=counts.rows, evidence=evidence)
+        return replace(design, rows=counts.rows, precision=precision)
 
     def with_rows(self, rows: int) -> Design:
         """Return the design with the number of rows that its figures were counted on; unchanged where it knows this number."""
-        return self if rows == self.rows else replace(self, rows=rows, evidence=None)
+        return self if rows == self.rows else replace(self, rows=rows, precision=None)
 
     def with_more_rows(self, factor: float) -> Design:
         """Return the design as if the same figures had been counted on so many times as many rows of the same kind."""
-        evidence = None if self.evidence is None else self.evidence.scaled(factor)
-        return replace(self, rows=math.ceil(factor * self.rows), evidence=evidence)
+        precision = None if self.precision is None else self.precision.scaled(factor)
+        return replace(self, rows=math.ceil(factor * self.rows), precision=precision)
 
     @property
     def counts(self) -> Counts:
@@ -160,12 +160,12 @@ class Design:
         """
         if sure is None:
             return Bounds(self.coverage, self.accuracy, self.cost)
-        if self.evidence is None:
+        if self.precision is None:
             raise DesignError(
                 f"design {self.id}: its figures have no bounds, since the number of rows behind them is unknown. "
                 "Give it by Design.with_rows or Front.from_json(..., rows=...), or use the figures as they are with `sure=None`"
             )
-        return self.evidence.bounds(self.coverage, self.accuracy, self.cost, sure)
+        return self.precision.bounds(self.coverage, self.accuracy, self.cost, sure)
 
     @property
     def threshold_text(self) -> str:

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
-from emsco_train.designs.evidence import Evidence
+from emsco_train.designs.precision import Precision
 
-__all__ = ["measure_evidence", "standard_error"]
+__all__ = ["measure_precision", "standard_error"]
 
 
-def measure_evidence(
+def measure_precision(
     accepted: Mask, right: Mask, costs: Floats, groups: Ints | None = None, weights: Floats | None = None
-) -> Evidence:
+) -> Precision:
     """Return how much rows say about coverage, accuracy and mean cost of a design.
 
     Parameters
@@ -40,17 +40,17 @@ def measure_evidence(
     Examples
     --------
     >>> accepted, right = np.array([True] * 8 + [False] * 2), np.array([True] * 7 + [False] * 3)
-    >>> evidence = measure_evidence(accepted, right, np.ones(10))
-    >>> round(evidence.rows, 9), round(evidence.accepted, 9), evidence.cost_error
+    >>> precision = measure_precision(accepted, right, np.ones(10))
+    >>> round(precision.rows, 9), round(precision.accepted, 9), precision.cost_error
     (10.0, 8.0, 0.0)
-    >>> measure_evidence(accepted, accepted, np.ones(10), groups=np.arange(10) // 2).accepted
+    >>> measure_precision(accepted, accepted, np.ones(10), groups=np.arange(10) // 2).accepted
     4.0
     """
     count = len(accepted)
     weight = np.ones(count) if weights is None else weights
     group = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
     all_weight, accepted_weight, right_weight = (_sum_by_group(group, weight * part) for part in (1, accepted, right))
-    return Evidence(
+    return Precision(
         rows=_effective_size(all_weight, accepted_weight, count),
         accepted=_effective_size(accepted_weight, right_weight, int(accepted.sum())),
         cost_error=_mean_error(costs, group, weight),

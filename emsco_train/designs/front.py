@@ -27,7 +27,7 @@ _BOUND_COLUMNS = ["coverage_bound", "accuracy_bound", "cost_bound"]
 class _FrontFile(BaseModel):
     """A front as JSON, strict about its shape; `version` rises with every change of it.
 
-    Version 1 did not hold the rows and the evidence of designs.
+    Version 1 did not hold the rows and the precision of designs.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
@@ -199,7 +199,7 @@ class Front(Sequence[Design]):
         for position, design in enumerate(file.designs):
             if design.id != design_id(design.stages, design.thresholds):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
-            if file.version == 1 and (design.rows or design.evidence):
+            if file.version == 1 and (design.rows or design.precision):
                 raise DataError(f"front: designs.{position}.rows is not part of version 1. Give what Front.to_json wrote")
         designs = [design if design.rows else design.with_rows(rows) for design in file.designs]
         return cls(designs, full_cost=file.full_cost, offset=file.offset, unit=file.unit)
@@ -235,6 +235,6 @@ def _table_cells(design: Design) -> tuple[str, ...]:
 
 def _as_row(design: Design) -> tuple[object, ...]:
     names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
-    bounds = None if design.evidence is None else design.bounds(DEFAULT_SURE)
+    bounds = None if design.precision is None else design.bounds(DEFAULT_SURE)
     bound_cells = (math.nan,) * 3 if bounds is None else (bounds.coverage, bounds.accuracy, bounds.cost)
     return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells)

@@ -12,7 +12,7 @@ import numpy as np
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
-from emsco_train.designs.evidence import Bounds
+from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.support.numbers import is_number

@@ -14,9 +14,9 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
-from emsco_train.designs.effective_size import measure_evidence, standard_error
-from emsco_train.designs.evidence import Evidence
+from emsco_train.designs.effective_size import measure_precision, standard_error
 from emsco_train.designs.front import Front
+from emsco_train.designs.precision import Precision
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
@@ -82,14 +82,14 @@ class Workbench:
             counts = Counts(rows, accepted, right, cost)
             if self.groups is None and self.weights is None:
                 leaving[-1] += rows - accepted
-                evidence = Evidence.of_counts(counts, standard_error(leaving, set_costs))
+                precision = Precision.of_counts(counts, standard_error(leaving, set_costs))
             else:
                 exit_stage, is_right = evaluator.row_exits(population[index])
                 # A rejected row, at stage -1, has paid for the last stage.
                 row_costs = np.array(set_costs)[exit_stage]
-                evidence = measure_evidence(exit_stage >= 0, is_right, row_costs, self.groups, self.weights)
+                precision = measure_precision(exit_stage >= 0, is_right, row_costs, self.groups, self.weights)
             level = self.thresholds[threshold]
-            result.append(Design.from_counts(genes, self.problem.names, level, counts, ties=int(tied), evidence=evidence))
+            result.append(Design.from_counts(genes, self.problem.names, level, counts, ties=int(tied), precision=precision))
         return result
 
     def front(self, designs: Iterable[Design]) -> Front:

@@ -18,8 +18,8 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
-from emsco_train.designs.evidence import Evidence
 from emsco_train.designs.front import Front
+from emsco_train.designs.precision import Precision
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
 from emsco_train.search.settings import Settings
@@ -42,7 +42,7 @@ FRONT = Front([EXPENSIVE, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
 
 def counted(rows: int) -> Front:
     """Return the same front, counted on so many independent rows whose costs differ by 1."""
-    known = [replace(one, rows=rows, evidence=Evidence(rows, one.coverage * rows, 1.0 / math.sqrt(rows))) for one in FRONT]
+    known = [replace(one, rows=rows, precision=Precision(rows, one.coverage * rows, 1.0 / math.sqrt(rows))) for one in FRONT]
     return Front(known, full_cost=10.0, unit="EUR")
 
 
@@ -224,7 +224,7 @@ def test_selection_by_brute_force(
     sure: float | None,
 ) -> None:
     """What is chosen meets the requirements and nothing that does is better; when nothing is chosen, nothing satisfies."""
-    known = [replace(design((0, 0, 1), *found), rows=100, evidence=Evidence(100, 100 * found[0], 0.4)) for found in figures]
+    known = [replace(design((0, 0, 1), *found), rows=100, precision=Precision(100, 100 * found[0], 0.4)) for found in figures]
     front = Front(known, full_cost=20)
     allowed = [
         found
@@ -406,22 +406,22 @@ def test_damaged_json() -> None:
         Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
     with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of version 1"):
         Front.from_json(counted(9).to_json().replace('"version": 2', '"version": 1').replace('"version":2', '"version":1'))
-    with pytest.raises(DataError, match=r"front: designs\.0\.evidence.*expected finite numbers of at least 0"):
+    with pytest.raises(DataError, match=r"front: designs\.0\.precision.*expected finite numbers of at least 0"):
         Front.from_json(counted(500).to_json().replace('"accepted": ', '"accepted": -', 1))
 
 
 def test_version_1_stays_readable() -> None:
-    """A file without rows and evidence: the rows are given, all of them count as independent, and costs as exact."""
+    """A file without rows and precision: the rows are given, all of them count as independent, and costs as exact."""
     document = json.loads(counted(500).to_json())
     document["version"] = 1
     for entry in document["designs"]:
-        del entry["rows"], entry["evidence"]
+        del entry["rows"], entry["precision"]
     old = Front.from_json(json.dumps(document), rows=500)
     assert old == counted(500)
-    assert [one.evidence for one in old] == [Evidence(500.0, round(500 * one.coverage), 0.0) for one in old]
+    assert [one.precision for one in old] == [Precision(500.0, round(500 * one.coverage), 0.0) for one in old]
     assert old.select(min_accuracy=0.94).id == EXPENSIVE.id
     unknown = Front.from_json(json.dumps(document))
-    assert [(one.rows, one.evidence) for one in unknown] == [(0, None)] * 3
+    assert [(one.rows, one.precision) for one in unknown] == [(0, None)] * 3
 
 
 def test_counts_of_a_design() -> None:
@@ -434,7 +434,7 @@ def test_counts_of_a_design() -> None:
     front = Front([made], full_cost=3.0)
     again = Front.from_json(front.to_json(), rows=99)[0]
     assert again.counts == front[0].counts == counts
-    assert again.evidence == made.evidence == Evidence(30.0, 20.0)
+    assert again.precision == made.precision == Precision(30.0, 20.0)
 
 
 @given(st.integers(1, 10_000), st.data())

@@ -28,8 +28,8 @@ from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
-from emsco_train.designs.evidence import Evidence
 from emsco_train.designs.front import Front
+from emsco_train.designs.precision import Precision
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
 from emsco_train.report import write_report
@@ -647,7 +647,7 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
     shares = rng.integers(5, 11, (len(genes), 3)) / 10
     designs = [
-        Design.from_counts(row, names, (0.9, 0.9), counts, evidence=Evidence.of_counts(counts, 0.1 * counts.cost))
+        Design.from_counts(row, names, (0.9, 0.9), counts, precision=Precision.of_counts(counts, 0.1 * counts.cost))
         for row, counts in zip(genes, [Counts.from_shares(100, *pair, 10 * cost) for *pair, cost in shares], strict=True)
     ]
     front = Front(designs, full_cost=12.0)

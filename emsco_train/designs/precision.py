@@ -1,4 +1,4 @@
-"""`Evidence`: how much the rows behind a design's figures prove, and the `Bounds` on these figures that follow from it."""
+"""`Precision`: how much the rows behind a design's figures prove, and the `Bounds` on these figures that follow from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.errors import DesignError
 from emsco_train.support.binomial import lower_bound
 
-__all__ = ["Bounds", "Evidence"]
+__all__ = ["Bounds", "Precision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Precision:
     """What bounds on a design's figures are computed from.
 
     Parameters
@@ -37,8 +37,8 @@ class Evidence:
 
     Examples
     --------
-    >>> evidence = Evidence(rows=500, accepted=400, cost_error=0.1)
-    >>> bounds = evidence.bounds(coverage=0.8, accuracy=0.95, cost=2.0, sure=0.85)
+    >>> precision = Precision(rows=500, accepted=400, cost_error=0.1)
+    >>> bounds = precision.bounds(coverage=0.8, accuracy=0.95, cost=2.0, sure=0.85)
     >>> round(bounds.coverage, 3), round(bounds.accuracy, 3), round(bounds.cost, 3)
     (0.78, 0.936, 2.104)
     """
@@ -53,13 +53,13 @@ class Evidence:
             raise DesignError(f"{self}: expected finite numbers of at least 0")
 
     @classmethod
-    def of_counts(cls, counts: Counts, cost_error: float = 0.0) -> Evidence:
-        """Return the evidence of independent rows."""
+    def of_counts(cls, counts: Counts, cost_error: float = 0.0) -> Precision:
+        """Return the precision of independent rows."""
         return cls(float(counts.rows), float(counts.accepted), cost_error)
 
-    def scaled(self, factor: float) -> Evidence:
-        """Return the evidence of so many times as many rows of the same kind."""
-        return Evidence(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor))
+    def scaled(self, factor: float) -> Precision:
+        """Return the precision of so many times as many rows of the same kind."""
+        return Precision(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor))
 
     def bounds(self, coverage: float, accuracy: float, cost: float, sure: float) -> Bounds:
         """Return the bounds of figures, each at the level `sure`.
