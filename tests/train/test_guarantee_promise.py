@@ -279,7 +279,7 @@ def test_a_joint_promise_is_stated_whole() -> None:
             {"spam": (60, 4)},
             [
                 "was wrong in 4 of 60 certify rows accepted as 'spam', so its error among these may be as large as 14.7 %",
-                "It takes about 483 rows accepted as 'spam' if the true error is half as large (2 %), 8,050 certify rows at its rate",
+                "It takes about 483 rows accepted as 'spam' if the true error is half as large (2 %), 8,050 certify rows",
             ],
             483,
         ),
@@ -287,7 +287,7 @@ def test_a_joint_promise_is_stated_whole() -> None:
             {"ham": (360, 3), "spam": (360, 3)},
             [
                 "accepted 720 of 1,000 certify rows, so its coverage may be as low as 69.5 %",
-                "It takes about 65 certify rows if the true coverage is 87.5 %, and there are no fewer: search with lower thresholds",
+                "It takes about 65 certify rows if the true coverage is 87.5 %, and there are no fewer: search with lower",
             ],
             65,
         ),
