@@ -58,7 +58,8 @@ def check_counts(problem: Problem, design: Design) -> None:
     fitted = f"coverage {found.coverage:.6g}, accuracy {found.accuracy:.6g}, cost {found.cost:.6g}"
     raise VerificationError(
         f"design {design.id} has other figures on the {found.rows} {problem.validation.name} rows than its search found: "
-        f"{searched} then, {fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"
+        f"{searched} then, {fitted} now. Nothing was written; search again with these data and versions, and choose a design of "
+        "that front"
     )
 
 

@@ -46,19 +46,6 @@ class TwoLabels(EmscoClassifier):
 
 
 _WEIGHT = "a repeated row may be dealt to another split than the one it repeats, and one without weight still is in one"
-_TINY = "the check's table has a label with one row, and train and validation each need one"
-TINY = dict.fromkeys(
-    [
-        "check_dont_overwrite_attributes",
-        "check_dont_overwrite_parameters",
-        "check_f_contiguous_array_estimator",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_dict_unchanged",
-        "check_fit2d_predict1d",
-    ],
-    _TINY,
-)
 ALWAYS = {
     "check_sample_weight_equivalence": _WEIGHT,
     "check_sample_weight_equivalence_on_dense_data": _WEIGHT,
@@ -89,12 +76,13 @@ def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
     rejecting = REJECTING if estimator.threshold > 0.5 else {}
     if isinstance(estimator, TwoLabels):
         return ALWAYS | PRETENDING
-    return ALWAYS | TINY | rejecting
+    return ALWAYS | rejecting
 
 
 # A threshold of 0.3 rejects nothing, and one stage takes all features: what is left is a plain classifier.
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ConfidenceWarning")
+@pytest.mark.filterwarnings("ignore::emsco_train.errors.RareLabelWarning")
 @parametrize_with_checks(
     [
         checked_estimator(EmscoClassifier, 0.7, 2),
