@@ -278,7 +278,8 @@ class Problem:
     def sampled(self, rows: int, seed: int = 0) -> Problem:
         """Return the problem on a stratified sample of at most `rows` train and `rows` validation rows, for a faster search.
 
-        Every label keeps its share and at least one row. Features, encoder, test and certify rows stay those of the whole
+        Every label keeps its share and at least one row. Cross-fitted, it is `rows` of the train rows, in their folds; a fold is
+        left out where the others lack a label. Features, encoder, test and certify rows stay those of the whole
         problem, on which a design that was found is to be fitted and measured again.
         """
         max_rows = _check_sample_size(rows, len(self.labels))
@@ -292,6 +293,10 @@ class Problem:
             if len(train_rows) == len(self.train):
                 return self
             folds = [_restrict_fold(part.fold, train_rows) for part in self.parts if part.fold is not None]
+            # The models of a fold must know every label, which those of a few rows may not.
+            folds = [fold for fold in folds if len(fold.scored) and len(set(train.target[fold.fitted])) == len(self.labels)]
+            if not folds:
+                raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
             validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
         validation_rows = stratified_sample(self.validation.target, np.arange(len(self.validation)), max_rows, rng)

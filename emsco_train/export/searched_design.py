@@ -94,8 +94,8 @@ def export_searched_design(
     name, version, force
         As in `export_design`.
     split
-        Split of the expected figures: "test", "certify", or "validation" ("cross-fitted" where there are folds); without test
-        rows, "test" means the latter.
+        Split of the expected figures: "test", "certify", or "validation", which is called "cross-fitted" where there are folds;
+        without test rows, "test" means the latter.
     settings_record
         What the provenance records beside the choices of the problem.
     certificate
@@ -143,6 +143,8 @@ def _find_split(problem: Problem, name: str) -> Split:
     if name == "test":
         return problem.held_out
     known = {split.name: split for split in (problem.validation, problem.test, problem.certify) if split is not None}
+    if name == "validation":
+        return problem.validation
     if name not in known:
         raise DesignError(f"split is {name!r}: expected one of {', '.join(known)}")
     return known[name]
