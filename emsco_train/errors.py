@@ -99,8 +99,8 @@ class CertificationError(_ErrorWithDetails):
     bound
         Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
     rows_needed
-        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit that
-        failed. 0 where more rows would not help.
+        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit
+        that failed. 0 where more rows would not help.
     """
 
     def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:
