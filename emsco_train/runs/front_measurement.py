@@ -56,7 +56,8 @@ def measure_designs(
     """
     parts = [_MeasuredPart(fitter, split)]
     if split is problem.validation:
-        parts = [_MeasuredPart(CascadeFitter.of(problem, part), part.scored) for part in problem.parts]
+        fitters = CascadeFitter.of_parts(problem)
+        parts = [_MeasuredPart(fitter, part.scored) for fitter, part in zip(fitters, problem.parts, strict=True)]
     # About what is held of a row that a feature set has scored.
     bytes_per_row = 8 * len(problem.labels) + 32
     most = max(1, _MAX_BYTES // (len(split) * bytes_per_row))
