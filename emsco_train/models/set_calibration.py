@@ -69,6 +69,6 @@ def _is_fitted_on(fold: Fold, other: Fold) -> bool:
 
 def _score_rows(part: ScoredPart, batch: LogisticBatch, index: int) -> ScoredLeads:
     columns = np.flatnonzero(batch.columns[index])
-    logits: Floats = part.scored.encoded[:, columns] @ batch.coef[index][:, columns].T + batch.intercept[index]
+    logits: Floats = batch.coef[index][:, columns] @ part.scored.encoded[:, columns].T + batch.intercept[index][:, None]
     # Weights of rows, not of classes: those are a means of the fits, and change nothing about what comes true.
     return ScoredLeads(find_leads(logits, part.scored.target), part.scored.weights)

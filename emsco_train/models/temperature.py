@@ -18,15 +18,16 @@ __all__ = ["LIMITS", "ScoredLeads", "TemperatureScaling", "cross_fit_temperature
 
 LIMITS = (0.05, 20.0)
 
-_TOLERANCE = 1e-9
-_MAX_STEPS = 100
 # Digits of a temperature. The loss is flat around its minimum, and the last bits of sums depend on the machine.
 _DIGITS = 4
+# Of the last step, relative to 1 / temperature: the next of Newton's would be about its square.
+_TOLERANCE = 1e-6
+_MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredLeads:
-    """Scored rows: how far the logit of each wrong label lies above that of the true one [rows, labels - 1], and row weights."""
+    """Scored rows: how far the logit of each wrong label lies above that of the true one [labels - 1, rows], and row weights."""
 
     leads: Floats
     weights: Floats | None = None
@@ -35,24 +36,24 @@ class ScoredLeads:
     def join(cls, parts: Sequence[ScoredLeads]) -> ScoredLeads:
         """Return the rows of several parts together; all of them have weights, or none."""
         weights = [part.weights for part in parts if part.weights is not None]
-        return cls(np.concatenate([part.leads for part in parts]), np.concatenate(weights) if weights else None)
+        return cls(np.concatenate([part.leads for part in parts], axis=1), np.concatenate(weights) if weights else None)
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights; without them, the number of rows."""
-        return float(len(self.leads) if self.weights is None else self.weights.sum())
+        return float(self.leads.shape[1] if self.weights is None else self.weights.sum())
 
-    def log_loss(self, temperature: float = 1.0) -> float:
-        """Return the sum of the log losses of the rows, at a temperature."""
+    def log_loss(self, temperature: float | Floats = 1.0) -> float:
+        """Return the mean log loss of the rows, at one temperature or at that of each row."""
         highest, _, total = _powers(self.leads / temperature)
-        return self._sum(highest + np.log(total))
+        return self._sum(highest + np.log(total)) / (self.total_weight or 1.0)
 
     def expand(self, inverse: float) -> tuple[float, float]:
         """Return slope and curvature of the log loss as a function of 1 / temperature, which is convex."""
         _, powers, total = _powers(self.leads * inverse)
-        shares = powers / total[:, None]
-        mean = (shares * self.leads).sum(axis=1)
-        variance = (shares * self.leads * self.leads).sum(axis=1) - mean * mean
+        shares = powers / total * self.leads
+        mean = shares.sum(axis=0)
+        variance = (shares * self.leads).sum(axis=0) - mean * mean
         return self._sum(mean), self._sum(variance)
 
     def _sum(self, rows: Floats) -> float:
@@ -83,6 +84,11 @@ class TemperatureScaling:
         """Whether the temperatures are used: they lower the log loss of rows that they were not fitted on."""
         return self.after < self.before
 
+    def describe(self) -> str:
+        """Return one line: the temperature, the log loss without and with it, and whether it is used."""
+        used = "" if self.is_kept else "; not lower, so not used"
+        return f"temperature {self.temperature:g}, log loss {self.before:.4f} before, {self.after:.4f} after{used}"
+
     def applied(self, part: int | None) -> float:
         """Return what the log-odds of a part's models are divided by, None for the exported ones: 1 if nothing is kept."""
         if not self.is_kept:
@@ -91,22 +97,22 @@ class TemperatureScaling:
 
 
 def find_leads(logits: Floats, target: Ints) -> Floats:
-    """Return how far the logit of each wrong label lies above that of the true one.
+    """Return how far the logit of each wrong label lies above that of the true one [labels - 1, rows].
 
-    `logits` are [rows, labels]; or [rows, 1], the log-odds of the second of two labels.
+    `logits` are [labels, rows]; or [1, rows], the log-odds of the second of two labels.
 
     Examples
     --------
-    >>> find_leads(np.array([[2.0], [2.0]]), np.array([0, 1])).tolist()
-    [[2.0], [-2.0]]
-    >>> find_leads(np.array([[1.0, 3.0, 4.0]]), np.array([1])).tolist()
-    [[-2.0, 1.0]]
+    >>> find_leads(np.array([[2.0, 2.0]]), np.array([0, 1])).tolist()
+    [[2.0, -2.0]]
+    >>> find_leads(np.array([[1.0], [3.0], [4.0]]), np.array([1])).tolist()
+    [[-2.0], [1.0]]
     """
-    if logits.shape[1] == 1:
-        return np.where(target[:, None] == 0, logits, -logits)
-    rows, labels = logits.shape
-    differences = logits - logits[np.arange(rows), target][:, None]
-    return np.asarray(differences[np.arange(labels) != target[:, None]].reshape(rows, labels - 1))
+    if len(logits) == 1:
+        return np.where(target == 0, logits, -logits)
+    labels, rows = logits.shape
+    differences = (logits - logits[target, np.arange(rows)]).T
+    return np.ascontiguousarray(differences[np.arange(labels) != target[:, None]].reshape(rows, labels - 1).T)
 
 
 def fit_temperature(rows: ScoredLeads, start: float = 1.0) -> float:
@@ -114,7 +120,7 @@ def fit_temperature(rows: ScoredLeads, start: float = 1.0) -> float:
 
     Examples
     --------
-    >>> fit_temperature(ScoredLeads(np.array([[-4.0], [-4.0], [-4.0], [4.0]])))  # three of four are right: log-odds log(3)
+    >>> fit_temperature(ScoredLeads(np.array([[-4.0, -4.0, -4.0, 4.0]])))  # three of four are right: log-odds log(3)
     3.641
     """
     lowest, highest = low, high = 1 / LIMITS[1], 1 / LIMITS[0]
@@ -146,17 +152,15 @@ def cross_fit_temperature(parts: Sequence[ScoredLeads], sources: Sequence[Sequen
         fit_temperature(ScoredLeads.join([parts[other] for other in others]), start=temperature) if others else 1.0
         for others in sources
     )
-    before = sum(part.log_loss() for part in parts)
-    after = sum(part.log_loss(one) for part, one in zip(parts, fitted, strict=True))
-    weight = every.total_weight
-    return TemperatureScaling(temperature, fitted, before / weight, after / weight)
+    of_rows = np.repeat(fitted, [part.leads.shape[1] for part in parts])
+    return TemperatureScaling(temperature, fitted, every.log_loss(), every.log_loss(of_rows))
 
 
 def _powers(scaled: Floats) -> tuple[Floats, Floats, Floats]:
     """Return, for each row, the highest logit, the powers of the wrong labels' and the sum of all labels', below that."""
-    highest = np.maximum(scaled.max(axis=1), 0.0)
-    powers = np.exp(scaled - highest[:, None])
-    return highest, powers, np.exp(-highest) + powers.sum(axis=1)
+    highest = np.maximum(scaled.max(axis=0), 0.0)
+    powers = np.exp(scaled - highest)
+    return highest, powers, np.exp(-highest) + powers.sum(axis=0)
 
 
 def _round(temperature: float) -> float:

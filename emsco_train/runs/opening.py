@@ -92,6 +92,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             splits=Splits.from_names(names),
             class_weight=class_weight,
             C=run.C,
+            calibrate=run.calibrate,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:
