@@ -16,6 +16,8 @@
     UserWarning
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
+    ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
+    ├── RepeatedRowsWarning             equal rows in different folds or splits: models have seen what they are measured on
     ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
     └── VersionWarning                  a run is resumed with other versions of libraries than it was started with
 """
@@ -33,6 +35,8 @@ __all__ = [
     "ExportError",
     "FitError",
     "OutlierWarning",
+    "RareLabelWarning",
+    "RepeatedRowsWarning",
     "SelectionError",
     "ThresholdWarning",
     "TrainError",
@@ -123,6 +127,14 @@ class ConfidenceWarning(UserWarning):
 
 class OutlierWarning(UserWarning):
     """A few values of a column are so far out that, standardised, the others are nearly equal: no model can use them."""
+
+
+class RareLabelWarning(UserWarning):
+    """A label has no row in some split that measures or certifies designs, so nothing is known about it there."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Equal rows are in different folds or splits: models have seen what they are measured on, and figures are too good."""
 
 
 class ThresholdWarning(UserWarning):

@@ -23,7 +23,13 @@ from emsco_runtime.errors import EmscoError, InputError
 __all__ = ["OptionNames"]
 
 # Arguments whose option has another name.
-_OTHER_OPTION_NAMES = {"kinds": "kind", "max_seconds": "time-limit", "method": "search", "pinned": "pin"}
+_OTHER_OPTION_NAMES = {
+    "groups": "group-column",
+    "kinds": "kind",
+    "max_seconds": "time-limit",
+    "method": "search",
+    "pinned": "pin",
+}
 _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.cli.console import format_number, format_table
+from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
@@ -43,8 +44,25 @@ def format_data(prepared: PreparedRun) -> list[str]:
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
         f"splits   {splits}",
+        *_describe_folds(problem, by_time=source.time is not None),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
+
+
+def _describe_folds(problem: Problem, *, by_time: bool) -> list[str]:
+    """Return how the train rows measure designs, where they do."""
+    if not problem.is_cross_fitted:
+        return []
+    folds, rows, unscored = len(problem.parts), len(problem.validation), len(problem.train) - len(problem.validation)
+    if by_time:
+        lines = [
+            f"folds    {folds}, cross-fitted in order of time: {pluralize(rows, 'train row')}, scored by models of earlier rows"
+        ]
+        return [*lines, f"         the first {pluralize(unscored, 'train row')} only fit, and are not counted"]
+    lines = [f"folds    {folds}, cross-fitted: each train row is scored by models of the other folds"]
+    if unscored:
+        lines.append(f"         {pluralize(unscored, 'row')} of labels that are too rare only fit, and are not counted")
+    return lines
 
 
 def format_columns(prepared: PreparedRun) -> str:
@@ -76,7 +94,8 @@ def format_front(trained: TrainedRun) -> list[str]:
     header = ["", "id", *figures, *([f"test {name}" for name in figures] if has_test_rows else []), "stages"]
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
     requirements = f" --min-accuracy {floor} --min-coverage {minimum_coverage(front):g}" if floor else ""
-    where = "on the validation rows, then on the test rows" if has_test_rows else "on the validation rows"
+    where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
+    where += ", then on the test rows" if has_test_rows else ""
     output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:

@@ -67,13 +67,17 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     pinned
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
-        What a design must satisfy on the validation rows to be on the front.
+        What a design must satisfy, by its figures in the search, to be on the front.
     classifier, C, class_weight
         What to fit at every stage: see `export_design`.
     calibrate
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
+    folds
+        How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
+        folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
+        None: 5 for a pool of at most 10,000 rows, else 0. See docs/concepts.md.
     max_search_rows
         Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
         measured on all rows.
@@ -98,7 +102,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     problem_
         The rows by split, prices and thresholds.
     front_
-        The designs found, fittest first, with figures on the validation rows.
+        The designs found, fittest first, with cross-fitted figures, or those on the validation rows.
     outcome_
         How they were found.
     design_, cascade_
@@ -146,6 +150,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         class_weight: ClassWeight = None,
         calibrate: Calibration | None = None,
         shares: Shares | None = None,
+        folds: int | None = None,
         max_search_rows: int | None = None,
         time_limit: float | None = None,
         random_state: Any = None,
@@ -178,6 +183,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.class_weight = class_weight
         self.calibrate = calibrate
         self.shares = shares
+        self.folds = folds
         self.max_search_rows = max_search_rows
         self.time_limit = time_limit
         self.random_state = random_state
@@ -195,7 +201,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         sample_weight
             One number per row; those of the train rows are used in the fits. Figures count rows, whatever their weight.
         groups
-            One value per row: rows with equal values go to the same split.
+            One value per row: rows with equal values go to the same split, and to the same fold.
         """
         truth = validate_labels(y)
         rows = validate_fit_rows(self, X, truth)
@@ -208,6 +214,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             threshold=self.threshold,
             features=self.features,
             shares=self.shares,
+            folds=self.folds,
             groups=groups,
             sample_weight=weights,
             class_weight=self.class_weight,
@@ -300,7 +307,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         name, version, force
             As in `export_design`.
         split
-            Split of the expected figures; where there is no test split, "test" means the validation rows.
+            Split of the expected figures; where there is no test split, "test" means the figures of the search: those on the
+            validation rows, or cross-fitted.
         max_error
             Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
             coverage; in place of a design. See docs/guarantee.md.

@@ -42,7 +42,9 @@ def design_table(data: ReportData) -> str:
     # A column that is empty for all designs would only take room.
     show_excluded = any(design_data.design.excluded for design_data in data.designs)
     last = (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if show_excluded else _LAST_COLUMNS
-    own = [_Column(name if name == "cost" else f"{name}, %", f"{split}_{name}") for split in splits for name in _FIGURES]
+    # Whatever the rows that measured designs are called, their figures have one name in the embedded data.
+    keys = ["validation", *splits[1:]]
+    own = [_Column(name if name == "cost" else f"{name}, %", f"{key}_{name}") for key in keys for name in _FIGURES]
     groups = "".join(f'<th colspan="{len(_FIGURES)}" scope="colgroup">{split}</th>' for split in splits)
     header = "".join(map(_column_header, [*_FIRST_COLUMNS, *own, *last]))
     body = "".join(_row(data, place, design_data, show_excluded=show_excluded) for place, design_data in enumerate(data.designs))
