@@ -18,6 +18,8 @@ __all__ = ["LIMITS", "ScoredLeads", "TemperatureScaling", "cross_fit_temperature
 
 LIMITS = (0.05, 20.0)
 
+# A probability below the rounding error of 1 counts as that, as in scikit-learn's log loss: else one outlying row would decide.
+_MAX_LEAD = float(-np.log(np.finfo(np.float64).eps))
 # Digits of a temperature. The loss is flat around its minimum, and the last bits of sums depend on the machine.
 _DIGITS = 4
 # Of the last step, relative to 1 / temperature: the next of Newton's would be about its square.
@@ -97,7 +99,7 @@ class TemperatureScaling:
 
 
 def find_leads(logits: Floats, target: Ints) -> Floats:
-    """Return how far the logit of each wrong label lies above that of the true one [labels - 1, rows].
+    """Return how far the logit of each wrong label lies above that of the true one [labels - 1, rows], `_MAX_LEAD` at most.
 
     `logits` are [labels, rows]; or [1, rows], the log-odds of the second of two labels.
 
@@ -109,9 +111,9 @@ def find_leads(logits: Floats, target: Ints) -> Floats:
     [[-2.0], [1.0]]
     """
     if len(logits) == 1:
-        return np.where(target == 0, logits, -logits)
+        return np.minimum(np.where(target == 0, logits, -logits), _MAX_LEAD)
     labels, rows = logits.shape
-    differences = (logits - logits[target, np.arange(rows)]).T
+    differences = np.minimum(logits - logits[target, np.arange(rows)], _MAX_LEAD).T
     return np.ascontiguousarray(differences[np.arange(labels) != target[:, None]].reshape(rows, labels - 1).T)
 
 
