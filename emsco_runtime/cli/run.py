@@ -58,7 +58,11 @@ def _build_parser() -> argparse.ArgumentParser:
         help="what a bad value does: stop with an error (the default), reject the row, or use the bundle's fallback value",
     )
     parser.add_argument("--run", metavar="RUN", help="a training run: take only the rows of one of its splits")
-    parser.add_argument("--split", metavar="NAME", help="the split of --run to take (train, validation, test)")
+    parser.add_argument(
+        "--split",
+        metavar="NAME",
+        help="the split of --run to take, as its splits.csv names it: train, validation, test or certify",
+    )
     return parser
 
 

@@ -31,8 +31,8 @@ def count_repeated_rows(codes: Sequence[Floats], targets: Sequence[Ints]) -> int
 
     Examples
     --------
-    >>> first, second = np.array([[0.123], [4.567]]), np.array([[0.123], [8.91]])
-    >>> count_repeated_rows([first, second], [np.array([0, 1]), np.array([0, 1])])
+    >>> rows, target = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> count_repeated_rows([rows[:21], rows[20:]], [target[:21], target[20:]])
     2
     """
     matrix = np.column_stack([np.concatenate(codes), np.concatenate(targets)])
