@@ -48,6 +48,7 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         *describe_certificate(exported.choice.certificate, unit),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {exported.export.largest:.0e}",
+        *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
     ]
     if exported.choice.is_default:

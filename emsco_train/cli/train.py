@@ -101,6 +101,11 @@ def _add_search(group: Any) -> None:
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
     group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")
+    group.add_argument(
+        "--calibrate",
+        choices=("temperature",),
+        help="scale the confidences of each stage by cross-fitted scores, where that lowers their log loss; needs folds",
+    )
 
 
 def _add_genetic(group: Any) -> None:

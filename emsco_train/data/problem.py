@@ -37,7 +37,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
-from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageSettings, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
@@ -142,6 +142,7 @@ class Problem:
         class_weight: ClassWeight = None,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        calibrate: Calibration | None = None,
         seed: int = 0,
     ) -> Problem:
         """Divide one table into splits and describe it.
@@ -169,10 +170,13 @@ class Problem:
             One number per row of X, or None; those of the train rows weight the fits.
         class_weight, classifier, C
             As in `export_design`.
+        calibrate
+            "temperature": scale the confidences of each stage by a temperature from cross-fitted scores, where that lowers
+            their log loss; needs folds.
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, check_seed(seed))
+        settings = StageSettings(classifier, C, check_seed(seed), calibrate)
         check_folds(folds)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
@@ -351,6 +355,8 @@ def _build_problem(
 ) -> Problem:
     if not folds and "validation" not in parts:
         raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use `folds=5`")
+    if settings.calibrate is not None and not folds:
+        raise DesignError("`calibrate` needs cross-fitted scores, and there are no folds: use `folds=5`, or leave it out")
     names, labels = parts["train"].table.names, check_splits(parts)
     cost_model = CostModel.of(costs, names)
     cost_model.check(names, names)
@@ -395,7 +401,8 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
         kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
         options = {name: repr(value) for name, value in settings.classifier.get_params(deep=True).items()}
-    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed}
+    calibrated = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
+    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **calibrated}
 
 
 def _fold_pool(

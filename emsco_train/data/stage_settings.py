@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -14,28 +14,38 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
+__all__ = ["Calibration", "ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
+Calibration: TypeAlias = Literal["temperature"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
     """What to fit at every stage: a clone of the scikit-learn classifier, or logistic regression with the penalty 1 / C.
 
-    A classifier whose `random_state` is None gets the seed, so that a run can be repeated.
+    A classifier whose `random_state` is None gets the seed, so that a run can be repeated. `calibrate` makes the probabilities of
+    logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`.
     """
 
     classifier: Any = None
     C: float = 1.0
     seed: int = 0
+    calibrate: Calibration | None = None
 
     def __post_init__(self) -> None:
-        """Check the penalty and the classifier."""
+        """Check the penalty, the calibration and the classifier."""
         if not _is_positive(self.C):
             raise DesignError(f"C is {self.C!r}: expected a finite number above 0")
+        if self.calibrate not in (None, *get_args(Calibration)):
+            raise DesignError(f"calibrate is {self.calibrate!r}: expected 'temperature' or None")
         if self.classifier is None:
             return
+        if self.calibrate is not None:
+            # Its log-odds are not known, and of probabilities that are 0, as those of trees often are, there are none.
+            raise DesignError(
+                "calibrate is for logistic regression, and a classifier was given: wrap that in CalibratedClassifierCV instead"
+            )
         # scikit-learn's `is_classifier` raises for anything that is not an estimator.
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
         if not estimator or not import_sklearn().base.is_classifier(self.classifier):

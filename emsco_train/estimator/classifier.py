@@ -20,7 +20,7 @@ from emsco_train.data.features import FeatureOptions, encode_table
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
@@ -76,6 +76,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         `Front.select`.
     classifier, C, class_weight
         What to fit at every stage: see `export_design`.
+    calibrate
+        "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
     folds
@@ -153,6 +155,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         class_weight: ClassWeight = None,
+        calibrate: Calibration | None = None,
         shares: Shares | None = None,
         folds: int | None = None,
         max_search_rows: int | None = None,
@@ -186,6 +189,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.classifier = classifier
         self.C = C
         self.class_weight = class_weight
+        self.calibrate = calibrate
         self.shares = shares
         self.folds = folds
         self.max_search_rows = max_search_rows
@@ -227,6 +231,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             class_weight=self.class_weight,
             classifier=self.classifier,
             C=self.C,
+            calibrate=self.calibrate,
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)

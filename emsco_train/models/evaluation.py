@@ -73,8 +73,8 @@ def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evalu
 def evaluate_validation(problem: Problem, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> Evaluation:
     """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does."""
     evaluations = []
-    for part in problem.parts:
-        model = CascadeFitter.of(problem, part).fit(stages, thresholds)
+    for part, fitter in zip(problem.parts, CascadeFitter.of_parts(problem), strict=True):
+        model = fitter.fit(stages, thresholds)
         evaluations.append(evaluate_split(problem, model, part.scored))
     matrices = zip(*(evaluation.probabilities for evaluation in evaluations), strict=True)
     return Evaluation(

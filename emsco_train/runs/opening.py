@@ -102,6 +102,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             time=source.time,
             class_weight=class_weight,
             C=run.C,
+            calibrate=run.calibrate,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:

@@ -42,6 +42,7 @@ def prepare(request: TrainRequest) -> PreparedRun:
         time=source.time,
         class_weight=request.class_weight,
         C=request.C,
+        calibrate=request.calibrate,
         seed=request.seed,
     )
     # Checks the others before anything is searched, and warns of those that are low.

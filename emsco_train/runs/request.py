@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.source import Columns
@@ -39,6 +39,7 @@ class TrainRequest:
     max_search_rows: int | None = None
     C: float = 1.0
     class_weight: ClassWeight = None
+    calibrate: Calibration | None = None
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
 

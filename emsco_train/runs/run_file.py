@@ -129,6 +129,7 @@ class RunFile(FileModel):
     labels: tuple[Label, ...]
     C: Annotated[float, Field(gt=0)]
     class_weight: Literal["balanced"] | dict[str, float] | None
+    calibrate: Literal["temperature"] | None = None
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]

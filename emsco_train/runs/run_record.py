@@ -69,6 +69,7 @@ def make_run_record(
         class_weight={str(label): float(weight) for label, weight in weights.items()}
         if isinstance(weights, Mapping)
         else weights,
+        calibrate=request.calibrate,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.
