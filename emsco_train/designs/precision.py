@@ -54,7 +54,7 @@ class Precision:
 
     @classmethod
     def of_counts(cls, counts: Counts, cost_error: float = 0.0) -> Precision:
-        """Return the precision of independent rows."""
+        """Return the precision of independent rows that count the same."""
         return cls(float(counts.rows), float(counts.accepted), cost_error)
 
     def scaled(self, factor: float) -> Precision:

@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 
 from emsco_runtime.bundle.summary import mean_cost
-from emsco_runtime.support.arrays import Ints
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -31,7 +30,10 @@ _MAX_BYTES = 2**27
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDesign:
-    """A design, what it does on some rows, and how well the confidence of each stage is calibrated there."""
+    """A design, what it does on some rows, and how well the confidence of each stage is calibrated there.
+
+    The figures are by weight where rows have weights; calibration counts rows.
+    """
 
     design: Design
     figures: Counts
@@ -72,12 +74,14 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
         evaluation = evaluate_validation(problem, design.stages, design.thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
-    return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target))
+    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target))
 
 
-def _count(evaluation: Evaluation, target: Ints) -> Counts:
+def _count(evaluation: Evaluation, split: Split) -> Counts:
+    if split.units is not None:
+        return Counts.of_weighted(len(split), evaluation.count_units(split.target, split.units))
     accepted = evaluation.accepted
-    right = accepted & (evaluation.label == target)
+    right = accepted & (evaluation.label == split.target)
     return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
 
 
@@ -121,4 +125,4 @@ def _measure_batch(
             [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
-        yield MeasuredDesign(design, _count(evaluation, split.target), calibration)
+        yield MeasuredDesign(design, _count(evaluation, split), calibration)

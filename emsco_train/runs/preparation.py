@@ -38,6 +38,7 @@ def prepare(request: TrainRequest) -> PreparedRun:
         splits=source.splits(),
         groups=source.group,
         time=source.time,
+        sample_weight=source.weight,
         class_weight=request.class_weight,
         C=request.C,
         seed=request.seed,

@@ -50,6 +50,7 @@ def make_run_record(
             label=request.columns.label,
             group_column=request.columns.group,
             time_column=request.columns.time,
+            weight_column=request.columns.weight,
             drop=request.columns.drop,
             fingerprint=problem.data_digest(),
         ),
