@@ -65,8 +65,8 @@ def test_units_are_proportional_to_weights(weights: Floats) -> None:
         return
     units = row_units(weights, "test")
     assert 0 < units.sum() <= MAX_UNITS
-    scale = units.max() / weights.max()
-    assert np.all(np.abs(units - weights * scale) <= 1.0 + weights / weights.max())
+    shares = weights / weights.max()
+    assert np.all(np.abs(units - shares * units.max()) <= 1.0)
 
 
 @given(npst.arrays(np.int64, st.integers(1, 40), elements=st.integers(0, 5000)), st.integers(0, 3))
