@@ -114,7 +114,7 @@ def test_inspect_shows_figures_by_weight(tmp_path: Path) -> None:
     manifest = made.manifest.model_copy(update={"expected": expected}).with_id()
     write_bundle(tmp_path / "b", manifest, made.models)
     shown = run("emsco-inspect", tmp_path / "b").stdout
-    assert "by weight: coverage 75.0 %, accuracy 90.0 %, cost mean 2.5 unit" in shown
+    assert "by weight: coverage 75.00 %, accuracy 90.00 %, cost mean 2.5 unit" in shown
 
 
 def test_inspect_refuses_a_damaged_bundle(bundle: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
+from emsco_train.report import write_report
 from emsco_train.runs.folder import RunFolder
 from tests.processes import refusal, run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
@@ -187,11 +188,10 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     manifest = Cascade.load(tmp_path / "bundle").manifest
     assert manifest.expected.weighted is not None
     assert manifest.expected.weighted.units == test.units
-    run_successfully("emsco-report", tmp_path / "run", "--out", tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
     assert "column <code>count of mails</code>: figures are by weight" in page
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
-    assert f"{100 * front[0].coverage:.1f} %" in page
+    assert f"{100 * front[0].coverage:.2f} %" in page
     rows[7][-1] = 2 if rows[7][-1] != 2 else 1
     write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
     assert "values have changed since the run was trained" in run_expecting_error(
