@@ -8,7 +8,7 @@
         ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
         ├── FitError                    a stage model did not converge, or its classifier failed
         ├── SelectionError              no design of a front meets the constraints
-        ├── CertificationError          no design can be certified for the error asked for
+        ├── CertificationError          no design can be certified for what is to be promised
         └── ExportError                 a bundle cannot be made
             ├── ConversionError         a classifier has no faithful ONNX graph
             └── VerificationError       runtime and training disagree about a row
@@ -16,6 +16,8 @@
     UserWarning
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
+    ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
+    ├── RepeatedRowsWarning             equal rows in different folds or splits: models have seen what they are measured on
     ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
     └── VersionWarning                  a run is resumed with other versions of libraries than it was started with
 """
@@ -33,6 +35,8 @@ __all__ = [
     "ExportError",
     "FitError",
     "OutlierWarning",
+    "RareLabelWarning",
+    "RepeatedRowsWarning",
     "SelectionError",
     "ThresholdWarning",
     "TrainError",
@@ -84,18 +88,19 @@ class SelectionError(_ErrorWithDetails):
 
 
 class CertificationError(_ErrorWithDetails):
-    """No design can be certified for the error asked for.
+    """No design can be certified for what is to be promised.
 
     Parameters
     ----------
     message
-        The error asked for, the nearest design, its bound, and about how many rows it would take.
+        What was asked for, the nearest design, its bounds, and about how many rows it would take.
     nearest
         Id of the nearest design; None when there is none.
     bound
         Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
     rows_needed
-        About how many accepted rows it would take, if the true error is half of the one asked for.
+        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit
+        that failed. 0 where more rows would not help.
     """
 
     def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:
@@ -123,6 +128,14 @@ class ConfidenceWarning(UserWarning):
 
 class OutlierWarning(UserWarning):
     """A few values of a column are so far out that, standardised, the others are nearly equal: no model can use them."""
+
+
+class RareLabelWarning(UserWarning):
+    """A label has no row in some split that measures or certifies designs, so nothing is known about it there."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Equal rows are in different folds or splits: models have seen what they are measured on, and figures are too good."""
 
 
 class ThresholdWarning(UserWarning):

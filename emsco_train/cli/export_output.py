@@ -33,7 +33,8 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"stages       {format_stages(design.stages)}",
         f"threshold    {design.threshold_text}",
     ]
-    for name, counts in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
+    # The same figures twice where there are no test rows.
+    for name, counts in {problem.validation.name: design.counts, expected.split: Counts.of_expected(expected)}.items():
         coverage, accuracy, mean = format_counts(counts)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
     if sure is not None:

@@ -62,7 +62,14 @@ def _add_data(group: Any) -> None:
         help="what a category that training never saw means: fail (the default) or ignore; for all columns, or for one",
     )
     group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
-    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split; not a feature")
+    group.add_argument(
+        "--folds",
+        type=int,
+        metavar="K",
+        help="measure designs on train and validation rows together, each row by models of the other K - 1 folds; 0: on the "
+        "validation rows alone, as in the paper (default: 5 for at most 10,000 such rows of one table, else 0)",
+    )
+    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split and fold; not a feature")
     group.add_argument(
         "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; not a feature"
     )

@@ -34,6 +34,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         thresholds=tuple(parse_threshold(text) for text in options.threshold),
         costs=options.costs,
         shares=parse_shares(options.shares),
+        folds=options.folds,
         method=options.search,
         settings=Settings(
             max_stages=options.max_stages,

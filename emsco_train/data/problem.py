@@ -27,7 +27,13 @@ from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
-from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds, warn_outliers
+from emsco_train.data.problem_warnings import (
+    warn_class_weight,
+    warn_low_thresholds,
+    warn_outliers,
+    warn_rare_labels,
+    warn_repeated_rows,
+)
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
@@ -83,6 +89,8 @@ class Problem:
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
+    folds
+        How many folds the train rows were to be divided into; 0: the validation rows are rows of their own.
     parts
         How the validation rows are scored: by models of the train rows, or fold by fold; in the order of the validation rows.
     test, certify
@@ -111,6 +119,7 @@ class Problem:
     encoder: BlockEncoder
     train: Split
     validation: Split
+    folds: int
     parts: tuple[ScoredPart, ...]
     test: Split | None
     certify: Split | None
@@ -183,16 +192,16 @@ class Problem:
             groups=None if groups is None else group_codes(groups, rows=rows),
             weights=None if sample_weight is None else check_sample_weight(sample_weight, rows),
         )
-        pool = np.sort(np.concatenate([splits.train, splits.validation]))
-        count = resolve_folds(folds, len(pool))
         parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
-        if not count:
-            return _build_problem(parts, costs, threshold, features, class_weight, settings)
-        parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
-        moments = None if time is None else time_codes(time, rows=rows)[pool]
-        # A stream of its own: ready splits get the same folds as the same splits made here.
-        made = _fold_pool(parts["train"], count, moments, np.random.default_rng((settings.seed, 1)))
-        return _build_problem(parts, costs, threshold, features, class_weight, settings, made)
+        pool = np.sort(np.concatenate([splits.train, splits.validation]))
+        count, made = _fold_pool(whole, pool, folds, None if time is None else time_codes(time, rows=rows), settings.seed)
+        if count:
+            parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
+        problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
+        if groups is None and time is None:
+            # With groups, the user has said which rows belong together; later rows repeat earlier ones in production, too.
+            warn_repeated_rows(problem.separate_parts())
+        return problem
 
     @classmethod
     def from_splits(
@@ -232,7 +241,9 @@ class Problem:
                 raise DesignError(f"sample_weight names {name!r}: expected some of {', '.join(parts)}, the splits given")
             if numbers is not None:
                 parts[name] = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
-        return _build_problem(parts, costs, threshold, features, class_weight, settings)
+        problem = _build_problem(parts, costs, threshold, features, class_weight, settings)
+        warn_repeated_rows(problem.separate_parts())
+        return problem
 
     @property
     def full_cost(self) -> float:
@@ -260,6 +271,11 @@ class Problem:
         validation = None if self.is_cross_fitted else self.validation
         return tuple(split for split in (self.train, validation, self.test, self.certify) if split is not None)
 
+    def separate_parts(self) -> tuple[Split, ...]:
+        """Return the rows that are taken to be independent of each other: those of each fold and of each split."""
+        pool = tuple(part.scored for part in self.parts) if self.is_cross_fitted else (self.train, self.validation)
+        return (*pool, *(split for split in (self.test, self.certify) if split is not None))
+
     def with_threshold(self, threshold: Threshold) -> Problem:
         """Return the same problem with another threshold; rows, and so fits, are shared."""
         thresholds = resolve_thresholds(threshold, self.labels)
@@ -269,7 +285,8 @@ class Problem:
     def sampled(self, rows: int, seed: int = 0) -> Problem:
         """Return the problem on a stratified sample of at most `rows` train and `rows` validation rows, for a faster search.
 
-        Every label keeps its share and at least one row. Features, encoder, test and certify rows stay those of the whole
+        Every label keeps its share and at least one row. Cross-fitted, it is `rows` of the train rows, in their folds; a fold is
+        left out where the others lack a label. Features, encoder, test and certify rows stay those of the whole
         problem, on which a design that was found is to be fitted and measured again.
         """
         max_rows = _check_sample_size(rows, len(self.labels))
@@ -283,6 +300,10 @@ class Problem:
             if len(train_rows) == len(self.train):
                 return self
             folds = [_restrict_fold(part.fold, train_rows) for part in self.parts if part.fold is not None]
+            # The models of a fold must know every label, which those of a few rows may not.
+            folds = [fold for fold in folds if len(fold.scored) and len(set(train.target[fold.fitted])) == len(self.labels)]
+            if not folds:
+                raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
             validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
         validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
@@ -336,10 +357,11 @@ def _build_problem(
     options: Mapping[str, FeatureOptions] | None,
     class_weight: ClassWeight,
     settings: StageSettings,
+    count: int = 0,
     folds: Sequence[Fold] = (),
 ) -> Problem:
     if not folds and "validation" not in parts:
-        raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use folds")
+        raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use `folds=5`")
     names, labels = parts["train"].table.names, check_splits(parts)
     cost_model = CostModel.of(costs, names)
     cost_model.check(names, names)
@@ -361,6 +383,7 @@ def _build_problem(
         validation = splits["validation"]
         scored = (ScoredPart(train, weights, validation),)
     warn_low_thresholds(thresholds, labels)
+    warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_class_weight(target, labels, class_weight)
     warn_outliers(encoder.blocks, splits["train"].codes)
     return Problem(
@@ -376,6 +399,7 @@ def _build_problem(
         encoder=encoder,
         train=train,
         validation=validation,
+        folds=count,
         parts=scored,
         test=splits.get("test"),
         certify=splits.get("certify"),
@@ -391,12 +415,20 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
     return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed}
 
 
-def _fold_pool(pool: LabelledRows, count: int, moments: Ints | None, rng: np.random.Generator) -> tuple[Fold, ...]:
-    labels = unique_labels(pool.true_labels, "train y")
-    target = label_positions(pool.true_labels, labels)
-    groups = None if pool.groups is None else group_codes(pool.groups, rows=len(target))
-    times = None if moments is None else time_codes(moments, rows=len(target))
-    return make_folds(target, count, groups=groups, time=times, rng=rng, labels=labels)
+def _fold_pool(
+    whole: LabelledRows, pool: Ints, folds: int | None, moments: Ints | None, seed: int
+) -> tuple[int, tuple[Fold, ...]]:
+    """Return how many folds some rows get, and the folds, as positions among these; `moments` are those of all rows."""
+    groups = None if whole.groups is None else group_codes(whole.groups[pool], rows=len(pool))
+    time = None if moments is None else time_codes(moments[pool], rows=len(pool))
+    count = resolve_folds(folds, len(pool), groups=groups, time=time)
+    if not count:
+        return 0, ()
+    true_labels = [whole.true_labels[row] for row in pool.tolist()]
+    labels = unique_labels(true_labels, "train y")
+    # A stream of its own: ready splits get the same folds as the same splits made here.
+    rng = np.random.default_rng((seed, 1))
+    return count, make_folds(label_positions(true_labels, labels), count, groups=groups, time=time, rng=rng, labels=labels)
 
 
 def _score_folds(

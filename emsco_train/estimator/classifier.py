@@ -70,7 +70,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     pinned
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
-        What a design must satisfy on the validation rows to be on the front.
+        What a design must satisfy, by its figures in the search, to be on the front.
     sure
         The design that `fit` takes into use satisfies them by one-sided bounds at this level; None: by its figures. See
         `Front.select`.
@@ -78,6 +78,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         What to fit at every stage: see `export_design`.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
+    folds
+        How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
+        folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
+        None: 5 for a pool of at most 10,000 rows, else 0. See docs/concepts.md.
     max_search_rows
         Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
         measured on all rows.
@@ -102,7 +106,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     problem_
         The rows by split, prices and thresholds.
     front_
-        The designs found, fittest first, with figures on the validation rows.
+        The designs found, fittest first, with cross-fitted figures, or those on the validation rows.
     outcome_
         How they were found.
     design_, cascade_
@@ -150,6 +154,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         class_weight: ClassWeight = None,
         shares: Shares | None = None,
+        folds: int | None = None,
         max_search_rows: int | None = None,
         time_limit: float | None = None,
         random_state: Any = None,
@@ -182,6 +187,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.C = C
         self.class_weight = class_weight
         self.shares = shares
+        self.folds = folds
         self.max_search_rows = max_search_rows
         self.time_limit = time_limit
         self.random_state = random_state
@@ -200,7 +206,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             One number per row: how much it counts, in fits, figures and certificates. Rows with weights are searched by the
             genetic algorithm; the exact search is refused.
         groups
-            One value per row: rows with equal values go to the same split.
+            One value per row: rows with equal values go to the same split, and to the same fold.
         """
         requirements = Requirements(
             max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
@@ -216,6 +222,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             threshold=self.threshold,
             features=self.features,
             shares=self.shares,
+            folds=self.folds,
             groups=groups,
             sample_weight=weights,
             class_weight=self.class_weight,
@@ -334,7 +341,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         name, version, force
             As in `export_design`.
         split
-            Split of the expected figures; where there is no test split, "test" means the validation rows.
+            Split of the expected figures; where there is no test split, "test" means the figures of the search: those on the
+            validation rows, or cross-fitted.
         max_error
             Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
             coverage; in place of a design. See docs/guarantee.md.

@@ -57,8 +57,9 @@ def check_counts(problem: Problem, design: Design) -> None:
     searched = f"coverage {design.coverage:.6g}, accuracy {design.accuracy:.6g}, cost {design.cost:.6g}"
     fitted = f"coverage {found.coverage:.6g}, accuracy {found.accuracy:.6g}, cost {found.cost:.6g}"
     raise VerificationError(
-        f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, "
-        f"{fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"
+        f"design {design.id} has other figures on the {found.rows} {problem.validation.name} rows than its search found: "
+        f"{searched} then, {fitted} now. Nothing was written; search again with these data and versions, and choose a design of "
+        "that front"
     )
 
 
@@ -93,8 +94,8 @@ def export_searched_design(
     name, version, force
         As in `export_design`.
     split
-        Split of the expected figures: "test", "validation" or "certify"; without test rows, "test" means the
-        validation rows.
+        Split of the expected figures: "test", "certify", or "validation", which is called "cross-fitted" where there are folds;
+        without test rows, "test" means the latter.
     settings_record
         What the provenance records beside the choices of the problem.
     certificate
@@ -142,6 +143,8 @@ def _find_split(problem: Problem, name: str) -> Split:
     if name == "test":
         return problem.held_out
     known = {split.name: split for split in (problem.validation, problem.test, problem.certify) if split is not None}
+    if name == "validation":
+        return problem.validation
     if name not in known:
         raise DesignError(f"split is {name!r}: expected one of {', '.join(known)}")
     return known[name]

@@ -18,7 +18,7 @@ __all__ = ["design_view"]
 
 def design_view(data: ReportData, design_data: DesignData) -> tuple[str, str, str]:
     """Return the parts of the page about one design, in their order, as HTML: its figures, its stages, their calibration."""
-    rows = pluralize(data.run.rows[data.held_out_split], f"{data.held_out_split} row")
+    rows = pluralize(data.held_out_rows, f"{data.held_out_split} row")
     stages = (
         f'<h3>Stages</h3><div class="wide">{draw_cascade(design_data.stages, data.cost_format)}</div>'
         f'<p class="hint">Shares are of the {rows}. '

@@ -53,7 +53,7 @@ class DesignData:
 
     @property
     def counts(self) -> list[CountsEntry]:
-        """Its figures on the validation rows, and on the test rows where there are some."""
+        """Its figures on the rows that measured designs, and on the test rows where there are some."""
         return [self.validation] if self.test is None else [self.validation, self.test]
 
     @property
@@ -71,10 +71,21 @@ class ReportData:
     run: RunFile
     front: Front
     costs: CostModel
-    # The rows that exits and calibration were counted on: test, or validation where there are no test rows.
+    # The rows that exits and calibration were counted on: test, or those that measured designs where there are no test rows.
     held_out_split: str
     # Fittest first, each id once.
     designs: tuple[DesignData, ...]
+
+    @property
+    def is_cross_fitted(self) -> bool:
+        """Whether the train rows measured designs, each scored by a model that has not seen it."""
+        return self.run.measured.split == "cross-fitted"
+
+    @property
+    def held_out_rows(self) -> int:
+        """How many rows exits and calibration were counted on."""
+        measured = self.run.measured
+        return measured.rows if self.held_out_split == measured.split else self.run.rows[self.held_out_split]
 
     @property
     def has_test_rows(self) -> bool:
@@ -104,7 +115,7 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
     tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0), _test_units(run))
     try:
-        front = Front.from_json(folder.text("front.json"), rows=run.rows["validation"])
+        front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
         designs = _design_data(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
         detail = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
@@ -129,7 +140,7 @@ def _design_data(
                 design=design,
                 threshold_index=levels[design.thresholds],
                 is_fittest=design.thresholds not in seen,
-                validation=CountsEntry(split="validation", **asdict(design.counts)),
+                validation=CountsEntry(split=run.measured.split, **asdict(design.counts)),
                 test=tests[design.id],
                 stages=tuple(_stage_data(design, meter, calibration.designs[design.id])),
             )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.data.thresholds import Threshold
@@ -28,6 +29,7 @@ class TrainRequest:
     thresholds: tuple[Threshold, ...]  # several share all fits
     costs: str | None = None  # path of a costs file; None for 1 each
     shares: Shares | None = None  # how one table is divided; 40 / 20 / 20 / 20 % unless given
+    folds: int | None = None  # as in `Problem.of`; for ready splits, None means 0
     method: Method = "auto"
     settings: Settings = field(default_factory=Settings)
     pinned: tuple[str, ...] = ()  # names of features that stay in the first stage; they replace `settings.pinned`
@@ -50,14 +52,19 @@ class TrainRequest:
                     raise DesignError(f"threshold {number!r}: expected a number above 0 and up to 1")
         worker_count(self.jobs)
         check_seed(self.seed)
+        check_folds(self.folds)
         check_time_limit(self.time_limit)
         names = set(self.paths)
         if None in names and len(names) > 1:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")
         if None not in names and not {"train", "validation"} <= names:
             raise DesignError("there are no rows: give one table, or at least train and validation rows")
-        if None not in names and (self.shares is not None or self.columns.group or self.columns.time):
-            raise DesignError("ready splits are not divided again: leave out the shares, the group column and the time column")
+        if None not in names and self.shares is not None:
+            raise DesignError("ready splits are not divided again: leave out the shares")
+        if None not in names and not self.folds and (self.columns.group or self.columns.time):
+            raise DesignError(
+                "ready splits are not divided again: leave out the group column and the time column, or use `folds=5`"
+            )
 
 
 def parse_threshold(text: str) -> Threshold:

@@ -13,9 +13,19 @@ from emsco_runtime.decision import Label
 from emsco_train.errors import DataError
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "FileModel", "RunFile", "SearchEntry", "ThresholdEntry"]
+__all__ = [
+    "ColumnEntry",
+    "CountsEntry",
+    "DataEntry",
+    "FileEntry",
+    "FileModel",
+    "MeasuredRows",
+    "RunFile",
+    "SearchEntry",
+    "ThresholdEntry",
+]
 
-_VERSION = 1
+_VERSION = 2
 
 
 class FileModel(BaseModel):
@@ -43,7 +53,7 @@ class FileEntry(FileModel):
 
 
 class DataEntry(FileModel):
-    """The rows: files, which column means what, and a hash of all values after reading."""
+    """The rows: files, which column means what, how many folds (0: none), and a hash of all values after reading."""
 
     files: tuple[FileEntry, ...]
     label: str
@@ -51,6 +61,7 @@ class DataEntry(FileModel):
     time_column: str | None
     weight_column: str | None = None
     drop: tuple[str, ...]
+    folds: int
     fingerprint: str
 
 
@@ -103,6 +114,13 @@ class ThresholdEntry(FileModel):
     everything: tuple[CountsEntry, ...]
 
 
+class MeasuredRows(FileModel):
+    """The rows that designs were measured on in the search: those of the validation split, or the cross-fitted train rows."""
+
+    split: Literal["validation", "cross-fitted"]
+    rows: int
+
+
 class RunFile(FileModel):
     """The document.
 
@@ -110,7 +128,7 @@ class RunFile(FileModel):
     """
 
     format: Literal["emsco-run"] = "emsco-run"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     created: str
     versions: dict[str, str]
     data: DataEntry
@@ -121,6 +139,7 @@ class RunFile(FileModel):
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]
+    measured: MeasuredRows
     files: dict[str, str]
 
     def text(self) -> str:

@@ -65,7 +65,7 @@ def search_exactly(
     workers = _affordable_jobs(bench.problem, chosen, jobs)
     work = _estimate_work(bench.problem, chosen, max(workers, 1))
     if workers == 0:
-        rows = pluralize(len(bench.problem.validation), "validation row")
+        rows = pluralize(len(bench.problem.validation), f"{bench.problem.validation.name} row")
         detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
         remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {detail}. {remedy}")

@@ -111,7 +111,7 @@ def test_the_settings_of_the_genetic_algorithm_arrive(mixed: MixedTable, tmp_pat
 
 def test_a_search_on_a_sample_is_measured_on_all_rows(mixed: MixedTable, tmp_path: Path) -> None:
     """--max-search-rows: figures are those of all validation rows, as `emsco-run` finds them; no design dominates another."""
-    run_successfully("emsco-train", *mixed.options(), "--max-search-rows", 40, "--out", tmp_path / "run")
+    run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--max-search-rows", 40, "--out", tmp_path / "run")
     assert RunFolder(tmp_path / "run").read().search.max_search_rows == 40
     found = front(tmp_path / "run")
     assert not any(_dominates(one, other) for one in found for other in found)
@@ -226,7 +226,7 @@ def test_kinds_dropped_columns_shares_and_unknown_categories(mixed: MixedTable, 
         ("colour", "categorical", "fail"),
         ("count", "categorical", "ignore"),
     ]
-    assert record.rows == {"train": 150, "validation": 75, "test": 75}
+    assert record.rows == {"train": 225, "test": 75}
     # flag, colour with its group, count.
     assert "all features: 7.8 EUR" in shown
     assert "certificate  none" in run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
@@ -255,12 +255,12 @@ def test_groups_and_times(tmp_path: Path) -> None:
     for row, split in zip(rows, split_of(tmp_path / "grouped"), strict=True):
         where.setdefault(row[0], set()).add(split)
     assert {len(splits) for splits in where.values()} == {1}
-    assert len(set.union(*where.values())) == 4
+    assert len(set.union(*where.values())) == 3
     run_successfully("emsco-train", *options, "--time-column", "day", "--drop", "client", "--out", tmp_path / "timed")
     days: dict[str, list[str]] = {}
     for row, split in zip(rows, split_of(tmp_path / "timed"), strict=True):
         days.setdefault(split, []).append(row[1])
-    order = ("train", "validation", "test", "certify")
+    order = ("train", "test", "certify")
     for earlier, later in itertools.pairwise(order):
         assert max(days[earlier]) < min(days[later])
     for name in ("grouped", "timed"):
@@ -328,7 +328,6 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
         csv_text(rows=with_changed_rows(3, "verdict", " ")),
         "t.csv line 5: the label 'verdict' is missing; drop the row",
     ),
-    "rare label": (csv_text(rows=with_changed_rows(3, "verdict", "eggs")), "label 'eggs' has 1 row for 4 splits"),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
     "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Fix the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),
