@@ -126,6 +126,10 @@ def _check_expected(manifest: Manifest) -> Iterator[ManifestFault]:
         if stage.right > stage.accepted:
             message = f"{counts}: got {stage.right}, and it cannot exceed the {stage.accepted} accepted there"
             yield ManifestFault(f"$.expected.stages[{index}].right", message)
+    weighted = expected.weighted
+    if weighted is not None and not weighted.right <= weighted.accepted <= weighted.units:
+        message = f"{counts}: got {weighted.right} units right of {weighted.accepted} accepted of {weighted.units}"
+        yield ManifestFault("$.expected.weighted", message)
 
 
 def _check_golden(manifest: Manifest, encoders: Mapping[str, Encoder], golden: Golden, path: str) -> Iterator[ManifestFault]:

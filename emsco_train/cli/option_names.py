@@ -29,6 +29,7 @@ _OTHER_OPTION_NAMES = {
     "max_seconds": "time-limit",
     "method": "search",
     "pinned": "pin",
+    "sample_weight": "weight-column",
 }
 # Options that take the word none; others are left out instead.
 _OPTIONS_WITH_NONE = {"sure"}

@@ -73,6 +73,9 @@ def _add_data(group: Any) -> None:
     group.add_argument(
         "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; not a feature"
     )
+    group.add_argument(
+        "--weight-column", metavar="COL", help="how much each row counts, in fits, figures and certificates; not a feature"
+    )
 
 
 def _add_search(group: Any) -> None:

@@ -28,7 +28,9 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
     unknown = [text if "=" in text else f"={text}" for text in options.unknown]
     return TrainRequest(
         paths=splits,
-        columns=Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds),
+        columns=Columns(
+            options.label, options.group_column, options.time_column, tuple(options.drop), kinds, weight=options.weight_column
+        ),
         thresholds=tuple(parse_threshold(text) for text in options.threshold),
         costs=options.costs,
         shares=parse_shares(options.shares),

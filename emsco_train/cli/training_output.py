@@ -43,10 +43,12 @@ def format_data(prepared: PreparedRun) -> list[str]:
     files = ", ".join(Path(file.path).name for file in source.files)
     labels = ", ".join(f"{label}: {counts[position]}" for position, label in enumerate(problem.labels))
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
+    weights = prepared.request.columns.weight
     return [
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
         f"splits   {splits}",
+        *([] if weights is None else [f"weights  column {weights}: fits, figures and certificates count rows by it"]),
         *_describe_folds(problem, by_time=source.time is not None),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
@@ -136,7 +138,7 @@ def calibration_warnings(measured: MeasuredDesign) -> list[str]:
 
 def format_counts(counts: Counts | CountsEntry) -> list[str]:
     """Return coverage, accuracy and mean cost as every command prints them."""
-    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), format_number(counts.cost)]
+    return [percent(counts.accepted, counts.total), percent(counts.right, counts.accepted), format_number(counts.cost)]
 
 
 def format_bounds(bounds: Bounds) -> list[str]:

@@ -10,7 +10,7 @@ changes no model. One that is empty in the train rows is refused. Labels are tex
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageSettings, row_weights
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageSettings, check_sample_weight, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
@@ -83,7 +83,7 @@ class Problem:
     class_weight
         As given; already inside `weights`.
     weights
-        One per train row, or None. Objectives count rows, whatever their weight.
+        Of the fits: one per train row, or None. Figures count the rows of a split by its own `weights`, without class weights.
     encoder
         The blocks of all features.
     train, validation
@@ -167,7 +167,8 @@ class Problem:
         groups, time
             See `make_splits` and `make_folds`.
         sample_weight
-            One number per row of X, or None; those of the train rows weight the fits.
+            One number per row of X, or None: how much the row counts, in fits, figures and certificates. Equal ones count in fits
+            alone.
         class_weight, classifier, C
             As in `export_design`.
         calibrate
@@ -193,7 +194,7 @@ class Problem:
         whole = replace(
             whole,
             groups=None if groups is None else group_codes(groups, rows=rows),
-            weights=_check_weights(sample_weight, rows),
+            weights=None if sample_weight is None else check_sample_weight(sample_weight, rows),
         )
         parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
         pool = np.sort(np.concatenate([splits.train, splits.validation]))
@@ -230,14 +231,20 @@ class Problem:
         train, validation, test, certify
             Pairs (rows, labels), with the same columns in any order.
         sample_weight
-            One number per train row, or None.
+            One number per train row, or None; or a mapping from split to one number for each of its rows. Rows of a split that
+            has none count the same.
         costs, threshold, features, class_weight, classifier, C, seed
             As in `of`.
         """
         settings = StageSettings(classifier, C, check_seed(seed))
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         parts = {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None}
-        parts["train"] = replace(parts["train"], weights=_check_weights(sample_weight, parts["train"].table.rows))
+        weights = sample_weight if isinstance(sample_weight, Mapping) else {"train": sample_weight}
+        for name, numbers in weights.items():
+            if name not in parts:
+                raise DesignError(f"sample_weight names {name!r}: expected some of {', '.join(parts)}, the splits given")
+            if numbers is not None:
+                parts[name] = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
         problem = _build_problem(parts, costs, threshold, features, class_weight, settings)
         warn_repeated_rows(problem.separate_parts())
         return problem
@@ -303,7 +310,7 @@ class Problem:
                 raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
             validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
-        validation_rows = stratified_sample(self.validation.target, np.arange(len(self.validation)), max_rows, rng)
+        validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
         validation = self.validation.take(validation_rows)
@@ -319,7 +326,8 @@ class Problem:
                 "labels": list(self.labels),
                 "splits": {split.name: self._fingerprint(split) for split in self.splits()},
                 **({"folds": self._fold_hashes()} if self.is_cross_fitted else {}),
-                "weights": None if self.weights is None else hashlib.sha256(self.weights.astype("<f8").tobytes()).hexdigest(),
+                "weights": None if self.weights is None else _hash_weights(self.weights),
+                **({"sample_weights": counted} if (counted := self._weight_hashes()) else {}),
                 "encoder": repr(self.encoder),
                 "settings": _describe_settings(self.settings),
             }
@@ -331,6 +339,9 @@ class Problem:
         own = {name: float(cost) for name, cost in self.costs.features.items()}
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
+
+    def _weight_hashes(self) -> dict[str, str]:
+        return {split.name: _hash_weights(split.weights) for split in self.splits() if split.weights is not None}
 
     def _fold_hashes(self) -> list[str]:
         folds = [part.fold for part in self.parts if part.fold is not None]
@@ -366,6 +377,12 @@ def _build_problem(
     train = splits["train"]
     target = train.target
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=train.weights)
+    if _count_the_same(splits.values()):
+        splits = {name: replace(split, weights=None) for name, split in splits.items()}
+        train = splits["train"]
+    for split in splits.values():
+        # Raises where no row has weight: before the search, not after it.
+        _ = split.units
     if folds:
         validation, scored = _score_folds(features, train, weights, encoder, folds)
     else:
@@ -439,13 +456,26 @@ def _restrict_fold(fold: Fold, rows: Ints) -> Fold:
     return Fold(*(np.flatnonzero(np.isin(rows, part)) for part in (fold.fitted, fold.scored)))
 
 
-def _check_weights(sample_weight: Any, rows: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight)
-    if weights.shape != (rows,):
-        raise DataError(f"sample_weight has shape {weights.shape} for {pluralize(rows, 'row')}: give one number per row")
-    return weights
+def _check_split_weights(numbers: Any, rows: int, split: str) -> Floats:
+    try:
+        return check_sample_weight(numbers, rows)
+    except DataError as error:
+        raise DataError(f"{split} rows: {error}") from None
+
+
+def _count_the_same(splits: Iterable[Split]) -> bool:
+    """Return whether all rows of all splits have the same weight."""
+    weights = [np.ones(1) if split.weights is None else split.weights for split in splits]
+    return len({float(part.min()) for part in weights} | {float(part.max()) for part in weights}) == 1
+
+
+def _weighted_rows(split: Split) -> Ints:
+    """Return the positions of the rows that have weight."""
+    return np.arange(len(split)) if split.weights is None else np.flatnonzero(split.weights > 0)
+
+
+def _hash_weights(weights: Floats) -> str:
+    return hashlib.sha256(weights.astype("<f8").tobytes()).hexdigest()
 
 
 def _check_sample_size(rows: object, labels: int) -> int:

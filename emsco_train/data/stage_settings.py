@@ -14,7 +14,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["Calibration", "ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
+__all__ = ["Calibration", "ClassWeight", "StageSettings", "check_sample_weight", "import_sklearn", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 Calibration: TypeAlias = Literal["temperature"]
@@ -74,7 +74,7 @@ def row_weights(
     """
     if class_weight is None and sample_weight is None:
         return None
-    rows = np.ones(len(target)) if sample_weight is None else _check_sample_weight(sample_weight, target, labels)
+    rows = np.ones(len(target)) if sample_weight is None else _check_train_weights(sample_weight, target, labels)
     if class_weight is None:
         return rows
     if class_weight == "balanced":
@@ -84,16 +84,22 @@ def row_weights(
     return np.asarray(rows * per_label[target])
 
 
-def _check_sample_weight(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+def check_sample_weight(sample_weight: Any, count: int) -> Floats:
+    """Return weights as numbers; raise unless there is one for each of so many rows, finite and at least 0."""
     try:
         rows = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("sample_weight must hold one number per row") from None
-    if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(len(target), 'row')}: give one number per row")
+    if rows.shape != (count,):
+        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(count, 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
+    return rows
+
+
+def _check_train_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+    rows = check_sample_weight(sample_weight, len(target))
     empty = [label for position, label in enumerate(labels) if not rows[target == position].any()]
     if empty:
         raise DataError(f"sample_weight is 0 for every row of label {empty[0]!r}: give some of them weight, or drop the label")

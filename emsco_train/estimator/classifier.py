@@ -207,7 +207,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X, y
             Rows (a data frame, a mapping of arrays, or an array) and their labels.
         sample_weight
-            One number per row; those of the train rows are used in the fits. Figures count rows, whatever their weight.
+            One number per row: how much it counts, in fits, figures and certificates. Rows with weights are searched by the
+            genetic algorithm; the exact search is refused.
         groups
             One value per row: rows with equal values go to the same split, and to the same fold.
         """

@@ -135,7 +135,7 @@ def _expected_figures(problem: Problem, design: Design, model: CascadeModel | No
         evaluation = evaluate_validation(problem, design.stages, design.thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
-    return evaluation.expected(split.target, split.name)
+    return evaluation.expected(split.target, split.name, split.units)
 
 
 def _find_split(problem: Problem, name: str) -> Split:

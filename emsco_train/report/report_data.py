@@ -113,7 +113,7 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     run = folder.read()
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
     calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
-    tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0))
+    tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0), _test_units(run))
     try:
         front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
         designs = _design_data(run, front, costs.meter(), calibration, tests)
@@ -154,12 +154,17 @@ def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -
         yield StageData(number, names, *cost, entry)
 
 
-def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:
+def _test_units(run: RunFile) -> int | None:
+    """Return what the test rows count together, by weight; None: they have no weights, or there are none."""
+    return next((counts.units for entry in run.thresholds for counts in entry.everything if counts.split == "test"), None)
+
+
+def _read_test_counts(text: str, rows: int, units: int | None) -> dict[str, CountsEntry | None]:
     """Return each design's figures on the test rows, from front.csv."""
     found: dict[str, CountsEntry | None] = {}
     for line in csv.DictReader(io.StringIO(text)):
         shares = [line[f"test_{name}"] for name in ("coverage", "accuracy", "cost")]
         known = rows and all(shares)
-        counts = CountsEntry(split="test", **asdict(Counts.from_shares(rows, *map(float, shares)))) if known else None
-        found[line["id"]] = counts
+        counts = Counts.from_shares(rows, *[float(share) for share in shares], units=units) if known else None
+        found[line["id"]] = None if counts is None else CountsEntry(split="test", **asdict(counts))
     return found

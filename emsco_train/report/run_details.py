@@ -31,10 +31,12 @@ def summary_facts(data: ReportData) -> str:
     more = f" and {len(run.labels) - _MAX_SHOWN_LABELS} more" if len(run.labels) > _MAX_SHOWN_LABELS else ""
     paid = f", {pluralize(len(data.costs.groups), 'group')} paid once" if data.costs.groups else ""
     thresholds = "; ".join(escape_html(data.format_threshold(entry.thresholds)) for entry in run.thresholds)
+    weight = run.data.weight_column
     created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
         ("Data", f"{files}: {pluralize(sum(run.rows.values()), 'row')}, {pluralize(len(run.columns), 'feature')}"),
         ("Rows by split", ", ".join(f"{split} {count:,}" for split, count in run.rows.items())),
+        *([("Weights", f"column <code>{escape_html(weight)}</code>: figures are by weight")] if weight is not None else []),
         *([("Cross-fitted", _describe_folds(run))] if data.is_cross_fitted else []),
         ("Labels", f"{labels}{more} <small>in column <code>{escape_html(run.data.label)}</code></small>"),
         ("Costs", f"all features: {escape_html(data.cost_format.compact(data.front.full_cost))}{paid}"),

@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 
 from emsco_runtime.bundle.summary import mean_cost
-from emsco_runtime.support.arrays import Ints
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -34,7 +33,8 @@ _MAX_BYTES = 2**27
 class MeasuredDesign:
     """A design, what it does on some rows, and how well the confidence of each stage is calibrated there.
 
-    `scalings` has the temperatures of each stage, if stages were to be calibrated.
+    The figures are by weight where rows have weights; calibration counts rows. `scalings` has the temperatures of each stage, if
+    stages were to be calibrated.
     """
 
     design: Design
@@ -79,12 +79,14 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
     else:
         evaluation = evaluate_split(problem, model, split)
     scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)
-    return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target), scalings)
+    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target), scalings)
 
 
-def _count(evaluation: Evaluation, target: Ints) -> Counts:
+def _count(evaluation: Evaluation, split: Split) -> Counts:
+    if split.units is not None:
+        return Counts.of_weighted(len(split), evaluation.count_units(split.target, split.units))
     accepted = evaluation.accepted
-    right = accepted & (evaluation.label == target)
+    right = accepted & (evaluation.label == split.target)
     return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
 
 
@@ -132,4 +134,4 @@ def _measure_batch(
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
         used = tuple(scalings[inputs] for inputs in feature_sets if inputs in scalings)
-        yield MeasuredDesign(design, _count(evaluation, split.target), calibration, used)
+        yield MeasuredDesign(design, _count(evaluation, split), calibration, used)

@@ -66,7 +66,9 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
         known = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
         raise DataError(f"{folder.path} was trained on {known}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
-    columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
+    columns = Columns(
+        run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds, weight=run.data.weight_column
+    )
     source = read_source(paths | dict(data or {}), columns)
     return OpenRun(folder, run, front, _rebuild_problem(folder, run, source))
 
@@ -97,6 +99,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
                 for column in run.columns
             },
             splits=Splits.from_names(names),
+            sample_weight=source.weight,
             folds=run.data.folds,
             groups=source.group,
             time=source.time,

@@ -40,6 +40,7 @@ def prepare(request: TrainRequest) -> PreparedRun:
         folds=0 if splits is not None and request.folds is None else request.folds,
         groups=source.group,
         time=source.time,
+        sample_weight=source.weight,
         class_weight=request.class_weight,
         C=request.C,
         calibrate=request.calibrate,

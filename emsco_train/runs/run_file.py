@@ -59,6 +59,7 @@ class DataEntry(FileModel):
     label: str
     group_column: str | None
     time_column: str | None
+    weight_column: str | None = None
     drop: tuple[str, ...]
     folds: int
     fingerprint: str
@@ -86,13 +87,19 @@ class SearchEntry(FileModel):
 
 
 class CountsEntry(FileModel):
-    """Counts on the rows of a split, and the mean cost of a row."""
+    """Counts on the rows of a split, and the mean cost of a row; by weight where rows have weights, as in `Counts`."""
 
     split: str
     rows: int
     accepted: int
     right: int
     cost: float
+    units: int | None = None
+
+    @property
+    def total(self) -> int:
+        """What all rows count: their number, or their units."""
+        return self.units or self.rows
 
 
 class ThresholdEntry(FileModel):

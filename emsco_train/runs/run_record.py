@@ -59,6 +59,7 @@ def make_run_record(
             label=request.columns.label,
             group_column=request.columns.group,
             time_column=request.columns.time,
+            weight_column=request.columns.weight,
             drop=request.columns.drop,
             folds=problem.folds,
             fingerprint=problem.data_digest(),

@@ -12,6 +12,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
+from emsco_train.report import write_report
 from emsco_train.runs.folder import RunFolder
 from tests.processes import refusal, run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
@@ -164,6 +165,51 @@ def test_weights_and_penalty(tmp_path: Path) -> None:
     assert (choices["C"], choices["class_weight"]) == (0.05, {"0": 1.0, "1": 3.0})
     run_successfully("emsco-train", *options, "--class-weight", "balanced", "--out", tmp_path / "balanced")
     assert RunFolder(tmp_path / "balanced").read().class_weight == "balanced"
+
+
+def test_a_column_of_weights(tmp_path: Path) -> None:
+    """--weight-column is no feature, counts in figures and in the certificate, is recorded, and changed weights are noticed."""
+    rows = [[*row, 1 + number % 3] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
+    options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--max-stages", 2, "--generations", 5]
+    weighted = ["--weight-column", "count of mails"]
+    shown = run_successfully("emsco-train", *options, *weighted, "--out", tmp_path / "run")
+    assert "weights  column count of mails: fits, figures and certificates count rows by it" in shown
+    record = RunFolder(tmp_path / "run").read()
+    assert record.data.weight_column == "count of mails"
+    assert [column.name for column in record.columns] == list(HEADER[:-1])
+    assert record.thresholds[0].method == "evolve"
+    test = next(counts for counts in record.thresholds[0].everything if counts.split == "test")
+    assert test.units is not None
+    assert test.rows < test.units < 3 * test.rows
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    assert "(betting, " in exported
+    assert ", by weights up to 3)" in exported
+    manifest = Cascade.load(tmp_path / "bundle").manifest
+    assert manifest.expected.weighted is not None
+    assert manifest.expected.weighted.units == test.units
+    page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "column <code>count of mails</code>: figures are by weight" in page
+    front = Front.from_json((tmp_path / "run" / "front.json").read_text())
+    assert f"{100 * front[0].coverage:.2f} %" in page
+    rows[7][-1] = 2 if rows[7][-1] != 2 else 1
+    write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
+    assert "values have changed since the run was trained" in run_expecting_error(
+        1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other"
+    )
+    message = run_expecting_error(1, "emsco-train", *options, *weighted, "--search", "exhaustive", "--out", tmp_path / "exact")
+    assert "the exact search counts rows and cannot count their weights: use --search evolve" in message
+
+
+@pytest.mark.parametrize(("value", "shown"), [("-1", "the weight -1: expected a finite"), ("", "the weight nan"), ("x", "'x'")])
+def test_a_row_whose_weight_is_none(value: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A weight that is missing, negative or no number is refused with its line."""
+    rows = [[*row, value if number == 4 else 1.5] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", [*HEADER, "w"], rows)
+    options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--weight-column", "w", "--out", tmp_path / "run"]
+    line = refusal(capsys, 1, "emsco-train", *options)
+    assert "t.csv line 6: column 'w' holds" in line
+    assert shown in line
 
 
 def test_kinds_dropped_columns_shares_and_unknown_categories(mixed: MixedTable, tmp_path: Path) -> None:
