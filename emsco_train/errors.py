@@ -8,7 +8,7 @@
         ├── DesignError (ValueError)    stages, costs, thresholds or options do not fit the data
         ├── FitError                    a stage model did not converge, or its classifier failed
         ├── SelectionError              no design of a front meets the constraints
-        ├── CertificationError          no design can be certified for the error asked for
+        ├── CertificationError          no design can be certified for what is to be promised
         └── ExportError                 a bundle cannot be made
             ├── ConversionError         a classifier has no faithful ONNX graph
             └── VerificationError       runtime and training disagree about a row
@@ -84,18 +84,19 @@ class SelectionError(_ErrorWithDetails):
 
 
 class CertificationError(_ErrorWithDetails):
-    """No design can be certified for the error asked for.
+    """No design can be certified for what is to be promised.
 
     Parameters
     ----------
     message
-        The error asked for, the nearest design, its bound, and about how many rows it would take.
+        What was asked for, the nearest design, its bounds, and about how many rows it would take.
     nearest
         Id of the nearest design; None when there is none.
     bound
         Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
     rows_needed
-        About how many accepted rows it would take, if the true error is half of the one asked for.
+        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit that
+        failed. 0 where more rows would not help.
     """
 
     def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:

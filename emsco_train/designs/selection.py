@@ -169,7 +169,7 @@ class Requirements(Constraints):
         reason = "Each of the requirements can be met alone, but not together"
         if not self._allows(best):
             reason = f"Within reach alone: {', '.join(reachable)}"
-        level = "" if self.sure is None else f" with bounds at `sure={self.sure:g}`"
+        level = "" if self.sure is None else f" with bounds at `sure={self.sure}`"
         return (
             f"none of {pluralize(len(designs), 'design')} satisfies {', '.join(asked)}{level}; nearest is {nearest.id}: "
             f"{', '.join(near)}. {reason}"

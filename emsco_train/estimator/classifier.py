@@ -39,7 +39,8 @@ from emsco_train.estimator.input_validation import (
 from emsco_train.estimator.search_plan import search_by_parameters
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
-from emsco_train.guarantee.choice import SelectionCriteria, certify_design, choose_design
+from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
+from emsco_train.guarantee.choice import SelectionCriteria, certify_design
 from emsco_train.search.settings import Method
 
 __all__ = ["EmscoClassifier"]
@@ -229,11 +230,35 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.use(requirements.choose(self.front_, self.front_.full_cost))
 
     def use(self, design: Design) -> EmscoClassifier:
-        """Take another design of the front into use, such as ``model.front_.select(min_accuracy=0.97)``."""
+        """Take another design into use, such as ``model.select(min_accuracy=0.97, min_coverage=0.9)``."""
         check_is_fitted(self, "problem_")
         self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
         self.cascade_ = build_cascade(self.problem_, self.design_)
         return self
+
+    def select(
+        self,
+        *,
+        min_accuracy: float | None = None,
+        min_coverage: float | None = None,
+        max_cost: float | None = None,
+        sure: float | None = DEFAULT_SURE,
+    ) -> Design:
+        """Choose a design for `use` or `export`, as `Front.select` does; with both floors, also at other thresholds.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(600, 3))
+        >>> y = X @ [2.0, 1.0, 1.0] + rng.normal(size=600) > 0
+        >>> model = EmscoClassifier(threshold=0.95, random_state=0).fit(X, y)
+        >>> design = model.select(min_accuracy=0.85, min_coverage=0.8)
+        >>> design.threshold_text < "0.95", model.use(design).design_.coverage >= 0.8
+        (True, True)
+        """
+        check_is_fitted(self, "problem_")
+        wanted = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, sure=sure)
+        return select_tuned_design(self.problem_, self.front_, wanted)
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """Return a label for each row; the reject value where no stage is confident."""
@@ -327,7 +352,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose_design(problem, self.front_, criteria)
+            choice = choose_tuned_design(problem, self.front_, criteria)
             chosen, certificate = choice.design, choice.certificate
         elif requirements != Requirements():
             raise DesignError(

@@ -20,7 +20,7 @@ from emsco_train.guarantee.evidence import CostRange, Evidence
 from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
-from emsco_train.models.evaluation import evaluate_split
+from emsco_train.models.evaluation import evaluate_split, evaluate_validation
 
 __all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
 
@@ -136,9 +136,11 @@ def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteri
 
 def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> Evidence:
     """Return what a design does with the rows of a split."""
-    model = fitter.fit(design.stages, design.thresholds)
-    made = evaluate_split(problem, model, rows)
-    cost_range = CostRange.of(model.stage_costs())
+    if rows is problem.validation:
+        made = evaluate_validation(problem, design.stages, design.thresholds)
+    else:
+        made = evaluate_split(problem, fitter.fit(design.stages, design.thresholds), rows)
+    cost_range = CostRange.of([cost.total for cost in problem.meter.stage_costs(design.stages)])
     return Evidence.of(made.label, rows.target, problem.labels, cost=made.cost, cost_range=cost_range)
 
 

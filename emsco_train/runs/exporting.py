@@ -15,9 +15,11 @@ from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
-from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
+from emsco_train.export.tuned_choice import choose_tuned_design
+from emsco_train.guarantee.choice import Choice, SelectionCriteria
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
 from emsco_train.runs.opening import OpenRun, open_run
+from emsco_train.support.numbers import worker_count
 
 __all__ = ["RunExport", "export_open_run", "export_run"]
 
@@ -97,7 +99,7 @@ def export_open_run(
 ) -> RunExport:
     """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`."""
     _check_output(Path(out), force=force)
-    choice = choose_design(opened.problem, opened.front, criteria)
+    choice = choose_tuned_design(opened.problem, opened.front, criteria, jobs=worker_count(None))
     exported = export_searched_design(
         out,
         opened.problem,

@@ -14,7 +14,7 @@ from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bund
 from emsco_runtime.bundle.manifest import manifest_id
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import parse_manifest
-from emsco_runtime.bundle.summary import percent_at_least, percent_at_most
+from emsco_runtime.bundle.summary import describe_certificate, percent_at_least, percent_at_most
 from emsco_runtime.cli import inspect
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.runtime.damage import edit_document
@@ -57,6 +57,31 @@ CHOSEN: Document = FIXED | {
     "choice": {"candidates": 12, "tested": 7, "passed": 6},
     "promise": {"max_error": 0.0325, "max_error_of": [], "min_coverage": None, "max_cost": None},
 }
+PROMISE: Document = {
+    "max_error": 0.0325,
+    "max_error_of": [{"label": "ham", "max_error": 0.02}],
+    "min_coverage": 0.8,
+    "max_cost": 2.75,
+}
+JOINT: Document = CHOSEN | {"promise": PROMISE}
+LABEL_ALONE: Document = CHOSEN | {"promise": PROMISE | {"max_error": None, "min_coverage": None, "max_cost": None}}
+
+
+def by_weight(certificate: Document) -> Document:
+    """Return a certificate of rows with weights, by which errors are rarer and coverage is higher than by rows."""
+    shares = {"ham": (0.005, 0.01), "spam": (0.02, 0.005)}
+    labels = [
+        bounds
+        | {kind: bounds[kind] | {"weighted": share} for kind, share in zip(("accepted_as", "true"), shares[name], strict=True)}
+        for name, bounds in ((bounds["label"], bounds) for bounds in certificate["labels"])
+    ]
+    coverage = {"lower": 0.84, "upper": 0.9}
+    weights = {"max_weight": 4.0, "error": 0.0125, "coverage": 0.875}
+    return certificate | {"labels": labels, "coverage": coverage, "weights": weights, "max_error": 0.015}
+
+
+WEIGHTED: Document = by_weight(FIXED) | {"method": "betting"}
+WEIGHTED_CHOICE: Document = by_weight(JOINT) | {"promise": PROMISE | {"max_error": 0.015, "min_coverage": 0.83}}
 
 
 def with_certificate(certificate: object) -> Document:
@@ -72,7 +97,17 @@ def certified_bundle(certificate: Document) -> Bundle:
     return build_bundle(manifest, made.models)
 
 
-@pytest.mark.parametrize("certificate", [FIXED, CHOSEN], ids=["fixed", "chosen"])
+SOUND = {
+    "fixed": FIXED,
+    "chosen": CHOSEN,
+    "joint": JOINT,
+    "label alone": LABEL_ALONE,
+    "weighted": WEIGHTED,
+    "weighted choice": WEIGHTED_CHOICE,
+}
+
+
+@pytest.mark.parametrize("certificate", SOUND.values(), ids=SOUND)
 def test_round_trip(tmp_path: Path, certificate: Document) -> None:
     """A bundle with a certificate is written and read back with every figure as it was."""
     made = certified_bundle(certificate)
@@ -81,6 +116,24 @@ def test_round_trip(tmp_path: Path, certificate: Document) -> None:
     assert read.certificate is not None
     assert read.certificate.model_dump(mode="json") == certificate
     assert read.id != sample_bundle().manifest.id
+
+
+def test_certificates_from_before_joint_promises() -> None:
+    """A certificate without the fields that came later is read as before: the largest error alone is promised."""
+    later = ("promise", "cost", "weights", "order_seed")
+    for certificate in (FIXED, CHOSEN):
+        old = {name: value for name, value in certificate.items() if name not in later}
+        old["labels"] = [
+            {"label": bounds["label"]}
+            | {kind: {name: bounds[kind][name] for name in ("rows", "wrong", "upper")} for kind in ("accepted_as", "true")}
+            for bounds in certificate["labels"]
+        ]
+        read = certified_bundle(old).manifest.certificate
+        assert read is not None
+        assert [getattr(read, name) for name in later] == [None] * 4
+        lines = describe_certificate(read)
+        assert len(lines) == 3
+        assert "mean cost" not in lines[1]
 
 
 NOTHING_ACCEPTED = {"rows": 0, "wrong": 0, "upper": 1.0}
@@ -133,6 +186,43 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     "tested beyond a failure": (edit_document(CHOSEN, "choice", "tested", 8), "6 passed, 8 tested, of 12"),
     "stopped without a failure": (edit_document(CHOSEN, "choice", "tested", 6), "6 passed, 6 tested, of 12"),
     "more passed than there are": (edit_document(CHOSEN, "choice", "passed", 13), "13 passed, 7 tested, of 12"),
+    "a promise without a choice": (FIXED | {"promise": PROMISE}, "the method 'clopper-pearson' tests none"),
+    "a promise of no error": (
+        CHOSEN | {"promise": PROMISE | {"max_error": None, "max_error_of": []}},
+        "none of them on an error",
+    ),
+    "two limits for a label": (
+        CHOSEN | {"promise": PROMISE | {"max_error_of": PROMISE["max_error_of"] * 2}},
+        "two limits for one label, among ['ham', 'ham']",
+    ),
+    "another error promised": (edit_document(JOINT, "promise", "max_error", 0.05), "0.05 is promised, and 0.0325 stated"),
+    "a promise for no label": (
+        edit_document(JOINT, "promise", "max_error_of", 0, "label", "eggs"),
+        "for the label 'eggs', but there is no such label",
+    ),
+    "an error of a label that was not kept": (
+        edit_document(JOINT, "promise", "max_error_of", 0, "max_error", 0.006),
+        "an error of 0.006 is promised for the label 'ham', but 0.00666",
+    ),
+    "a coverage that was not kept": (
+        edit_document(JOINT, "promise", "min_coverage", 0.83),
+        "0.83 is promised, but 0.824 was seen",
+    ),
+    "a cost that was not kept": (edit_document(JOINT, "promise", "max_cost", 2.4), "2.4 is promised, but 2.5 was seen"),
+    "a cost that was not measured": (JOINT | {"cost": None, "order_seed": None}, "2.75 is promised, but none was measured"),
+    "a mean cost above its bound": (edit_document(FIXED, "cost", "mean", 3.0), "a mean cost of 3.0 and an upper bound of 2.812"),
+    "betting without an order": (edit_document(FIXED, "order_seed", None), "go with the seed of the order"),
+    "betting without weights": (edit_document(FIXED, "method", "betting"), "method 'betting', weights left out"),
+    "weights without betting": (edit_document(WEIGHTED, "method", "clopper-pearson"), "weights given"),
+    "weights of some labels": (
+        edit_document(WEIGHTED, "labels", 0, "true", "weighted", None),
+        "some figures are by weight, and others are not",
+    ),
+    "weights without a cost": (WEIGHTED | {"cost": None, "order_seed": None}, "go with the seed of the order"),
+    "bound below what was seen by weight": (
+        edit_document(WEIGHTED, "max_error", 0.012),
+        "7 wrong of 412 rows (0.0125 by weight) and an upper bound of 0.012",
+    ),
     "labels of another bundle": (
         edit_document(FIXED, "labels", 1, "label", "{eggs}"),
         "its labels are ['ham', '{eggs}'], the bundle's",
@@ -231,6 +321,35 @@ def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.Captu
     assert "error among accepted <= 3.25 % at 95 % confidence" in shown
     assert "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)" in shown
     assert "hold each by itself, for every candidate" in shown
+
+
+def test_inspect_shows_a_joint_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything that was promised, one limit a line, then the bounds that hold each by itself."""
+    lines = run_inspect(tmp_path, capsys, JOINT).splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("certificate"))
+    rows = "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)"
+    unit = sample_bundle().manifest.cost_unit
+    bounds = f"coverage >= 79.3 %, coverage <= 85.2 %, mean cost <= 2.812 {unit}"
+    assert lines[start : start + 6] == [
+        f"certificate  all of this together at 95 % confidence {rows}:",
+        "             - error among accepted <= 3.25 %",
+        "             - error among accepted as ham <= 2 %",
+        "             - coverage >= 80 %",
+        f"             - mean cost <= 2.75 {unit}",
+        f"             {bounds}; these and those per label hold each by itself, for every candidate",
+    ]
+
+
+def test_inspect_shows_a_promise_for_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where one label alone is promised, that is the guarantee, and the error of all accepted items is a bound like others."""
+    shown = run_inspect(tmp_path, capsys, LABEL_ALONE)
+    assert "certificate  error among accepted as ham <= 2 % at 95 % confidence" in shown
+    assert "error among accepted <= 3.25 %, coverage >= 79.3 %" in shown
+
+
+def test_inspect_shows_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Shares by weight are said to be such, with the largest weight."""
+    assert "(betting, 412 accepted rows of 500, by weights up to 4)" in run_inspect(tmp_path, capsys, WEIGHTED)
 
 
 def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path, capsys: pyte
     assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
     assert f"the cheapest with accuracy >= {floor:g} on validation, by bounds at sure 0.85\n" in shown
     assert "bounds at sure 0.85: coverage >= " in shown
-    options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 1e-6]
+    options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 0.01]
     message = refusal(capsys, 1, "emsco-export", *options)
     assert " short" in message
     assert "rows in place of 60 would do" in message

@@ -362,8 +362,8 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     assert fitted.design_.bounds(0.85).accuracy >= 0.9
     assert fitted.design_.bounds(0.85).cost <= 4
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_[0]
-    with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.999`.*rows in place of"):
-        clone(fitted).set_params(sure=0.999).fit(X, y)
+    with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
+        clone(fitted).set_params(sure=0.9999999).fit(X, y)
     with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
 
@@ -496,7 +496,13 @@ def test_an_export_is_certified(tmp_path: Path) -> None:
     assert (fixed.method, fixed.confidence, fixed.rows) == ("clopper-pearson", 0.9, 300)
     chosen = model.export(tmp_path / "chosen", max_error=0.1).bundle.manifest.certificate
     assert (chosen.method, chosen.max_error) == ("fixed-sequence", 0.1)
+    whole = {"max_error_of": {1: 0.15}, "min_coverage": 0.3, "max_cost": 3.0}
+    joint = model.export(tmp_path / "joint", max_error=0.1, **whole).bundle.manifest.certificate
+    assert joint.promise.min_coverage == 0.3
+    assert joint.promise.max_error_of[0].label == 1
     with pytest.raises(DesignError, match="design and max_error were both given"):
         model.export(tmp_path / "both", model.design_, max_error=0.1)
+    with pytest.raises(DesignError, match="min_coverage and max_cost are guaranteed together with an error"):
+        model.export(tmp_path / "floor", min_coverage=0.3)
     bare = EmscoClassifier(threshold=0.9, random_state=0, shares=Shares(0.5, 0.25, 0.25, 0.0)).fit(rows, truth)
     assert bare.export(tmp_path / "bare").bundle.manifest.certificate is None

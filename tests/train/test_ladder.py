@@ -1,0 +1,120 @@
+"""The threshold ladder: the designs of a front at other thresholds, with the figures that these really have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from emsco_train.data.problem import Problem
+from emsco_train.data.splits import Shares
+from emsco_train.designs.front import Front
+from emsco_train.designs.selection import Requirements
+from emsco_train.errors import SelectionError
+from emsco_train.export.searched_design import check_counts
+from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
+from emsco_train.guarantee.choice import SelectionCriteria
+from emsco_train.search.ladder import ladder_front, ladder_thresholds
+from emsco_train.search.searches import run_search
+from emsco_train.search.settings import Settings
+
+SETTINGS = Settings(max_stages=2)
+
+
+def make_problem(threshold: float = 0.9, **options: object) -> Problem:
+    """Return three features of falling worth, and noise."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(900, 4))
+    y = np.where(rows @ [2.0, 1.2, 0.8, 0.0] + rng.normal(size=900) > 0, "spam", "ham")
+    shares = Shares(0.7, 0.0, 0.0, 0.3)
+    return Problem.of(rows, y, costs=[4, 2, 1, 1], threshold=threshold, shares=shares, folds=4, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """Return one problem for all tests of this file."""
+    return make_problem()
+
+
+@pytest.fixture(scope="module")
+def front(problem: Problem) -> Front:
+    """Return its front."""
+    return run_search(problem, SETTINGS, jobs=1).front
+
+
+@given(st.lists(st.floats(0.5, 0.999), min_size=2, max_size=4))
+def test_a_ladder_climbs_in_log_odds(thresholds: list[float]) -> None:
+    """Steps ascend, hold the design's own thresholds, stay within limits, and shift the log-odds of all labels alike."""
+    levels = ladder_thresholds(thresholds)
+    assert levels == sorted(set(levels))
+    assert tuple(thresholds) in levels
+    for level in levels:
+        if level != tuple(thresholds):
+            assert 0.5 <= min(level) <= max(level) <= 0.999
+        shifts = [math.log(new / (1 - new)) - math.log(old / (1 - old)) for new, old in zip(level, thresholds, strict=True)]
+        # Thresholds are rounded to four digits, which near 1 is a coarser step in log-odds.
+        assert max(shifts) - min(shifts) <= 2 * 5e-5 / ((1 - max(level)) * max(level)) + 1e-6
+
+
+def test_a_threshold_of_one_stays() -> None:
+    """Certainty has no log-odds to shift: the ladder of such a design is itself alone, since 0.999 is the highest step."""
+    assert ladder_thresholds((1.0, 1.0)) == [(1.0, 1.0)]
+
+
+def test_figures_are_those_of_the_thresholds(problem: Problem, front: Front) -> None:
+    """Every tuned design, fitted and counted by itself, has the figures that the ladder gave it."""
+    ladder = ladder_front(problem, front)
+    assert {design.id for design in front} <= {design.id for design in ladder}
+    tuned = [design for design in ladder if design.id not in {one.id for one in front}]
+    assert len({design.id for design in ladder}) == len(ladder)
+    assert {design.stages for design in tuned} <= {design.stages for design in front}
+    assert len({design.thresholds for design in tuned}) > 3
+    for design in tuned[::7]:
+        check_counts(problem, design)
+
+
+def test_no_tuned_design_is_dominated(problem: Problem, front: Front) -> None:
+    """Of the tuned designs, none is matched by another one in every figure and beaten in one."""
+    known = {design.id for design in front}
+    tuned = [design for design in ladder_front(problem, front) if design.id not in known]
+    points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in tuned])
+    for point in points:
+        assert not ((points <= point).all(axis=1) & (points < point).any(axis=1)).any()
+
+
+def test_both_floors_move_the_threshold(problem: Problem, front: Front) -> None:
+    """At 0.9 no design covers so much; the ladder has one that does, and the cheapest of all that do is chosen."""
+    wanted = Requirements(min_accuracy=0.8, min_coverage=0.85)
+    with pytest.raises(SelectionError):
+        wanted.choose(tuple(front), front.full_cost)
+    design = select_tuned_design(problem, front, wanted)
+    assert max(design.thresholds) < 0.9
+    meeting = [one for one in ladder_front(problem, front) if wanted.meets(one)]
+    assert design.cost == min(one.cost for one in meeting)
+
+
+@pytest.mark.parametrize("floors", [{"min_accuracy": 0.9}, {"min_coverage": 0.4}, {"max_cost": 7.5}, {}])
+def test_one_floor_alone_leaves_the_threshold(problem: Problem, front: Front, floors: dict[str, float]) -> None:
+    """Nothing would hold the other figure: the choice is that of the front itself."""
+    wanted = Requirements(**floors)  # type: ignore[arg-type]
+    assert select_tuned_design(problem, front, wanted) == wanted.choose(tuple(front), front.full_cost)
+
+
+def test_a_guarantee_climbs_the_ladder() -> None:
+    """At a threshold of 0.6 every design errs too often for the guarantee; higher up the ladder one passes."""
+    problem = make_problem(threshold=0.6)
+    front = run_search(problem, SETTINGS, jobs=1).front
+    criteria = SelectionCriteria.of(Requirements(), max_error=0.07)
+    assert all(design.accuracy < 0.93 for design in front)
+    choice = choose_tuned_design(problem, front, criteria)
+    assert choice.certificate is not None
+    assert choice.certificate.max_error == 0.07
+    assert min(choice.design.thresholds) > 0.6
+
+
+def test_an_empty_front_has_no_ladder(problem: Problem) -> None:
+    """A search whose constraints nothing satisfies leaves an empty front, and so does its ladder."""
+    empty = Front([], full_cost=problem.full_cost)
+    assert len(ladder_front(problem, empty)) == 0
