@@ -56,6 +56,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         max_search_rows=options.max_search_rows,
         C=options.C,
         class_weight=parse_class_weight(options.class_weight),
+        certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
     )
 

@@ -72,6 +72,7 @@ def make_run_record(
         ),
         rows={split.name: len(split) for split in problem.splits()},
         files={},
+        certify_uses=request.certify_uses,
     )
 
 
