@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from emsco_train.designs.selection import Constraints as Constraints
     from emsco_train.errors import (
         CertificationError as CertificationError,
+        CertifyUseWarning as CertifyUseWarning,
         ConfidenceWarning as ConfidenceWarning,
         ConversionError as ConversionError,
         DataError as DataError,
@@ -90,9 +91,9 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.designs.design": "Design",
         "emsco_train.designs.front": "Front",
         "emsco_train.designs.selection": "Constraints",
-        "emsco_train.errors": "CertificationError ConfidenceWarning ConversionError DataError DesignError ExportError FitError"
-        " OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError ThresholdWarning TrainError VerificationError"
-        " VersionWarning",
+        "emsco_train.errors": "CertificationError CertifyUseWarning ConfidenceWarning ConversionError DataError DesignError"
+        " ExportError FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError ThresholdWarning TrainError"
+        " VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
         "emsco_train.export.given_design": "export_design",
         "emsco_train.export.publication": "Export",

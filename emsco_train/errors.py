@@ -14,6 +14,7 @@
             └── VerificationError       runtime and training disagree about a row
 
     UserWarning
+    ├── CertifyUseWarning               certify rows were used more often than planned, so a confidence is not held
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
     ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
@@ -28,6 +29,7 @@ from emsco_runtime.errors import EmscoError
 
 __all__ = [
     "CertificationError",
+    "CertifyUseWarning",
     "ConfidenceWarning",
     "ConversionError",
     "DataError",
@@ -120,6 +122,10 @@ class ConversionError(ExportError):
 
 class VerificationError(ExportError):
     """The runtime and the training evaluation disagree about some row; nothing was written."""
+
+
+class CertifyUseWarning(UserWarning):
+    """A certificate was made with certify rows that had been used as often as planned before: its confidence is not held."""
 
 
 class ConfidenceWarning(UserWarning):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -39,6 +40,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Certificate",
     "CertifiedChoice",
+    "CertifyUse",
     "CostBound",
     "CostSummary",
     "CoverageBounds",
@@ -227,6 +229,23 @@ class CertifiedChoice(_Record):
         return self
 
 
+class CertifyUse(_Record):
+    """Which use of the certify rows a certificate is, counted from 1, and how many were planned before the first.
+
+    The certificates of all planned uses hold together at `confidence`: each is made at 1 - (1 - confidence) / planned. A use
+    beyond those is not held to any confidence: what was asked may have been chosen by what earlier uses showed.
+    """
+
+    number: Annotated[int, Field(ge=1)]
+    planned: Annotated[int, Field(ge=1)]
+    confidence: Confidence
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is one of those that were planned, so that its confidence is held."""
+        return self.number <= self.planned
+
+
 class LabelLimit(_Record):
     """Of the items accepted as a label, at most the share `max_error` is wrong."""
 
@@ -288,6 +307,9 @@ class Certificate(_Record):
     same confidence; where `joint`, they are widened so that they hold for all candidate designs at once, whichever was chosen.
 
     `order_seed` gives the order of the rows in tests that depend on it: those of the mean cost, and all tests of weighted rows.
+
+    `use` says whether the rows had been used before; None: that was not recorded. Without it, and for a use that was not planned,
+    the confidence is that of the test alone.
     """
 
     method: Literal["clopper-pearson", "betting", "fixed-sequence"]
@@ -306,6 +328,7 @@ class Certificate(_Record):
     cost: CostBound | None = None
     weights: WeightedShares | None = None
     order_seed: Count | None = None
+    use: CertifyUse | None = None
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -337,6 +360,14 @@ class Certificate(_Record):
             raise _contradiction_error("some figures are by weight, and others are not")
         if (self.order_seed is None) != (self.cost is None) or (self.weights is not None and self.cost is None):
             raise _contradiction_error("tests by betting go with the seed of the order of the rows and a bound on the mean cost")
+        return self
+
+    @model_validator(mode="after")
+    def _check_use(self) -> Self:
+        use = self.use
+        if use is not None and not math.isclose(1.0 - self.confidence, (1.0 - use.confidence) / use.planned, rel_tol=1e-6):
+            detail = f"a confidence of {use.confidence} shared among {use.planned} planned uses"
+            raise _contradiction_error(f"{detail} is not {self.confidence} for each of them")
         return self
 
     @model_validator(mode="after")

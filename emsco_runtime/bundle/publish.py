@@ -8,8 +8,6 @@ the previous bundle, and then the new one.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import re
@@ -19,7 +17,7 @@ from pathlib import Path
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, MAX_MANIFEST_BYTES, MAX_MODEL_BYTES, Bundle, check_models, parse_manifest
 from emsco_runtime.errors import BundleError
-from emsco_runtime.support.files import replace_file
+from emsco_runtime.support.files import locked_folder, replace_file, sync_folder
 
 __all__ = ["build_bundle", "check_writable", "write_bundle"]
 
@@ -90,9 +88,8 @@ def _lock_folder(folder: Path) -> Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     if is_new:
-        _sync_folder(folder.parent)
-    with _open_folder(folder) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        sync_folder(folder.parent)
+    with locked_folder(folder):
         yield
 
 
@@ -123,32 +120,13 @@ def _write_models(folder: Path, bundle: Bundle) -> None:
     stages.mkdir(exist_ok=True)
     for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
         _write_file(folder / stage.model.path, content)
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _write_file(path: Path, content: bytes) -> None:
     with replace_file(path, sync=True) as file:
         file.write(content)
-    _sync_folder(path.parent)
-
-
-@contextlib.contextmanager
-def _open_folder(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    with _open_folder(folder) as descriptor:
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            # Some network file systems cannot sync a folder; the rename is still atomic there.
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise
+    sync_folder(path.parent)
 
 
 def _remove_unused_files(folder: Path, manifest: Manifest) -> None:

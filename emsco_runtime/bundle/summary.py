@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Certificate, CostSummary
+from emsco_runtime.bundle.manifest import Certificate, CertifyUse, CostSummary
 from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, round_up
 
 __all__ = [
     "describe_certificate",
+    "describe_use",
     "mean_cost",
     "percent",
     "percent_at_least",
@@ -50,6 +51,8 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
     weights = "" if certificate.weights is None else f", by weights up to {certificate.weights.max_weight:g}"
     rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}{weights}"
     confidence = f"at {percent_at_least(certificate.confidence)} confidence"
+    if certificate.use is not None and not certificate.use.is_planned:
+        confidence += ", which is not held"
     stated = _describe_limits(certificate, cost_unit)
     if len(stated) == 1:
         guarantee = [f"{stated[0]} {confidence} ({rows})"]
@@ -64,9 +67,34 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
     lines = [
         *guarantee,
         f"{', '.join(bounds)}; {each}",
-        f"scope: {certificate.scope}; {certificate.split} rows, which nothing before had seen",
+        f"scope: {certificate.scope}; {certificate.split} rows{_describe_novelty(certificate.use)}",
+        *describe_use(certificate.use),
     ]
     return [f"{'' if place else 'certificate':<13}{line}" for place, line in enumerate(lines)]
+
+
+def describe_use(use: CertifyUse | None) -> list[str]:
+    """Return what a use of the certify rows means for the confidence, as commands print it; nothing for the only one planned.
+
+    Examples
+    --------
+    >>> describe_use(CertifyUse(number=4, planned=1, confidence=0.95))[0]
+    'the certify rows had been used 3 times before, 1 use was planned: the confidence is not held; certify with new rows'
+    """
+    if use is None or (use.is_planned and use.planned == 1):
+        return []
+    if use.is_planned:
+        together = f"all of them together at {percent_at_least(use.confidence)} confidence"
+        return [f"use {use.number} of {use.planned} planned, {together}, if none was asked for because of what another showed"]
+    were = "was" if use.planned == 1 else "were"
+    before = f"used {pluralize(use.number - 1, 'time')} before, {pluralize(use.planned, 'use')} {were} planned"
+    return [f"the certify rows had been {before}: the confidence is not held; certify with new rows"]
+
+
+def _describe_novelty(use: CertifyUse | None) -> str:
+    if use is None:
+        return "; whether they had been used before is not recorded"
+    return ", which nothing before had seen" if use.number == 1 else ", which were used before"
 
 
 def _describe_limits(certificate: Certificate, cost_unit: str) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import io
 import os
 import secrets
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-__all__ = ["open_output", "replace_file"]
+__all__ = ["locked_folder", "open_output", "replace_file", "sync_folder"]
 
 
 @contextlib.contextmanager
@@ -44,3 +46,31 @@ def open_output(path: Path) -> Iterator[TextIO]:
     else:
         with replace_file(path.resolve()) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
             yield text
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, after those who have it. The operating system ends it with its process, however that ends."""
+    with _open_folder(folder) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk: files that were moved into place stay there after a crash."""
+    with _open_folder(folder) as descriptor:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # Some network file systems cannot sync a folder; the rename is still atomic there.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -127,6 +127,13 @@ def _add_run(group: Any) -> None:
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and search: same seed, same run (0)")
     group.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores); results do not depend on it")
     group.add_argument("--time-limit", type=float, metavar="S", help="seconds for each threshold; the front so far is kept")
+    group.add_argument(
+        "--certify-uses",
+        type=int,
+        default=1,
+        metavar="N",
+        help="certificates that are planned from this run's certify rows; they share the level, and hold together (1)",
+    )
     group.add_argument("--resume", action="store_true", help="go on with an unfinished run of the same data and settings")
     group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
 

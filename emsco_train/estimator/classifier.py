@@ -41,6 +41,7 @@ from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design
+from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.search.settings import Method
 
 __all__ = ["EmscoClassifier"]
@@ -84,6 +85,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
         folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
         None: 5 for a pool of at most 10,000 rows, else 0. See docs/concepts.md.
+    certify_uses
+        How many exports are planned: their certificates share the level, and hold together. A further one says that its
+        confidence is not held. See docs/guarantee.md.
     max_search_rows
         Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
         measured on all rows.
@@ -115,6 +119,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         The design in use, and the cascade that decides by it.
     reject_label_
         The reject value.
+    certify_uses_
+        The uses of the certify rows since `fit`: ``len(model.certify_uses_)`` is their number.
 
     Examples
     --------
@@ -158,6 +164,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         calibrate: Calibration | None = None,
         shares: Shares | None = None,
         folds: int | None = None,
+        certify_uses: int = 1,
         max_search_rows: int | None = None,
         time_limit: float | None = None,
         random_state: Any = None,
@@ -192,6 +199,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.calibrate = calibrate
         self.shares = shares
         self.folds = folds
+        self.certify_uses = certify_uses
         self.max_search_rows = max_search_rows
         self.time_limit = time_limit
         self.random_state = random_state
@@ -215,6 +223,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         requirements = Requirements(
             max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
         )
+        ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
         rows = validate_fit_rows(self, X, truth)
         weights = validate_weights(sample_weight, truth)
@@ -238,6 +247,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
         self.outcome_ = search_by_parameters(self, problem, seed)
         self.problem_ = problem
+        self.certify_uses_ = ledger
         self.classes_ = to_label_array(problem.labels)
         self.front_ = self.outcome_.front
         return self.use(requirements.choose(self.front_, self.front_.full_cost))
@@ -327,7 +337,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         name: str = "cascade",
         version: str = "1",
-        split: str = "test",
+        split: str | None = None,
         max_error: float | None = None,
         max_error_of: Mapping[Label, float] | None = None,
         min_coverage: float | None = None,
@@ -346,8 +356,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         name, version, force
             As in `export_design`.
         split
-            Split of the expected figures; where there is no test split, "test" means the figures of the search: those on the
-            validation rows, or cross-fitted.
+            Split of the expected figures; None: the test rows, else the certify rows if the design was fixed before they were
+            used, else those that measured designs in the search.
         max_error
             Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
             coverage; in place of a design. See docs/guarantee.md.
@@ -357,7 +367,12 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             With a largest error: guarantee, together with it, that at least this share of the items is accepted, and that an item
             costs at most this much on average. With a coverage, the cheapest of the designs is chosen.
         confidence
-            Of the certificate.
+            Of the certificate; planned uses of the certify rows share it.
+
+        Warns
+        -----
+        CertifyUseWarning
+            If the certify rows had been used as often as planned: the confidence is not held.
         """
         check_is_fitted(self)
         problem = self.problem_
@@ -366,7 +381,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose_tuned_design(problem, self.front_, criteria)
+            choice = choose_tuned_design(problem, self.front_, criteria, self.certify_uses_)
             chosen, certificate = choice.design, choice.certificate
         elif requirements != Requirements():
             raise DesignError(
@@ -375,7 +390,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
-            certificate = certify_design(problem, chosen, confidence)
+            certificate = certify_design(problem, chosen, confidence, self.certify_uses_)
         return export_searched_design(
             path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate
         )

@@ -19,6 +19,7 @@ from emsco_train.data.stage_settings import row_weights
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, VerificationError
+from emsco_train.export.expected_rows import choose_expected_rows
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
@@ -78,7 +79,7 @@ def export_searched_design(
     *,
     name: str = "cascade",
     version: str = "1",
-    split: str = "test",
+    split: str | None = None,
     force: bool = False,
     settings_record: Mapping[str, JsonValue] | None = None,
     certificate: Certificate | None = None,
@@ -94,8 +95,7 @@ def export_searched_design(
     name, version, force
         As in `export_design`.
     split
-        Split of the expected figures: "test", "certify", or "validation", which is called "cross-fitted" where there are folds;
-        without test rows, "test" means the latter.
+        Split of the expected figures; None: as `choose_expected_rows` says.
     settings_record
         What the provenance records beside the choices of the problem.
     certificate
@@ -110,7 +110,9 @@ def export_searched_design(
     model = fit_design(problem, design)
     check_counts(problem, design)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
-    manifest = _draft_manifest(problem, design, model, _find_split(problem, split), info, settings_record or {})
+    manifest = _draft_manifest(
+        problem, design, model, choose_expected_rows(problem, certificate, split), info, settings_record or {}
+    )
     certified = manifest.model_copy(update={"certificate": certificate})
     return verify_and_write(path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force)
 
@@ -136,18 +138,6 @@ def _expected_figures(problem: Problem, design: Design, model: CascadeModel | No
     else:
         evaluation = evaluate_split(problem, model, split)
     return evaluation.expected(split.target, split.name, split.units)
-
-
-def _find_split(problem: Problem, name: str) -> Split:
-    """Return the split of this name; "test" means the held-out rows, whatever they are."""
-    if name == "test":
-        return problem.held_out
-    known = {split.name: split for split in (problem.validation, problem.test, problem.certify) if split is not None}
-    if name == "validation":
-        return problem.validation
-    if name not in known:
-        raise DesignError(f"split is {name!r}: expected one of {', '.join(known)}")
-    return known[name]
 
 
 def _training_settings(problem: Problem) -> dict[str, JsonValue]:

@@ -11,16 +11,19 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
+from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.search.ladder import ladder_front
 
 __all__ = ["choose_tuned_design", "select_tuned_design"]
 
 
-def choose_tuned_design(problem: Problem, front: Front, criteria: SelectionCriteria, *, jobs: int = 1) -> Choice:
+def choose_tuned_design(
+    problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, *, jobs: int = 1
+) -> Choice:
     """Choose a design of a front and certify it, as `choose_design` does."""
     if criteria.promise.is_asked or _has_both_floors(criteria.requirements):
         front = ladder_front(problem, front, jobs=jobs)
-    return choose_design(problem, front, criteria)
+    return choose_design(problem, front, criteria, ledger)
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from emsco_runtime.bundle.manifest import Certificate, Label
-from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label
+from emsco_runtime.bundle.summary import describe_use, pluralize
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import DesignError
-from emsco_train.guarantee.candidates import Candidate
+from emsco_train.errors import CertificationError, CertifyUseWarning, DesignError
+from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.evidence import CostRange, Evidence, Weights
-from emsco_train.guarantee.fixed_sequence import choose_certified
+from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_in_sequence
+from emsco_train.guarantee.ledger import CertifyLedger, CertifyQuestion, share_confidence
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
@@ -83,8 +85,8 @@ class Choice:
     is_default: bool = False
 
 
-def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
-    """Choose a design of a problem, and certify it where there are certify rows, which nothing must have seen before.
+def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger) -> Choice:
+    """Choose a design of a problem, and certify it where there are certify rows; the ledger records that they were used.
 
     Raises
     ------
@@ -94,25 +96,31 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria) -
         If none can be guaranteed to keep what is to be promised.
     """
     if criteria.promise.is_asked:
-        return _choose_certified(problem, front, criteria)
+        return _choose_certified(problem, front, criteria, ledger)
     requirements = criteria.requirements
     if criteria.design is not None:
         design, reason = front.find(criteria.design), "it was named"
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements)
-    certificate = certify_design(problem, design, criteria.promise.confidence)
+    certificate = certify_design(problem, design, criteria.promise.confidence, ledger)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 
-def certify_design(problem: Problem, design: Design, confidence: float) -> Certificate | None:
+def certify_design(problem: Problem, design: Design, confidence: float, ledger: CertifyLedger) -> Certificate | None:
     """Certify a design that was chosen without the certify rows; None where there are none."""
     if problem.certify is None:
         return None
-    return certify(_collect_evidence(problem, CascadeFitter.of(problem), problem.certify, design), confidence)
+    rows, level = problem.certify, share_confidence(confidence, ledger.planned)
+
+    def test() -> CertifiedDesign:
+        evidence = _collect_evidence(problem, CascadeFitter.of(problem), rows, design)
+        return CertifiedDesign(design, certify(evidence, level), (design.id,))
+
+    return _use_certify_rows(ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
 
 
-def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria) -> Choice:
+def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger) -> Choice:
     rows = problem.certify
     if rows is None:
         raise DesignError(
@@ -121,17 +129,46 @@ def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteri
     collect = partial(_collect_evidence, problem, CascadeFitter.of(problem))
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
-    certified = choose_certified(
+    asked = criteria.promise.with_labels(problem.labels)
+    promise = replace(asked, confidence=share_confidence(asked.confidence, ledger.planned))
+    sequence = order_candidates(
         [Candidate(design, partial(collect, rows, design), partial(collect, problem.validation, design)) for design in designs],
         rows=len(rows),
-        promise=criteria.promise.with_labels(problem.labels),
+        promise=promise,
         full_cost=front.full_cost,
         requirements=criteria.requirements,
     )
+    question = CertifyQuestion(tuple(candidate.design.id for candidate in sequence), promise.to_limits(), promise.confidence)
+    test = partial(choose_in_sequence, sequence, rows=len(rows), promise=promise)
+    certified = _use_certify_rows(ledger, question, asked.confidence, test)
+    return Choice(certified.design, _describe_tests(certified, criteria.requirements), certified.certificate)
+
+
+def _use_certify_rows(
+    ledger: CertifyLedger, question: CertifyQuestion, confidence: float, test: Callable[[], CertifiedDesign]
+) -> CertifiedDesign:
+    """Return what a test of the certify rows certifies, with the use that it is; `confidence` is what planned uses share.
+
+    The use is recorded before any certify row is looked at: a refusal counts, and so does a crash.
+    """
+    number = ledger.begin(question)
+    try:
+        certified = test()
+    except CertificationError:
+        ledger.finish(question, None)
+        raise
+    ledger.finish(question, certified.design.id)
+    use = CertifyUse(number=number, planned=ledger.planned, confidence=confidence)
+    if not use.is_planned:
+        warnings.warn("; ".join(describe_use(use)), CertifyUseWarning, stacklevel=2)
+    return replace(certified, certificate=certified.certificate.model_copy(update={"use": use}))
+
+
+def _describe_tests(certified: CertifiedDesign, requirements: Requirements) -> str:
     choice = certified.certificate.choice
     tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
-    aim = "cheapest" if criteria.requirements.min_coverage is not None else "most covering"
-    return Choice(certified.design, f"{tested}this is the {aim} of them by validation", certified.certificate)
+    aim = "cheapest" if requirements.min_coverage is not None else "most covering"
+    return f"{tested}this is the {aim} of them by validation"
 
 
 def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> Evidence:

@@ -36,7 +36,7 @@ from emsco_train.guarantee.evidence import Evidence
 from emsco_train.guarantee.limits import CostLimit, Limit, ShareLimit
 from emsco_train.guarantee.promise import Promise
 
-__all__ = ["CertifiedDesign", "choose_certified"]
+__all__ = ["CertifiedDesign", "choose_certified", "choose_in_sequence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,17 @@ def choose_certified(
     sequence = order_candidates(
         candidates, rows=rows, promise=promise, requirements=requirements or Requirements(), full_cost=full_cost
     )
+    return choose_in_sequence(sequence, rows=rows, promise=promise)
+
+
+def choose_in_sequence(sequence: Sequence[Candidate], *, rows: int, promise: Promise) -> CertifiedDesign:
+    """Test candidates in the order of `order_candidates` on so many certify rows, up to the first that fails.
+
+    Raises
+    ------
+    CertificationError
+        If the first one fails.
+    """
     passed: list[Evidence] = []
     for candidate in sequence:
         evidence = _decide_all(candidate, rows)

@@ -82,14 +82,14 @@ class Promise:
         return tuple(limits)
 
     def with_labels(self, labels: Sequence[Label]) -> Promise:
-        """Return it with labels as the data has them: on a command line, the label 1 is the text "1"."""
+        """Return it with labels as the data has them, in their order: on a command line, the label 1 is the text "1"."""
         by_text = {str(label): label for label in labels}
         named = {str(label): share for label, share in self.max_error_of.items()}
         unknown = [name for name in named if name not in by_text]
         if unknown:
             known = ", ".join(by_text)
             raise DesignError(f"max_error_of names {', '.join(map(repr, unknown))}, which is not a label (labels: {known})")
-        return replace(self, max_error_of={by_text[name]: share for name, share in named.items()})
+        return replace(self, max_error_of={label: named[name] for name, label in by_text.items() if name in named})
 
     def wish(self) -> str:
         """Return everything that is asked for, in words."""

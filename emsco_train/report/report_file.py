@@ -9,6 +9,7 @@ from emsco_train.errors import DesignError
 from emsco_train.report.page import render_page
 from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.folder import REPORT_NAME, is_report
+from emsco_train.runs.ledger import LEDGER_NAME
 from emsco_train.support.text_files import write_text
 
 __all__ = ["write_report"]
@@ -38,7 +39,7 @@ def write_report(run: str | os.PathLike[str], out: str | os.PathLike[str] | None
         raise DesignError(f"{path} is a folder: name a file for the page")
     if not path.parent.is_dir():
         raise DesignError(f"{path.parent} is not a folder: create it first, or name another file for the page")
-    own = [data.folder.path / name for name in ("run.json", *data.run.files)]
+    own = [data.folder.path / name for name in ("run.json", LEDGER_NAME, *data.run.files)]
     if path.exists() and any(file.exists() and path.samefile(file) for file in own):
         raise DesignError(f"{path} is a file of the run itself: name another file for the page")
     if out is None and path.exists() and not is_report(path):

@@ -18,6 +18,7 @@ from emsco_train.export.searched_design import export_searched_design
 from emsco_train.export.tuned_choice import choose_tuned_design
 from emsco_train.guarantee.choice import Choice, SelectionCriteria
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
+from emsco_train.runs.ledger import RunLedger
 from emsco_train.runs.opening import OpenRun, open_run
 from emsco_train.support.numbers import worker_count
 
@@ -37,7 +38,7 @@ class RunExport:
     export
         The bundle, verified.
     measured
-        The design on the rows of the expected figures.
+        The design on the test rows; where there are none, on those of the search.
     """
 
     opened: OpenRun
@@ -99,7 +100,8 @@ def export_open_run(
 ) -> RunExport:
     """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`."""
     _check_output(Path(out), force=force)
-    choice = choose_tuned_design(opened.problem, opened.front, criteria, jobs=worker_count(None))
+    ledger = RunLedger(opened.folder, opened.run)
+    choice = choose_tuned_design(opened.problem, opened.front, criteria, ledger, jobs=worker_count(None))
     exported = export_searched_design(
         out,
         opened.problem,

@@ -92,7 +92,9 @@ class RunFolder:
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
-    def finish(self, files: Mapping[str, str], run: RunFile, *, keep_work: bool = False) -> None:
+    def finish(
+        self, files: Mapping[str, str], run: RunFile, *, begun: Mapping[str, str] | None = None, keep_work: bool = False
+    ) -> None:
         """Put the files of a finished run into place, and release the folder.
 
         Parameters
@@ -101,18 +103,21 @@ class RunFolder:
             Name -> text, beside run.json.
         run
             The record; the hashes of the files are added to it.
+        begun
+            Name -> text of files that this run begins and later commands continue, so that they have no hash.
         keep_work
             Keep the checkpoints: the run was cut short, and may be resumed.
         """
         try:
-            self._refuse_overwrite(files)
+            begun = begun or {}
+            self._refuse_overwrite([*files, *begun])
             hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
             document = run.model_copy(update={"files": hashes})
             new = self.work / _NEW_NAME
             if new.is_dir():
                 shutil.rmtree(new)
             new.mkdir()
-            for name, text in {**files, _RUN_NAME: document.text()}.items():
+            for name, text in {**files, **begun, _RUN_NAME: document.text()}.items():
                 _write_synced(new / name, text)
             new.rename(self.work / _READY_NAME)
             self._install_ready_files()

@@ -11,6 +11,7 @@ from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
+from emsco_train.guarantee.ledger import check_certify_uses
 from emsco_train.runs.source import Columns
 from emsco_train.search.settings import Method, Settings
 from emsco_train.support.numbers import check_seed, check_time_limit, is_number, worker_count
@@ -40,6 +41,7 @@ class TrainRequest:
     C: float = 1.0
     class_weight: ClassWeight = None
     calibrate: Calibration | None = None
+    certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
 
@@ -55,6 +57,7 @@ class TrainRequest:
         check_seed(self.seed)
         check_folds(self.folds)
         check_time_limit(self.time_limit)
+        check_certify_uses(self.certify_uses)
         names = set(self.paths)
         if None in names and len(names) > 1:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")

@@ -142,6 +142,8 @@ class RunFile(FileModel):
     rows: dict[str, int]
     measured: MeasuredRows
     files: dict[str, str]
+    # How many uses of the certify rows share the level of their certificates; `certify.json` records the uses.
+    certify_uses: Annotated[int, Field(ge=1)] = 1
 
     def text(self) -> str:
         """Return the JSON."""

@@ -85,6 +85,7 @@ def make_run_record(
         rows={split.name: len(split) for split in problem.splits()},
         measured=MeasuredRows(split="cross-fitted" if problem.is_cross_fitted else "validation", rows=len(problem.validation)),
         files={},
+        certify_uses=request.certify_uses,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from emsco_train.designs.front import Front
@@ -14,6 +14,7 @@ from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
+from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
@@ -80,16 +81,41 @@ def train(
     folder = RunFolder(out)
     folder.begin(resume=resume, force=force)
     try:
-        return _search_and_write(folder, prepared, settings, jobs=jobs, resume=resume, watch=watch)
+        # Before the search, which may take hours.
+        begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
+        return _search_and_write(folder, prepared, settings, begun, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()
         raise
 
 
+def _continues_ledger(folder: RunFolder, prepared: PreparedRun) -> bool:
+    """Return whether a run that was cut short, and may have been exported, has the same certify rows: then its uses count on."""
+    if not folder.is_complete():
+        return False
+    before = folder.read()
+    if before.data.fingerprint != prepared.problem.data_digest():
+        return False
+    planned = prepared.request.certify_uses
+    if before.certify_uses != planned and RunLedger(folder, before).read():
+        raise DesignError(
+            f"certify_uses is {planned}, but the run was begun with {before.certify_uses}, and its certify rows have been used: "
+            "the number is fixed before the first use"
+        )
+    return True
+
+
 def _search_and_write(
-    folder: RunFolder, prepared: PreparedRun, settings: Settings, *, jobs: int, resume: bool, watch: ProgressFactory | None
+    folder: RunFolder,
+    prepared: PreparedRun,
+    settings: Settings,
+    begun: Mapping[str, str],
+    *,
+    jobs: int,
+    resume: bool,
+    watch: ProgressFactory | None,
 ) -> TrainedRun:
-    """Search, measure and write, in a folder that is locked."""
+    """Search, measure and write, in a folder that is locked; `begun` are further files that others continue."""
     problem = prepared.problem
     searched = _search_thresholds(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
     outcomes = [timed.outcome for timed in searched]
@@ -105,7 +131,8 @@ def _search_and_write(
     }
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
-    folder.finish(files, make_run_record(prepared, settings, searched, fitter), keep_work=interrupted or "time" in reasons)
+    record = make_run_record(prepared, settings, searched, fitter)
+    folder.finish(files, record, begun=begun, keep_work=interrupted or "time" in reasons)
     return TrainedRun(folder, folder.read(), front, measured, interrupted)
 
 

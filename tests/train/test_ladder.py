@@ -16,6 +16,7 @@ from emsco_train.errors import SelectionError
 from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
+from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.search.ladder import ladder_front, ladder_thresholds
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
@@ -108,7 +109,7 @@ def test_a_guarantee_climbs_the_ladder() -> None:
     front = run_search(problem, SETTINGS, jobs=1).front
     criteria = SelectionCriteria.of(Requirements(), max_error=0.07)
     assert all(design.accuracy < 0.93 for design in front)
-    choice = choose_tuned_design(problem, front, criteria)
+    choice = choose_tuned_design(problem, front, criteria, MemoryLedger())
     assert choice.certificate is not None
     assert choice.certificate.max_error == 0.07
     assert min(choice.design.thresholds) > 0.6
