@@ -267,7 +267,7 @@ class ReloadingCascade(ForkSafe, Decider):
                 # Read again next time, even if the manifest stays the same: its models may still be copied.
                 self._last_stamp = None
                 result = Reload("failed", before.id, before.id, datetime.now(UTC), error)
-                self._current._observers.notify_reload_failure(error, before.id)  # noqa: SLF001 - our own class
+                self._current._observers.run_hooks("on_reload_failure", error, before.id)  # noqa: SLF001 - our own class
             else:
                 after = self._current.manifest.id
                 result = Reload("unchanged" if after == before.id else "changed", before.id, after, datetime.now(UTC))
@@ -278,7 +278,7 @@ class ReloadingCascade(ForkSafe, Decider):
     def _notify_if_changed(self, before: Manifest) -> None:
         after = self._current.manifest
         if after.id != before.id:
-            self._current._observers.notify_reload(before, after)  # noqa: SLF001 - our own class
+            self._current._observers.run_hooks("on_reload", before, after)  # noqa: SLF001 - our own class
 
     def _load_if_changed(self) -> None:
         """Put a new bundle in service, if there is one: first the file's stamp is compared, then its id; then all is read."""

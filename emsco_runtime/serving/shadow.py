@@ -23,12 +23,13 @@ from emsco_runtime.decision import Decision
 from emsco_runtime.driving.golden_replay import replay_golden_items
 from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
+from emsco_runtime.driving.options import check_acquirers
 from emsco_runtime.driving.pooled import call_with_limits
 from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import RawValues, walk
-from emsco_runtime.errors import BindError, InputError
+from emsco_runtime.errors import InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
@@ -147,10 +148,8 @@ class Shadow(PickledBySettings[_Settings]):
             raise InputError(f"share: expected a number from 0 to 1, got {share!r}")
         if share and acquirers is None:
             raise InputError("share: without acquirers nothing can be acquired. Give acquirers, or leave share out")
-        if not isinstance(acquirers, Acquirers | None):
-            raise BindError([f"acquirers: expected an emsco_runtime.Acquirers, got {type(acquirers).__name__}"])
+        entries = None if acquirers is None else check_acquirers(acquirers)
         checked = bundle if isinstance(bundle, Bundle) else read_bundle(bundle)
-        entries = None if acquirers is None else acquirers.entries
         self._settings = _Settings(checked, entries, float(share), seed, on_failure, background)
         self._start()
 
