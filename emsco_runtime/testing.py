@@ -29,6 +29,7 @@ from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
+from emsco_runtime.driving.golden_replay import score_stages
 from emsco_runtime.driving.one import drive_one
 from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.scorer import Scorer
@@ -204,24 +205,13 @@ def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Genera
     features = {feature.name: feature for feature in draft.features}
     for _ in range(_MAX_DRAWS):
         values = {name: _draw_value(features[name], rng) for stage in draft.stages for name in stage.acquire}
-        rows: list[tuple[float, ...]] = []
-        encoded: list[float] = []
-        for stage in plan.stages:
-            encoded += [feature.encode(values[feature.name]) for feature in stage.features]
-            rows.append(tuple(scorer.score(stage.number - 1, encoded)))
+        rows = [tuple(scores) for scores in score_stages(plan, scorer, values)]
         if all(margin(row, stage.thresholds) > 2 * RESCORE_MARGIN for row, stage in zip(rows, plan.stages, strict=True)):
             break
     else:
         message = f"none of {_MAX_DRAWS} items drawn is clear of thresholds and ties at every stage"
         raise ValueError(f"no golden item can be made: {message}. Choose other weights or thresholds")
-    made = drive_one(plan, scorer, values, {}, float("inf"))
-    decision = GoldenDecision(
-        status=made.status,
-        reason="confident" if made.label is not None else "inconclusive",
-        label=made.label,
-        stages=made.stages,
-        cost=made.cost,
-    )
+    decision = GoldenDecision.model_validate(drive_one(plan, scorer, values, {}, float("inf")), from_attributes=True)
     return Golden(values=values, probabilities=tuple(rows), decision=decision)
 
 

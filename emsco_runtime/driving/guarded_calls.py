@@ -103,7 +103,7 @@ class GuardedCall:
 
     def time_out(self) -> Failed:
         """End the call because it took too long."""
-        return self.fail(self.call.guard.timeout_fault())
+        return self.fail(ValueFault("timeout", f"its acquirer did not answer within {self.call.guard.timeout_s:g} s"))
 
     def finish_joined(self, joined: JoinedCall) -> Any:
         """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be begun again."""

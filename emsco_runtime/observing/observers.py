@@ -111,7 +111,9 @@ class Observers(ForkSafe):
 
     def __init__(self, observers: Sequence[Observer], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._observers = tuple(observers)
-        self._hooks = {name: _callable_hooks(observers, name) for name in _HOOKS}
+        self._hooks = {
+            name: [hook for observer in observers if callable(hook := getattr(observer, name, None))] for name in _HOOKS
+        }
         self._on_call = self._hooks["on_call"]
         self._failures = 0
         self._throttle = Throttle(clock)
@@ -193,11 +195,6 @@ class Observers(ForkSafe):
             if not self._throttle.allows(name, _LOG_EVERY_S):
                 return
         _log.error("observer %s raised (%d failures of observers so far)", name, count, exc_info=error)
-
-
-def _callable_hooks(observers: Sequence[Observer], name: str) -> tuple[Callable[..., object], ...]:
-    found = [getattr(observer, name, None) for observer in observers]
-    return tuple(hook for hook in found if callable(hook))
 
 
 def find_hook_faults(observer: object) -> list[str]:

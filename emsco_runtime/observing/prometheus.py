@@ -27,12 +27,8 @@ abandoned appears there when it ends, an async one as "cancelled".
 Nothing is registered when this module is imported. Processes that share ``PROMETHEUS_MULTIPROC_DIR`` are added up; `SourceGauges`
 are for one process only.
 
-``emsco_bundle_info`` has one series per name: that of a bundle that was replaced is removed. Processes that share a folder cannot
-remove one: there it is 0 until the process has ended, so query for ``emsco_bundle_info == 1``.
-
-What it costs: ``make bench``. With several processes prometheus_client writes each number through to a shared file, two for a
-histogram, and has no way to add several at once: about twice the time of one process. Nothing is buffered to make that cheaper,
-so that no count of a killed worker is lost. If acquirers take only a few microseconds, do without their times.
+With several processes prometheus_client writes each number through to a shared file: about twice the time of one process
+(``make bench``). Nothing is buffered to make that cheaper, so that no count of a killed worker is lost.
 """
 
 from __future__ import annotations
@@ -196,7 +192,7 @@ class Metrics:
     registry
         Where they are registered; prometheus_client's own by default.
     acquirers
-        Time every call of an acquirer. Decisions are faster without; failures are counted in both cases.
+        Time every call of an acquirer. Do without if acquirers take only microseconds; failures are counted in both cases.
     prefix
         How the names begin.
     cost_buckets

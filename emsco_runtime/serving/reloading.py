@@ -4,11 +4,7 @@ The new bundle is read, checked, bound and its golden items replayed while the o
 once. A call uses one cascade from start to end: no decision mixes two bundles, and the old one is freed when its last call has
 ended. If a bundle cannot be loaded, for whatever reason, the old one stays in service and the failure is reported.
 
-Acquirers, their breakers and caches, threads and observers stay the same. Observers are notified of each change and of each
-failure (`on_reload`, `on_reload_failure`): a `DriftMonitor` follows the new bundle.
-
-Known values may be given for every feature that the acquirers or one of the bundles so far have, since a caller cannot know which
-bundle is in service; those that it does not use are ignored. An unknown name is an error.
+Acquirers with their breakers and caches, threads and observers stay the same; ``docs/operating.md`` says more about a reload.
 """
 
 from __future__ import annotations

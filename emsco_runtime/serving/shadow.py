@@ -33,6 +33,7 @@ from emsco_runtime.errors import InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.support.arguments import is_number
 from emsco_runtime.support.fork import PickledBySettings
 from emsco_runtime.support.throttle import Throttle
 
@@ -144,7 +145,7 @@ class Shadow(PickledBySettings[_Settings]):
         on_failure: OnFailure = "reject",
         background: bool = True,
     ) -> None:
-        if not _is_share(share):
+        if not is_number(share, 0, 1):
             raise InputError(f"share: expected a number from 0 to 1, got {share!r}")
         if share and acquirers is None:
             raise InputError("share: without acquirers nothing can be acquired. Give acquirers, or leave share out")
@@ -271,7 +272,3 @@ class Shadow(PickledBySettings[_Settings]):
                 self._acquired += 1
             RawValues(values).add([call], [call_with_limits(call, recorded.item, self._limits)])
         return CachedOutcome(values[name], free=True) if name in recorded.free else values[name]
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
