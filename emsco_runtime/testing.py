@@ -148,7 +148,11 @@ def make_bundle(
     """
     rng = np.random.default_rng(seed)
     inputs = [[name for names in stages[: index + 1] for name in names] for index in range(len(stages))]
-    described = features or _plain_features(inputs[-1], costs or {}, groups or {})
+    prices, shared = costs or {}, groups or {}
+    group_of = {member: group for group, (_, members) in shared.items() for member in members}
+    described = features or [
+        Feature(name=one, kind="numeric", cost=prices.get(one, 1.0), group=group_of.get(one), fallback=0.0) for one in inputs[-1]
+    ]
     models = []
     for index, names in enumerate(inputs):
         matrix = rng.normal(size=(len(labels), len(names))) if weights is None else weights[index]
@@ -163,7 +167,7 @@ def make_bundle(
         "labels": list(labels),
         "cost_unit": "unit",
         "features": [feature.model_dump() for feature in described],
-        "groups": [{"name": group, "cost": cost} for group, (cost, _) in (groups or {}).items()],
+        "groups": [{"name": group, "cost": cost} for group, (cost, _) in shared.items()],
         "stages": [
             {
                 "acquire": list(stage),
@@ -187,15 +191,6 @@ def make_bundle(
     }
     draft = Manifest.model_validate_json(json.dumps(document))
     return build_bundle(draft.model_copy(update={"golden": (_draw_golden(draft, models, rng),)}), models)
-
-
-def _plain_features(
-    names: Sequence[str], costs: Mapping[str, float], groups: Mapping[str, tuple[float, Sequence[str]]]
-) -> list[Feature]:
-    group_of = {member: group for group, (_, members) in groups.items() for member in members}
-    return [
-        Feature(name=name, kind="numeric", cost=costs.get(name, 1.0), group=group_of.get(name), fallback=0.0) for name in names
-    ]
 
 
 def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:

@@ -115,28 +115,16 @@ class Observers(ForkSafe):
             name: [hook for observer in observers if callable(hook := getattr(observer, name, None))] for name in _HOOKS
         }
         self._on_call = self._hooks["on_call"]
-        self._failures = 0
+        # Whether any of them observes the calls of acquirers, and when deciding starts.
+        self.wants_calls, self.wants_starts = bool(self._on_call), bool(self._hooks["on_start"])
+        # How often an observer raised.
+        self.failures = 0
         self._throttle = Throttle(clock)
         self._start()
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return bool(self._observers)
-
-    @property
-    def failures(self) -> int:
-        """Return how often an observer raised."""
-        return self._failures
-
-    @property
-    def wants_calls(self) -> bool:
-        """Return whether any of them observes the calls of acquirers."""
-        return bool(self._on_call)
-
-    @property
-    def wants_starts(self) -> bool:
-        """Return whether any of them observes when deciding starts."""
-        return bool(self._hooks["on_start"])
 
     @contextlib.contextmanager
     def decision_context(self, bundle: str, items: int) -> Iterator[None]:
@@ -190,8 +178,8 @@ class Observers(ForkSafe):
                 failures.append(another)
         name = _qualified_name(observer)
         with self._lock:
-            self._failures += len(failures)
-            count = self._failures
+            self.failures += len(failures)
+            count = self.failures
             if not self._throttle.allows(name, _LOG_EVERY_S):
                 return
         _log.error("observer %s raised (%d failures of observers so far)", name, count, exc_info=error)
