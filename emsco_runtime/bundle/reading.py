@@ -92,8 +92,7 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     folder = Path(path)
     missing_path = ""
     for _ in range(_MAX_ATTEMPTS):
-        text = _read_manifest(folder)
-        manifest = parse_manifest(text, str(folder / MANIFEST_FILE))
+        manifest = read_manifest(folder)
         try:
             models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
         except _ModelMissing as vanished:
