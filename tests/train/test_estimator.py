@@ -213,8 +213,10 @@ def test_without_test_rows_the_figures_of_the_search_are_used(
     export = fitted.export(tmp_path / "bundle")
     assert export.expected.split == split
     assert export.expected.rows == (len(X) if split == "cross-fitted" else len(X) // 2)
-    assert export.expected.right / export.expected.accepted == fitted.design_.accuracy
-    assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
+    weighted = export.expected.weighted
+    assert weighted is not None
+    assert weighted.right / weighted.accepted == fitted.design_.accuracy
+    assert weighted.accepted / weighted.units == fitted.design_.coverage
     assert export.bundle.models == fitted.cascade_.bundle.models
     recorded = export.bundle.manifest.provenance.settings
     assert (recorded["C"], recorded["sample_weight"], recorded["class_weight"]) == (0.5, True, {"benign": 1.04})
