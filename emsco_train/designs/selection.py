@@ -31,6 +31,9 @@ _LIMITS = (
 _MAX_ROWS = 1e9
 
 
+_LEVEL_DIGITS = 1e-4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
     """What a design must satisfy to be returned; None leaves a figure free.
@@ -101,6 +104,8 @@ class Requirements(Constraints):
 
     by: SelectBy | None = None
     sure: float | None = DEFAULT_SURE
+    # Where cost decides and bounds are asked for: the surest design of those that cost at most this share more than the cheapest.
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         """Check all of them, and list every fault in one error."""
@@ -127,6 +132,10 @@ class Requirements(Constraints):
         Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
         satisfying = [design for design in designs if self.meets(design)]
+        if satisfying and self.slack and self.sure is not None and self.objective == "cost":
+            most = (1.0 + self.slack) * min(design.cost for design in satisfying)
+            near = [design for design in satisfying if design.cost <= most]
+            return max(near, key=lambda design: (self._highest_level(design), *_sort_key(design, "cost")))
         if satisfying:
             return max(satisfying, key=lambda design: _sort_key(design, self.objective))
         if not designs:
@@ -137,6 +146,14 @@ class Requirements(Constraints):
     def meets(self, design: Design) -> bool:
         """Return whether a design satisfies every floor and the cap, by bounds on its figures where `sure` asks for them."""
         return not self.any() or self._allows(design.bounds(self.sure))
+
+    def _highest_level(self, design: Design) -> float:
+        """Return the highest level `sure` at which the bounds of a design still satisfy all limits, to four digits."""
+        low, high = 0.5, 1.0
+        while high - low > _LEVEL_DIGITS:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._allows(design.bounds(middle)) else (low, middle)
+        return low
 
     def _allows(self, figures: Bounds) -> bool:
         return not any(self.shortfalls(figures.cost, figures.coverage, figures.accuracy))
