@@ -37,6 +37,7 @@ from emsco_train.estimator.input_validation import (
     validate_weights,
 )
 from emsco_train.estimator.search_plan import search_by_parameters
+from emsco_train.export.expected_rows import check_expected_split
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
@@ -365,6 +366,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         problem = self.problem_
         requirements = Requirements(min_coverage=min_coverage, max_cost=max_cost)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
+        # Before the certify rows are used.
+        check_expected_split(problem, split, is_fixed=not criteria.promise.is_asked)
         if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
