@@ -1,13 +1,14 @@
 """Do users get what they ask for? Floors on accuracy and coverage, the design that is chosen for them, and the truth.
 
-Each repeat draws a table of some rows, as a user would have it. It is searched in three ways: the paper's (50 / 25 / 25 %, one
-validation split), the old default (40 / 20 / 20 / 20 %), both with the raw figures of their front; and today's default, with
-folds, the threshold ladder and sure floors. The truth is counted on all other rows of the data set, by the models that would be
-exported. The floors below were written down before anything was measured.
+Each repeat draws a pool of rows that may fit and measure designs. It is searched in three ways: the paper's, with a third of the
+rows for validation and the threshold as named; the same with thresholds tuned along the ladder (the old split, the new choice of
+thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default. The truth is counted on
+the other rows of the data set, at most 40,000 of them, by the models that would be exported. The floors below were written down
+before anything was measured.
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
-accuracy that was shown exceeds the true one; `cost`, of the designs given, against the oracle's.
+accuracy that was shown exceeds the true one, and `coverage` likewise; `cost`, of the designs given, against the oracle's.
 
 ``python benchmarks/choices.py --repeats 100`` takes hours; results are appended to a file as they come, and those that are there
 already are not computed again.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import itertools
 import json
 import statistics
 import sys
@@ -35,15 +37,18 @@ from _shared_data import DATA, read_columns
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_train import FeatureOptions, Problem, Settings, Shares, Workbench, run_search
 from emsco_train.data.problem import ScoredPart
-from emsco_train.data.splits import PAPER_SHARES, Splits, make_splits
+from emsco_train.data.splits import Splits, make_splits
 from emsco_train.designs.front import Front
-from emsco_train.designs.selection import DEFAULT_SURE, Requirements
+from emsco_train.designs.selection import Requirements
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import SelectionError
 from emsco_train.search.ladder import ladder_front
 
-Way = Literal["paper", "old", "new"]
-WAYS: tuple[Way, ...] = ("paper", "old", "new")
-OLD_SHARES = Shares(0.4, 0.2, 0.2, 0.2)
+Way = Literal["paper", "tuned", "cross-fitted"]
+WAYS: tuple[Way, ...] = ("paper", "tuned", "cross-fitted")
+# How the floors must hold, by way; None: by the figures as they are.
+LEVELS: dict[Way, tuple[float | None, ...]] = {"paper": (None,), "tuned": (None,), "cross-fitted": (None, 0.75, 0.85, 0.9, 0.95)}
+MAX_TRUTH_ROWS = 40_000
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices.jsonl"
 
 
@@ -110,6 +115,7 @@ class Record:
     rows: int
     repeat: int
     way: Way
+    sure: float | None
     min_accuracy: float
     min_coverage: float
     accuracy: float | None  # as shown; None: no design was given
@@ -134,28 +140,22 @@ def read_table(name: str) -> tuple[dict[str, Array], Ints]:
 
 
 def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
-    """Return the problem of a user who has so many rows; its test rows are all the others of the data set."""
+    """Return the problem of a user whose pool has so many rows; its test rows are others of the data set."""
     columns, label = read_table(case.table)
     features = {name: columns[name] for name in case.features or columns}
     order = np.random.default_rng(repeat).permutation(len(label))
     own, target = order[:rows], label[order[:rows]]
-    shares = {"paper": PAPER_SHARES, "old": OLD_SHARES, "new": Shares()}[way]
-    parts = make_splits(target, shares, rng=np.random.default_rng(repeat))
-    # The rows of the user's own test and certify splits take no part in the choice, nor in the truth.
-    pool = np.concatenate([parts.train, parts.validation])
-    kept = np.concatenate([own[parts.train], own[parts.validation], order[rows:]])
-    splits = Splits(
-        np.arange(len(parts.train)),
-        np.arange(len(parts.train), len(pool)),
-        np.arange(len(pool), len(kept)),
-        np.array([], dtype=np.intp),
-    )
+    parts = make_splits(target, Shares(2 / 3, 1 / 3, 0.0, 0.0), rng=np.random.default_rng(repeat))
+    kept = np.concatenate([own[parts.train], own[parts.validation], order[rows : rows + MAX_TRUTH_ROWS]])
+    ends = np.cumsum([len(parts.train), len(parts.validation)])
+    train, validation, test = np.split(np.arange(len(kept)), ends)
+    splits = Splits(train, validation, test, np.array([], dtype=np.intp))
     return Problem.of(
         {name: column[kept] for name, column in features.items()},
         label[kept],
         threshold=case.threshold,
         splits=splits,
-        folds=None if way == "new" else 0,
+        folds=None if way == "cross-fitted" else 0,
         features={name: FeatureOptions(unknown="ignore") for name in features if name in _TEXT},
         seed=repeat,
     )
@@ -183,12 +183,11 @@ def measure(name: str, rows: int, repeat: int, way: Way) -> list[Record]:
     case = CASES[name]
     problem = draw_problem(case, rows, repeat, way)
     front = run_search(problem, case.settings, seed=repeat, jobs=1).front
-    if way == "new":
+    if way != "paper":
         front = ladder_front(problem, front)
     truth = true_figures(problem, front)
     records = []
-    for floors in case.floors:
-        sure = DEFAULT_SURE if way == "new" else None
+    for floors, sure in itertools.product(case.floors, LEVELS[way]):
         wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=sure)
         keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
         try:
@@ -197,7 +196,7 @@ def measure(name: str, rows: int, repeat: int, way: Way) -> list[Record]:
             shown: tuple[float | None, ...] = (None,) * 5
         else:
             shown = (design.accuracy, design.coverage, *truth[design.id])
-        records.append(Record(name, rows, repeat, way, *floors, *shown, min(keeping, default=None)))
+        records.append(Record(name, rows, repeat, way, sure, *floors, *shown, min(keeping, default=None)))
     return records
 
 
@@ -207,12 +206,14 @@ def read_results(path: Path) -> list[Record]:
 
 
 def show(records: Sequence[Record]) -> None:
-    """Print one line for each case, number of rows and way."""
-    print(f"{'case':<12}{'rows':>6} {'way':<6}{'repeats':>8}{'given':>7}{'kept':>6}{'flattery':>10}{'coverage':>10}{'cost':>7}")
-    keys = sorted({(record.case, record.rows, WAYS.index(record.way)) for record in records})
-    for case, rows, way in keys:
-        chosen = [one for one in records if (one.case, one.rows, one.way) == (case, rows, WAYS[way])]
-        print(f"{case:<12}{rows:>6} {WAYS[way]:<6}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
+    """Print one line for each case, number of rows, way and level."""
+    print(f"{'case':<12}{'rows':>6} {'way':<18}{'repeats':>8}{'given':>7}{'kept':>6}{'flattery':>10}{'coverage':>10}{'cost':>7}")
+    keys = sorted({(record.case, record.rows, WAYS.index(record.way), record.sure or 0.0) for record in records})
+    for case, rows, way, sure in keys:
+        key = (case, rows, WAYS[way], sure)
+        chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0) == key]
+        name = f"{WAYS[way]} {sure:g}" + ("*" if sure == DEFAULT_SURE else "") if sure else WAYS[way]
+        print(f"{case:<12}{rows:>6} {name:<18}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
 
 
 def _summary(records: Iterable[Record]) -> str:

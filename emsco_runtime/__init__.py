@@ -1,16 +1,6 @@
 """emsco's runtime: decide items with a bundle, acquiring features lazily, stage by stage.
 
-The rooms, from the top down::
-
-    cli         the commands;  testing: fakes for tests
-    serving     a cascade whose bundle is replaced while it runs; a second bundle, compared
-    cascade     the public class;  decider: its type;  acquirers: the user's callables, in a registry
-    driving     run the walk: one item, many at once, whole tables, in threads, as a coroutine
-    observing   observers of each decision: logs, audit log, metrics, tracing;  drift: monitors of the accepted items
-    engine      plan: acquirers bound to a bundle;  walk: the control flow;  scorer: onnxruntime
-    sources     between the walk and a user's source: pool, circuit breaker, cache, time-outs
-    bundle      the manifest, reading and checking it, encoding, the acceptance rule, the cost function
-    support     arguments, arrays, files, text, forks
+``docs/ARCHITECTURE.md`` shows the rooms, from the top down.
 
 What needs an extra is imported from its module: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
 `emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), `emsco_runtime.tracing.DecisionTracer` (extra ``otel``).

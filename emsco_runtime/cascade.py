@@ -134,7 +134,7 @@ class Cascade(Decider):
         # None once it is closed. A decision takes it when it begins, so that one under way is not affected.
         self._scorer: Scorer | None = scorer
         replay_golden_items(bundle, scorer)
-        self._observers.notify_bind(bundle.manifest)
+        self._observers.run_hooks("on_bind", bundle.manifest)
 
     def __getstate__(self) -> CascadeState:
         """Return what another process needs; it makes sessions and buffers of its own."""

@@ -135,20 +135,10 @@ class Decision(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, as `schemas/decision.v1.schema.json` describes them."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "label": self.label,
-            "confidence": self.confidence,
+        return self._asdict() | {
             "probabilities": _with_text_keys(self.probabilities),
-            "stages": self.stages,
-            "cost": self.cost,
-            "elapsed_s": self.elapsed_s,
             "trace": [_record_to_dict(record) for record in self.trace],
-            "degraded": self.degraded,
             "errors": [failure._asdict() for failure in self.errors],
-            "bundle": self.bundle,
-            "key": self.key,
         }
 
     def to_json(self) -> str:
@@ -157,15 +147,8 @@ class Decision(NamedTuple):
 
 
 def _record_to_dict(record: StageRecord) -> dict[str, Any]:
-    return {
-        "stage": record.stage,
-        "acquired": list(record.acquired),
-        "known": list(record.known),
-        "defaulted": list(record.defaulted),
-        "cost": record.cost,
-        "probabilities": _with_text_keys(record.probabilities),
-        "cached": list(record.cached),
-    }
+    lists = {name: list(names) for name, names in record._asdict().items() if isinstance(names, tuple)}
+    return record._asdict() | lists | {"probabilities": _with_text_keys(record.probabilities)}
 
 
 def _with_text_keys(probabilities: Mapping[Label, float]) -> dict[str, float]:

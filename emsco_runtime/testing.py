@@ -29,6 +29,7 @@ from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
+from emsco_runtime.driving.golden_replay import score_stages
 from emsco_runtime.driving.one import drive_one
 from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.scorer import Scorer
@@ -147,7 +148,11 @@ def make_bundle(
     """
     rng = np.random.default_rng(seed)
     inputs = [[name for names in stages[: index + 1] for name in names] for index in range(len(stages))]
-    described = features or _plain_features(inputs[-1], costs or {}, groups or {})
+    prices, shared = costs or {}, groups or {}
+    group_of = {member: group for group, (_, members) in shared.items() for member in members}
+    described = features or [
+        Feature(name=one, kind="numeric", cost=prices.get(one, 1.0), group=group_of.get(one), fallback=0.0) for one in inputs[-1]
+    ]
     models = []
     for index, names in enumerate(inputs):
         matrix = rng.normal(size=(len(labels), len(names))) if weights is None else weights[index]
@@ -162,7 +167,7 @@ def make_bundle(
         "labels": list(labels),
         "cost_unit": "unit",
         "features": [feature.model_dump() for feature in described],
-        "groups": [{"name": group, "cost": cost} for group, (cost, _) in (groups or {}).items()],
+        "groups": [{"name": group, "cost": cost} for group, (cost, _) in shared.items()],
         "stages": [
             {
                 "acquire": list(stage),
@@ -188,15 +193,6 @@ def make_bundle(
     return build_bundle(draft.model_copy(update={"golden": (_draw_golden(draft, models, rng),)}), models)
 
 
-def _plain_features(
-    names: Sequence[str], costs: Mapping[str, float], groups: Mapping[str, tuple[float, Sequence[str]]]
-) -> list[Feature]:
-    group_of = {member: group for group, (_, members) in groups.items() for member in members}
-    return [
-        Feature(name=name, kind="numeric", cost=costs.get(name, 1.0), group=group_of.get(name), fallback=0.0) for name in names
-    ]
-
-
 def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:
     """Draw an item until no stage's score is near a threshold or a tie."""
     scorer = Scorer.from_bundle(Bundle(draft, tuple(models), "(in memory)"))
@@ -204,24 +200,13 @@ def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Genera
     features = {feature.name: feature for feature in draft.features}
     for _ in range(_MAX_DRAWS):
         values = {name: _draw_value(features[name], rng) for stage in draft.stages for name in stage.acquire}
-        rows: list[tuple[float, ...]] = []
-        encoded: list[float] = []
-        for stage in plan.stages:
-            encoded += [feature.encode(values[feature.name]) for feature in stage.features]
-            rows.append(tuple(scorer.score(stage.number - 1, encoded)))
+        rows = [tuple(scores) for scores in score_stages(plan, scorer, values)]
         if all(margin(row, stage.thresholds) > 2 * RESCORE_MARGIN for row, stage in zip(rows, plan.stages, strict=True)):
             break
     else:
         message = f"none of {_MAX_DRAWS} items drawn is clear of thresholds and ties at every stage"
         raise ValueError(f"no golden item can be made: {message}. Choose other weights or thresholds")
-    made = drive_one(plan, scorer, values, {}, float("inf"))
-    decision = GoldenDecision(
-        status=made.status,
-        reason="confident" if made.label is not None else "inconclusive",
-        label=made.label,
-        stages=made.stages,
-        cost=made.cost,
-    )
+    decision = GoldenDecision.model_validate(drive_one(plan, scorer, values, {}, float("inf")), from_attributes=True)
     return Golden(values=values, probabilities=tuple(rows), decision=decision)
 
 

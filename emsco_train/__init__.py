@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         ExportError as ExportError,
         FitError as FitError,
         OutlierWarning as OutlierWarning,
+        RareLabelWarning as RareLabelWarning,
+        RepeatedRowsWarning as RepeatedRowsWarning,
         SelectionError as SelectionError,
         ThresholdWarning as ThresholdWarning,
         TrainError as TrainError,
@@ -90,7 +92,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.designs.front": "Front",
         "emsco_train.designs.selection": "Constraints",
         "emsco_train.errors": "CertificationError CertifyUseWarning ConfidenceWarning ConversionError DataError DesignError"
-        " ExportError FitError OutlierWarning SelectionError ThresholdWarning TrainError VerificationError VersionWarning",
+        " ExportError FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError ThresholdWarning TrainError"
+        " VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
         "emsco_train.export.given_design": "export_design",
         "emsco_train.export.publication": "Export",

@@ -17,6 +17,8 @@
     ├── CertifyUseWarning               certify rows were used more often than planned, so a confidence is not held
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
+    ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
+    ├── RepeatedRowsWarning             equal rows in different folds or splits: models have seen what they are measured on
     ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
     └── VersionWarning                  a run is resumed with other versions of libraries than it was started with
 """
@@ -35,6 +37,8 @@ __all__ = [
     "ExportError",
     "FitError",
     "OutlierWarning",
+    "RareLabelWarning",
+    "RepeatedRowsWarning",
     "SelectionError",
     "ThresholdWarning",
     "TrainError",
@@ -97,8 +101,8 @@ class CertificationError(_ErrorWithDetails):
     bound
         Upper bound on its error, from the certify rows; None when no design was tested, so that those rows stay unseen.
     rows_needed
-        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit that
-        failed. 0 where more rows would not help.
+        About how many rows it would take: accepted ones, if the true error is half of the one asked for; or rows of the limit
+        that failed. 0 where more rows would not help.
     """
 
     def __init__(self, message: str, nearest: str | None, bound: float | None, rows_needed: int) -> None:
@@ -130,6 +134,14 @@ class ConfidenceWarning(UserWarning):
 
 class OutlierWarning(UserWarning):
     """A few values of a column are so far out that, standardised, the others are nearly equal: no model can use them."""
+
+
+class RareLabelWarning(UserWarning):
+    """A label has no row in some split that measures or certifies designs, so nothing is known about it there."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Equal rows are in different folds or splits: models have seen what they are measured on, and figures are too good."""
 
 
 class ThresholdWarning(UserWarning):

@@ -26,7 +26,8 @@ class ManifestFault:
 def find_faults(manifest: Manifest) -> Iterator[ManifestFault]:
     """Yield every contradiction inside a manifest; nothing when it is consistent."""
     is_consistent = True
-    for fault in chain(_check_labels(manifest), _check_features(manifest), _check_stages(manifest), _check_expected(manifest)):
+    labels = _check_unique("$.labels", "label", map(str, manifest.labels), " (labels are compared as text)")
+    for fault in chain(labels, _check_features(manifest), _check_stages(manifest), _check_expected(manifest)):
         is_consistent = False
         yield fault
     # Golden items are checked against features and stages, which must be consistent first.
@@ -47,10 +48,6 @@ def _check_value(path: str, name: str, encode: Encoder, value: RawValue) -> Iter
         encode(value)
     except ValueFault as fault:
         yield ManifestFault(path, f"not a value of {name!r}: {fault.message}")
-
-
-def _check_labels(manifest: Manifest) -> Iterator[ManifestFault]:
-    return _check_unique("$.labels", "label", map(str, manifest.labels), " (labels are compared as text)")
 
 
 def _check_features(manifest: Manifest) -> Iterator[ManifestFault]:
@@ -126,6 +123,10 @@ def _check_expected(manifest: Manifest) -> Iterator[ManifestFault]:
         if stage.right > stage.accepted:
             message = f"{counts}: got {stage.right}, and it cannot exceed the {stage.accepted} accepted there"
             yield ManifestFault(f"$.expected.stages[{index}].right", message)
+    weighted = expected.weighted
+    if weighted is not None and not weighted.right <= weighted.accepted <= weighted.units:
+        message = f"{counts}: got {weighted.right} units right of {weighted.accepted} accepted of {weighted.units}"
+        yield ManifestFault("$.expected.weighted", message)
 
 
 def _check_golden(manifest: Manifest, encoders: Mapping[str, Encoder], golden: Golden, path: str) -> Iterator[ManifestFault]:

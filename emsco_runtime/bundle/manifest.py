@@ -60,6 +60,7 @@ __all__ = [
     "RawValue",
     "Stage",
     "StageExits",
+    "WeightedCounts",
     "WeightedShares",
     "WrongShare",
     "manifest_id",
@@ -155,8 +156,17 @@ class CostSummary(_Record):
     max: Cost
 
 
+class WeightedCounts(_Record):
+    """What the cascade did with rows that have weights: these are counted in whole units, `units` for all rows together."""
+
+    units: Annotated[int, Field(ge=1)]
+    accepted: Count
+    right: Count
+    mean_cost: Cost
+
+
 class Expected(_Record):
-    """What the cascade did on a named held-out split, as counts."""
+    """What the cascade did on a named held-out split, as counts of rows; where these have weights, also by weight."""
 
     split: Name
     rows: Annotated[int, Field(ge=1)]
@@ -164,6 +174,7 @@ class Expected(_Record):
     right: Count
     stages: Annotated[tuple[StageExits, ...], Field(max_length=MAX_STAGES)]
     cost: CostSummary
+    weighted: WeightedCounts | None = None
 
 
 class CoverageBounds(_Record):

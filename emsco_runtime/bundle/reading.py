@@ -92,8 +92,7 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     folder = Path(path)
     missing_path = ""
     for _ in range(_MAX_ATTEMPTS):
-        text = _read_manifest(folder)
-        manifest = parse_manifest(text, str(folder / MANIFEST_FILE))
+        manifest = read_manifest(folder)
         try:
             models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
         except _ModelMissing as vanished:
@@ -256,7 +255,9 @@ def _validation_faults(error: ValidationError, document: dict[str, Any]) -> tupl
         json_path = json_paths[-1]
         # A faulty entry makes its list too short as well; the entry is what has to be fixed.
         if json_path not in parents:
-            messages.setdefault(json_path, []).append(problem["msg"])
+            # A whole number is refused as a float only if it is too large; pydantic says so from version 2.12 on.
+            is_too_large = problem["type"] == "float_type" and type(value) is int
+            messages.setdefault(json_path, []).append("Input should be a finite number" if is_too_large else problem["msg"])
             values[json_path] = value
             parents.update(json_paths[:-1])
     listed = [

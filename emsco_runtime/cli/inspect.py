@@ -12,7 +12,7 @@ from emsco_runtime.cli.console import format_costs, format_number, format_table,
 from emsco_runtime.support.formatting import percent, percent_at_most, pluralize
 
 if TYPE_CHECKING:
-    from emsco_runtime.bundle.manifest import Certificate, Feature, Manifest, Stage, WrongShare
+    from emsco_runtime.bundle.manifest import Certificate, Feature, Manifest, Stage, WeightedCounts, WrongShare
 
 __all__ = ["main"]
 
@@ -84,16 +84,23 @@ def _format_footer(manifest: Manifest) -> list[str]:
 
     expected = manifest.expected
     figures = f"coverage {percent(expected.accepted, expected.rows)}, accuracy {percent(expected.right, expected.accepted)}"
+    by_weight = expected.weighted
     groups = [f"{group.name} ({format_number(group.cost)})" for group in manifest.groups]
     versions = [f"{name} {version}" for name, version in sorted(manifest.provenance.versions.items())]
     return [
         *([f"groups       {', '.join(groups)}"] if groups else []),
         f"expected     {figures} on {pluralize(expected.rows, f'{expected.split} row')}",
         f"             cost mean {format_number(expected.cost.mean)} {manifest.cost_unit}, {format_costs(expected.cost)}",
+        *([] if by_weight is None else [f"             {_format_weighted(by_weight, manifest.cost_unit)}"]),
         *describe_certificate(manifest.certificate, manifest.cost_unit),
         f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
     ]
+
+
+def _format_weighted(counts: WeightedCounts, unit: str) -> str:
+    shares = f"coverage {percent(counts.accepted, counts.units)}, accuracy {percent(counts.right, counts.accepted)}"
+    return f"by weight: {shares}, cost mean {format_number(counts.mean_cost)} {unit}"
 
 
 def _format_label_bounds(certificate: Certificate) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -58,7 +58,11 @@ def _build_parser() -> argparse.ArgumentParser:
         help="what a bad value does: stop with an error (the default), reject the row, or use the bundle's fallback value",
     )
     parser.add_argument("--run", metavar="RUN", help="a training run: take only the rows of one of its splits")
-    parser.add_argument("--split", metavar="NAME", help="the split of --run to take (train, validation, test)")
+    parser.add_argument(
+        "--split",
+        metavar="NAME",
+        help="the split of --run to take, as its splits.csv names it: train, validation, test or certify",
+    )
     return parser
 
 
@@ -163,8 +167,7 @@ def _decision_row(number: int, decision: Decision) -> list[Any]:
     ]
 
 
-@contextlib.contextmanager
-def _open_decisions(path: str, rows: str) -> Iterator[TextIO]:
+def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
     """Open the file of decisions: an error leaves no half-written file, and an older one as it was."""
     target = Path(path).resolve()
     if not path or target.is_dir():
@@ -173,8 +176,7 @@ def _open_decisions(path: str, rows: str) -> Iterator[TextIO]:
         raise InputError(f"--out {path}: that is the table itself, which would be overwritten. Choose another file")
     if not target.parent.is_dir():
         raise InputError(f"--out {path}: the folder {target.parent} does not exist. Make it first")
-    with open_output(target) as file:
-        yield file
+    return open_output(target)
 
 
 def _format_summary(manifest: Manifest, counts: _DecisionCounts, out: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.drift.evidence import FULL_STREAM_PENALTY, MeanIncreaseTest
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arguments import check_count
+from emsco_runtime.support.arguments import check_count, is_number
 
 __all__ = ["ExpectedConfidence", "Figure", "FigureSums", "check_expected_confidence", "decision_figures", "label_figures"]
 
@@ -106,7 +106,7 @@ def check_expected_confidence(confidence: object) -> ExpectedConfidence:
     if not isinstance(confidence, tuple) or len(confidence) != 2:
         raise InputError(f"confidence: expected an ExpectedConfidence(mean, rows), got {confidence!r}")
     mean, rows = confidence
-    if isinstance(mean, bool) or not isinstance(mean, int | float) or not 0 <= mean <= 1:
+    if not is_number(mean, 0, 1):
         raise InputError(f"confidence: expected a mean from 0 to 1, got {mean!r}")
     check_count("confidence, rows", rows)
     return ExpectedConfidence(float(mean), rows)

@@ -1,21 +1,7 @@
-"""`DriftGauges`: what drift monitors have found, as Prometheus metrics (extra ``metrics``).
+"""`DriftGauges`: what drift monitors have found, as Prometheus metrics (extra ``metrics``); ``docs/drift.md`` lists them.
 
-==============================  ==============================================================================================
-``emsco_drift_state``           by ``bundle``: 0 ok, 1 warning, 2 alarm; the worst of its figures
-``emsco_drift_figure_state``    by ``bundle``, ``figure``: the same for one figure
-``emsco_drift_figure_live``     by ``bundle``, ``figure``: the mean over the items whose value is known; NaN before there are any
-``emsco_drift_figure_expected`` by ``bundle``, ``figure``: what the manifest says
-``emsco_drift_items``           by ``bundle``: decisions counted
-``emsco_drift_labelled``        by ``bundle``: true labels counted
-``emsco_drift_foreign``         by ``bundle``: decisions of other bundles, not counted
-==============================  ==============================================================================================
-
-``bundle`` is the name in the manifest. A scrape in the process of a monitor shows its present state. Processes that share
-``PROMETHEUS_MULTIPROC_DIR`` count each for itself: the worst of the states is shown, items and labels are added up, and the live
-figures are shown by process. Other processes' figures are as of their last refresh: pass the gauges to the cascade as an observer
-beside the monitor, and they are refreshed when a state changes, and every few seconds when decisions are made.
-
-``docs/drift.md`` says what they show after a reload.
+A scrape in the process of a monitor shows its present state. Figures of other processes that share ``PROMETHEUS_MULTIPROC_DIR``
+are as of their last refresh.
 """
 
 from __future__ import annotations

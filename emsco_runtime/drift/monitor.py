@@ -1,16 +1,7 @@
 """`DriftMonitor`: does the cascade still do what its manifest expects? An observer that can be read at any time.
 
-The manifest contains what the cascade did on held-out rows, as counts. The monitor compares with them the share of items that
-leave at each stage, the share rejected, the mean cost, on request the mean confidence, and, if true labels arrive later, the
-error among the accepted. A figure that moved makes the state "warning", then "alarm". In a healthy stream that ever happens with
-a chance of at most `warning_rate` and `false_alarm_rate`, however long the stream and however often it is read;
-`emsco_runtime.drift.evidence` has the method and its proof, ``docs/drift.md`` what to do about an alarm.
-
-The expected figures apply to the whole cascade on sound values. It is unknown how an item would have ended that a budget, a
-deadline or a failure cut short, or that used a fallback value. For an increase each figure assumes the least, for a decrease the
-most that such an item could have added. So cutting items short can hide drift, but cannot simulate it.
-
-When a `ReloadingCascade` replaces the bundle of a monitor, the monitor starts over with the figures of the new one.
+``docs/drift.md`` says which figures are compared, how items that were cut short are counted, what the states mean, and what to do
+about an alarm; `emsco_runtime.drift.evidence` has the method and its proof.
 """
 
 from __future__ import annotations
@@ -24,7 +15,7 @@ from emsco_runtime.drift.detector import DriftDetector, DriftSettings
 from emsco_runtime.drift.figures import ExpectedConfidence, check_expected_confidence
 from emsco_runtime.drift.status import DriftReading, DriftState, DriftStatus
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arguments import check_count
+from emsco_runtime.support.arguments import check_count, is_number
 from emsco_runtime.support.fork import PickledBySettings
 from emsco_runtime.support.formatting import format_value, format_with_type
 from emsco_runtime.support.missing_values import is_missing
@@ -93,9 +84,9 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
         if not isinstance(manifest, Manifest):
             detail = "pass the .manifest of a bundle or cascade"
             raise TypeError(f"manifest: expected a Manifest, got {type(manifest).__name__}; {detail}")
-        if not _is_rate(false_alarm_rate):
+        if not is_number(false_alarm_rate, 0, 1) or false_alarm_rate in (0, 1):
             raise InputError(f"false_alarm_rate: expected a number above 0 and below 1, got {false_alarm_rate!r}")
-        if not _is_rate(warning_rate) or warning_rate < false_alarm_rate:
+        if not is_number(warning_rate, false_alarm_rate, 1) or warning_rate == 1:
             detail = f"expected a number from false_alarm_rate, {false_alarm_rate!r}, to below 1, got {warning_rate!r}"
             raise InputError(f"warning_rate: {detail}")
         if on_change is not None and not callable(on_change):
@@ -241,7 +232,3 @@ def _truth_error(truth: object) -> InputError:
 def _to_text(label: object) -> str:
     # Python refuses to convert very long whole numbers to digits; no label is one of them.
     return hex(label) if isinstance(label, int) and abs(label) > _LONGEST_LABEL else str(label)
-
-
-def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1

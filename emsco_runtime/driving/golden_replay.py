@@ -5,7 +5,9 @@ They detect what no hash can: an onnxruntime that computes something else than t
 
 from __future__ import annotations
 
-from emsco_runtime.bundle.manifest import Golden
+from collections.abc import Iterator, Mapping
+
+from emsco_runtime.bundle.manifest import Golden, RawValue
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.driving.one import drive_one
 from emsco_runtime.engine.binding import bind
@@ -13,7 +15,7 @@ from emsco_runtime.engine.plan import Plan
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import AcquisitionError, BundleError
 
-__all__ = ["replay_golden_items"]
+__all__ = ["replay_golden_items", "score_stages"]
 
 TOLERANCE = 1e-9
 
@@ -30,14 +32,20 @@ def replay_golden_items(bundle: Bundle, scorer: Scorer) -> None:
             raise BundleError(f"{fault}. {advice}", bundle.path, f"$.golden[{index}]")
 
 
-def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
+def score_stages(plan: Plan, scorer: Scorer, item: Mapping[str, RawValue]) -> Iterator[list[float]]:
+    """Yield the probabilities of each stage for an item with all its values."""
     values: list[float] = []
-    for stage, expected in zip(plan.stages, golden.probabilities, strict=True):
-        values += [feature.encode(golden.values[feature.name]) for feature in stage.features]
-        actual = scorer.score(stage.number - 1, values if stage.select_inputs is None else stage.select_inputs(values))
+    for stage in plan.stages:
+        values += [feature.encode(item[feature.name]) for feature in stage.features]
+        yield scorer.score(stage.number - 1, values if stage.select_inputs is None else stage.select_inputs(values))
+
+
+def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:
+    scores = zip(score_stages(plan, scorer, golden.values), golden.probabilities, strict=True)
+    for number, (actual, expected) in enumerate(scores, start=1):
         # "not within" rather than "beyond", so that NaN is a fault.
         if not all(abs(one - other) <= TOLERANCE for one, other in zip(actual, expected, strict=True)):
-            return f"stage {stage.number} gives {actual}, the bundle expects {list(expected)}"
+            return f"stage {number} gives {actual}, the bundle expects {list(expected)}"
     return None
 
 

@@ -1,11 +1,9 @@
-"""`GuardedCall`: one call of an acquirer through its guard, for every driver; and such a call in the calling thread."""
+"""`GuardedCall`: one call of an acquirer through its guard, for every driver."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
@@ -13,9 +11,9 @@ from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import Call
 from emsco_runtime.engine.walk import NOT_DONE, Failed
 from emsco_runtime.sources.guard import CallTicket, JoinedCall
-from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
+from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
 
-__all__ = ["GuardedCall", "call_in_thread"]
+__all__ = ["GuardedCall"]
 
 # Of a call that is not made: its guard has nothing to end.
 _NO_TICKET = CallTicket(None, None)
@@ -105,7 +103,7 @@ class GuardedCall:
 
     def time_out(self) -> Failed:
         """End the call because it took too long."""
-        return self.fail(self.call.guard.timeout_fault())
+        return self.fail(ValueFault("timeout", f"its acquirer did not answer within {self.call.guard.timeout_s:g} s"))
 
     def finish_joined(self, joined: JoinedCall) -> Any:
         """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be begun again."""
@@ -120,18 +118,6 @@ class GuardedCall:
         if self.outcome is NOT_DONE:
             self.call.guard.cancelled(self.ticket)
             self.ticket = _NO_TICKET
-
-
-def call_in_thread(call: Call, item: Any) -> Any:
-    """Return the outcome: what the acquirer or its cache gave, or `Failed`."""
-    guarded = GuardedCall(call, item)
-    guarded.begin(blocking=True)
-    while (joined := guarded.joined) is not None:
-        with released_slot(), contextlib.suppress(CancelledError):
-            joined.flight.exception()
-        if guarded.finish_joined(joined) is NOT_DONE:
-            guarded.begin(blocking=True)
-    return guarded.run()
 
 
 def _in_event_loop() -> bool:

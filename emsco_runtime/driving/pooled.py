@@ -23,7 +23,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Literal
 
 from emsco_runtime.decision import Decision
-from emsco_runtime.driving.guarded_calls import GuardedCall, call_in_thread
+from emsco_runtime.driving.guarded_calls import GuardedCall
 from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
 from emsco_runtime.engine.plan import AcquireRequest, Call
@@ -56,8 +56,6 @@ def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
 
 def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
     """Make one call within its limits; `NOT_DONE` if the deadline came first."""
-    if limits.deadline == math.inf and call.guard.timeout_s is None and not limits.parallel:
-        return call_in_thread(call, item)
     guarded = GuardedCall(call, item)
     try:
         _begin(guarded, limits)
@@ -103,7 +101,8 @@ def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits) -> Iterator[list[G
 def _begin(guarded: GuardedCall, limits: Limits) -> None:
     if time.perf_counter() < limits.deadline:
         guarded.begin(blocking=True)
-        guarded.submit(limits.pool)
+        if limits.parallel or limits.deadline != math.inf or guarded.call.guard.timeout_s is not None:
+            guarded.submit(limits.pool)
 
 
 def _abandon(guarded: GuardedCall, limits: Limits) -> None:
@@ -124,7 +123,7 @@ def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
         if guarded.finish_joined(joined) is NOT_DONE:
             _begin(guarded, limits)
     if guarded.pool_call is None:
-        return guarded.outcome
+        return guarded.run()
     ended_by = _wait(guarded.pool_call, timeout_s, limits.deadline)
     if ended_by == "timeout":
         limits.pool.abandon(guarded.pool_call)

@@ -74,7 +74,7 @@ class DecisionRunner:
                 steps, recorder = self._walk(self.plan, item, known, max_cost, limits.deadline, key)
                 decision = drive_pooled(steps, scorer, item, limits)
         except AcquisitionError as error:
-            self._observers.notify_error(error, self.plan.bundle)
+            self._observers.run_hooks("on_error", error, self.plan.bundle)
             raise
         return self._finish(decision, recorder)
 
@@ -88,7 +88,7 @@ class DecisionRunner:
             try:
                 decision = await drive_async(steps, scorer, item, limits)
             except AcquisitionError as error:
-                self._observers.notify_error(error, self.plan.bundle)
+                self._observers.run_hooks("on_error", error, self.plan.bundle)
                 raise
             return self._finish(decision, recorder)
 
@@ -117,7 +117,7 @@ class DecisionRunner:
                 # Audit logs and counts must hold what was decided, whatever ended the rest.
                 self._finish_many(decisions, walks)
                 if isinstance(error, AcquisitionError):
-                    self._observers.notify_error(error, plan.bundle)
+                    self._observers.run_hooks("on_error", error, plan.bundle)
                 raise
             return self._finish_many(decisions, walks)
 

@@ -7,11 +7,10 @@ import inspect
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from emsco_runtime.acquirers import Acquirer, OnFailure, string_names
-from emsco_runtime.bundle.encoding import Encoder, ValueFault, make_encoder
+from emsco_runtime.bundle.encoding import ValueFault, make_encoder
 from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.bundle.meter import StageCost
 from emsco_runtime.engine.outcomes import BatchCall, values_by_name
@@ -87,27 +86,20 @@ def _make_guard(entry: Acquirer, used_features: Sequence[Feature]) -> Guard:
     if entry.timeout_s is None and entry.breaker is None and entry.cache is None:
         return UNGUARDED
     encoders = {feature.name: make_encoder(feature) for feature in used_features}
-    return Guard(entry.cache, entry.breaker, entry.timeout_s, _OutcomeValidator(entry.names, entry.shape == "feature", encoders))
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _OutcomeValidator:
-    """Checks whether the outcome of an acquirer holds an allowed value for every feature that is taken from it."""
-
-    names: tuple[str, ...]
-    single: bool
-    encoders: Mapping[str, Encoder]
-
-    def __call__(self, outcome: Any) -> bool:
-        values = {self.names[0]: outcome} if self.single else values_by_name(self.names, outcome)
+    def is_valid(outcome: Any) -> bool:
+        """Return whether the outcome holds an allowed value for every feature that is taken from it."""
+        values = {entry.names[0]: outcome} if entry.shape == "feature" else values_by_name(entry.names, outcome)
         try:
-            for name, encode in self.encoders.items():
+            for name, encode in encoders.items():
                 if isinstance(values[name], ValueFault):
                     return False
                 encode(values[name])
         except Exception:  # noqa: BLE001 - a bad value, or one of the user's own class that raises when it is read
             return False
         return True
+
+    return Guard(entry.cache, entry.breaker, entry.timeout_s, is_valid)
 
 
 def _make_stage_plan(

@@ -71,16 +71,11 @@ class Scorer:
     def from_bundle(cls, bundle: Bundle) -> Scorer:
         """Make the scorer of a checked bundle."""
         labels = len(bundle.manifest.labels)
-        stages = [
-            (stage.model, len(stage.inputs), content)
-            for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True)
-        ]
-        return cls(
-            [
-                ScorerModel(content, model.input, model.output, width, labels, f"{bundle.path}/{model.path}")
-                for model, width, content in stages
-            ]
-        )
+        models = []
+        for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
+            model, width = stage.model, len(stage.inputs)
+            models.append(ScorerModel(content, model.input, model.output, width, labels, f"{bundle.path}/{model.path}"))
+        return cls(models)
 
     @classmethod
     def from_model(cls, content: bytes, *, input: str, output: str, width: int, labels: int) -> Scorer:  # noqa: A002 - ONNX's word

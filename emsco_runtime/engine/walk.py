@@ -210,10 +210,10 @@ class RawValues:
     def _add_several(self, call: Call, outcome: Any) -> None:
         """Add the values of an acquirer of several features; those that are known already are not overwritten."""
         found = dict.fromkeys(call.names, outcome) if isinstance(outcome, Failed) else values_by_name(call.names, outcome)
-        for name in call.used_names:
-            if name not in self.values:
-                value = found[name]
-                self.values[name] = Failed(value) if isinstance(value, ValueFault) else value
+        values = self.values
+        for name in call.used_names.difference(values):
+            value = found[name]
+            values[name] = Failed(value) if isinstance(value, ValueFault) else value
 
 
 class _FatalFailure(NamedTuple):

@@ -11,9 +11,8 @@ Nothing is buffered, so the end of the process loses nothing; a decision waits f
 
 Rotation is left to the platform: when the file at the path was replaced or removed, it is opened again.
 
-A process that is killed while it writes, or a full disk, can leave half a line. A writer that opens such a file starts on a new
-line and logs a warning, so that only one record is lost. Half a line is not JSON: readers skip it. (The file must be readable for
-that; if it is not, the next line directly follows what is there.)
+A process that is killed while it writes, or a full disk, can leave half a line: the next writer starts on a new line and logs a
+warning, if it may read the file. So only one record is lost; half a line is not JSON, and readers skip it.
 """
 
 from __future__ import annotations

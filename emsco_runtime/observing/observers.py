@@ -30,18 +30,15 @@ evaluated are not traffic.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.decision import Decision, FailureKind
-from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.support.fork import ForkSafe
-from emsco_runtime.support.formatting import format_value
+from emsco_runtime.support.formatting import format_value, suggest_name
 from emsco_runtime.support.throttle import Throttle
 
 __all__ = ["AcquirerCall", "CallOutcome", "Observer", "Observers", "find_hook_faults"]
@@ -114,9 +111,14 @@ class Observers(ForkSafe):
 
     def __init__(self, observers: Sequence[Observer], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._observers = tuple(observers)
-        self._hooks = {name: _callable_hooks(observers, name) for name in _HOOKS}
+        self._hooks = {
+            name: [hook for observer in observers if callable(hook := getattr(observer, name, None))] for name in _HOOKS
+        }
         self._on_call = self._hooks["on_call"]
-        self._failures = 0
+        # Whether any of them observes the calls of acquirers, and when deciding starts.
+        self.wants_calls, self.wants_starts = bool(self._on_call), bool(self._hooks["on_start"])
+        # How often an observer raised.
+        self.failures = 0
         self._throttle = Throttle(clock)
         self._start()
 
@@ -124,32 +126,13 @@ class Observers(ForkSafe):
         """Return whether there are any."""
         return bool(self._observers)
 
-    @property
-    def failures(self) -> int:
-        """Return how often an observer raised."""
-        return self._failures
-
-    @property
-    def wants_calls(self) -> bool:
-        """Return whether any of them observes the calls of acquirers."""
-        return bool(self._on_call)
-
-    @property
-    def wants_starts(self) -> bool:
-        """Return whether any of them observes when deciding starts."""
-        return bool(self._hooks["on_start"])
-
     @contextlib.contextmanager
     def decision_context(self, bundle: str, items: int) -> Iterator[None]:
         """Notify that deciding starts, and call the functions that the observers return for its end, the last one first."""
         end_hooks: list[Callable[..., object]] = []
         for hook in self._hooks["on_start"]:
-            try:
-                end = hook(bundle, items)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
-                self._record_failure(hook, error)
-            else:
-                end_hooks += [end] if callable(end) else []
+            end = self._call(hook, bundle, items)
+            end_hooks += [end] if callable(end) else []
         exception: BaseException | None = None
         try:
             yield
@@ -158,46 +141,32 @@ class Observers(ForkSafe):
             raise
         finally:
             for end in reversed(end_hooks):
-                self._run_hooks([end], exception)
+                self._call(end, exception)
 
     def notify(self, decision: Decision) -> None:
         """Call every observer with a decision, even if others raise."""
         for observer in self._observers:
-            try:
-                observer(decision)
-            except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
-                self._record_failure(observer, error)
+            self._call(observer, decision)
 
     def notify_call(self, call: AcquirerCall) -> None:
-        """Notify of a call of an acquirer."""
+        """Notify of a call of an acquirer; as `_call` does, without its time, since some acquirers take less."""
         for hook in self._on_call:
             try:
                 hook(call)
-            except Exception as error:  # noqa: BLE001 - nor does it fail a feature
+            except Exception as error:  # noqa: BLE001 - an observer does not fail a feature either
                 self._record_failure(hook, error)
 
-    def notify_bind(self, manifest: Manifest) -> None:
-        """Notify that a cascade with this bundle is ready."""
-        self._run_hooks(self._hooks["on_bind"], manifest)
+    def run_hooks(self, name: str, *arguments: object) -> None:
+        """Call a hook that is not part of every decision, such as ``on_bind``, with the arguments that it has above."""
+        for hook in self._hooks[name]:
+            self._call(hook, *arguments)
 
-    def notify_error(self, error: AcquisitionError, bundle: str) -> None:
-        """Notify of an item that ended in an error."""
-        self._run_hooks(self._hooks["on_error"], error, bundle)
-
-    def notify_reload(self, before: Manifest, after: Manifest) -> None:
-        """Notify that the bundle was replaced."""
-        self._run_hooks(self._hooks["on_reload"], before, after)
-
-    def notify_reload_failure(self, error: Exception, bundle: str) -> None:
-        """Notify that the bundle could not be replaced."""
-        self._run_hooks(self._hooks["on_reload_failure"], error, bundle)
-
-    def _run_hooks(self, hooks: Sequence[Callable[..., object]], *arguments: Any) -> None:
-        for hook in hooks:
-            try:
-                hook(*arguments)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._record_failure(hook, error)
+    def _call(self, observer: Callable[..., object], *arguments: object) -> object:
+        try:
+            return observer(*arguments)
+        except Exception as error:  # noqa: BLE001 - an observer never breaks a decision
+            self._record_failure(observer, error)
+            return None
 
     def _record_failure(self, observer: Callable[..., object], error: Exception) -> None:
         """Count a failure, notify of it, and log it unless one of the same observer was logged within a minute."""
@@ -209,16 +178,11 @@ class Observers(ForkSafe):
                 failures.append(another)
         name = _qualified_name(observer)
         with self._lock:
-            self._failures += len(failures)
-            count = self._failures
+            self.failures += len(failures)
+            count = self.failures
             if not self._throttle.allows(name, _LOG_EVERY_S):
                 return
         _log.error("observer %s raised (%d failures of observers so far)", name, count, exc_info=error)
-
-
-def _callable_hooks(observers: Sequence[Observer], name: str) -> tuple[Callable[..., object], ...]:
-    found = [getattr(observer, name, None) for observer in observers]
-    return tuple(hook for hook in found if callable(hook))
 
 
 def find_hook_faults(observer: object) -> list[str]:
@@ -235,8 +199,7 @@ def find_hook_faults(observer: object) -> list[str]:
     owner = observer if inspect.isclass(observer) else type(observer)
     faults = []
     for name in sorted(_unknown_hooks(observer)):
-        close = difflib.get_close_matches(name, _HOOKS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        hint = suggest_name(name, _HOOKS, ".")
         detail = f"Hooks are {', '.join(_HOOKS)}, and __call__ for decisions. Rename it, or begin its name with an underscore"
         faults.append(f"{owner.__qualname__}.{name} would never be called{hint} {detail}")
     if not callable(observer):

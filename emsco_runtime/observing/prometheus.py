@@ -1,38 +1,7 @@
-"""`Metrics`: decisions, costs, times and acquirers as Prometheus metrics (extra ``metrics``).
+"""`Metrics`: decisions, costs, times and acquirers as Prometheus metrics (extra ``metrics``); ``docs/operating.md`` lists them.
 
-=======================================  =====================================================================================
-``emsco_decisions_total``                by ``bundle``, ``status``, ``reason``, ``label``, ``stage``: the stages that were scored
-``emsco_degraded_decisions_total``       by ``bundle``: those that used a fallback value
-``emsco_decision_cost``                  by ``bundle``: a histogram of the cost
-``emsco_decision_seconds``               by ``bundle``: a histogram of the time
-``emsco_acquirer_seconds``               by ``bundle``, ``acquirer``, ``outcome``: a histogram; its count is the number of calls
-``emsco_acquirer_failures_total``        by ``bundle``, ``feature``, ``kind``, as in decisions and errors
-``emsco_acquirer_cached_total``          by ``bundle``, ``feature``: values that came out of a cache
-``emsco_observer_failures_total``        observers that raised
-``emsco_reload_failures_total``          by ``bundle``: reloads of a `ReloadingCascade` that failed
-``emsco_bundle_info``                    by ``bundle``, ``version``, ``id``: 1 for the bundle of that name that was bound last
-=======================================  =====================================================================================
-
-``bundle`` is the name in the manifest, so that the number of series stays the same from one version to the next; only
-``emsco_bundle_info`` has the id. The label of a decision without one is empty. An item that ends in an `AcquisitionError` counts
-as a decision with the status "raised". ``acquirer`` is the features that it obtains, joined by commas (of more than four, the
-first three).
-
-The time of an item of `decide_many` is the time until it was decided, including the wait for the others of its batch. A batch
-call is one call, however many items it is for.
-
-A time-out is a failure of a decision, while ``emsco_acquirer_seconds`` shows what functions did: a plain function that was
-abandoned appears there when it ends, an async one as "cancelled".
-
-Nothing is registered when this module is imported. Processes that share ``PROMETHEUS_MULTIPROC_DIR`` are added up; `SourceGauges`
-are for one process only.
-
-``emsco_bundle_info`` has one series per name: that of a bundle that was replaced is removed. Processes that share a folder cannot
-remove one: there it is 0 until the process has ended, so query for ``emsco_bundle_info == 1``.
-
-What it costs: ``make bench``. With several processes prometheus_client writes each number through to a shared file, two for a
-histogram, and has no way to add several at once: about twice the time of one process. Nothing is buffered to make that cheaper,
-so that no count of a killed worker is lost. If acquirers take only a few microseconds, do without their times.
+Nothing is registered when this module is imported. Nothing is buffered, though prometheus_client writes each number of several
+processes through to a shared file: so no count of a killed worker is lost.
 """
 
 from __future__ import annotations
@@ -196,7 +165,7 @@ class Metrics:
     registry
         Where they are registered; prometheus_client's own by default.
     acquirers
-        Time every call of an acquirer. Decisions are faster without; failures are counted in both cases.
+        Time every call of an acquirer. Do without if acquirers take only microseconds; failures are counted in both cases.
     prefix
         How the names begin.
     cost_buckets

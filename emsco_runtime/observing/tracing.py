@@ -5,9 +5,6 @@ A span is a child of the span that is current where `decide` was called, and is 
 acquirers are its children, in threads of a pool and in tasks too. It contains no values of the item; messages of failures may
 quote some, so they are left out by default.
 
-A span is started before anything is known of the decision, so that a sampler sees only ``emsco.bundle``. To keep spans by what
-was decided, sample at their end: OpenTelemetry's collector does (``tail_sampling``).
-
 An item that ends in an `AcquisitionError` has a span with the status "error", and with ``emsco.feature``, ``emsco.stage``,
 ``emsco.kind`` and ``emsco.cost``. One that ends in another exception, such as a cancellation, has its name as the description.
 

@@ -4,11 +4,7 @@ The new bundle is read, checked, bound and its golden items replayed while the o
 once. A call uses one cascade from start to end: no decision mixes two bundles, and the old one is freed when its last call has
 ended. If a bundle cannot be loaded, for whatever reason, the old one stays in service and the failure is reported.
 
-Acquirers, their breakers and caches, threads and observers stay the same. Observers are notified of each change and of each
-failure (`on_reload`, `on_reload_failure`): a `DriftMonitor` follows the new bundle.
-
-Known values may be given for every feature that the acquirers or one of the bundles so far have, since a caller cannot know which
-bundle is in service; those that it does not use are ignored. An unknown name is an error.
+Acquirers with their breakers and caches, threads and observers stay the same; ``docs/operating.md`` says more about a reload.
 """
 
 from __future__ import annotations
@@ -267,7 +263,7 @@ class ReloadingCascade(ForkSafe, Decider):
                 # Read again next time, even if the manifest stays the same: its models may still be copied.
                 self._last_stamp = None
                 result = Reload("failed", before.id, before.id, datetime.now(UTC), error)
-                self._current._observers.notify_reload_failure(error, before.id)  # noqa: SLF001 - our own class
+                self._current._observers.run_hooks("on_reload_failure", error, before.id)  # noqa: SLF001 - our own class
             else:
                 after = self._current.manifest.id
                 result = Reload("unchanged" if after == before.id else "changed", before.id, after, datetime.now(UTC))
@@ -278,7 +274,7 @@ class ReloadingCascade(ForkSafe, Decider):
     def _notify_if_changed(self, before: Manifest) -> None:
         after = self._current.manifest
         if after.id != before.id:
-            self._current._observers.notify_reload(before, after)  # noqa: SLF001 - our own class
+            self._current._observers.run_hooks("on_reload", before, after)  # noqa: SLF001 - our own class
 
     def _load_if_changed(self) -> None:
         """Put a new bundle in service, if there is one: first the file's stamp is compared, then its id; then all is read."""

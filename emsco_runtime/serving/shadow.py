@@ -23,15 +23,17 @@ from emsco_runtime.decision import Decision
 from emsco_runtime.driving.golden_replay import replay_golden_items
 from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
+from emsco_runtime.driving.options import check_acquirers
 from emsco_runtime.driving.pooled import call_with_limits
 from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import RawValues, walk
-from emsco_runtime.errors import BindError, InputError
+from emsco_runtime.errors import InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.support.arguments import is_number
 from emsco_runtime.support.fork import PickledBySettings
 from emsco_runtime.support.throttle import Throttle
 
@@ -143,14 +145,12 @@ class Shadow(PickledBySettings[_Settings]):
         on_failure: OnFailure = "reject",
         background: bool = True,
     ) -> None:
-        if not _is_share(share):
+        if not is_number(share, 0, 1):
             raise InputError(f"share: expected a number from 0 to 1, got {share!r}")
         if share and acquirers is None:
             raise InputError("share: without acquirers nothing can be acquired. Give acquirers, or leave share out")
-        if not isinstance(acquirers, Acquirers | None):
-            raise BindError([f"acquirers: expected an emsco_runtime.Acquirers, got {type(acquirers).__name__}"])
+        entries = None if acquirers is None else check_acquirers(acquirers)
         checked = bundle if isinstance(bundle, Bundle) else read_bundle(bundle)
-        entries = None if acquirers is None else acquirers.entries
         self._settings = _Settings(checked, entries, float(share), seed, on_failure, background)
         self._start()
 
@@ -272,7 +272,3 @@ class Shadow(PickledBySettings[_Settings]):
                 self._acquired += 1
             RawValues(values).add([call], [call_with_limits(call, recorded.item, self._limits)])
         return CachedOutcome(values[name], free=True) if name in recorded.free else values[name]
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

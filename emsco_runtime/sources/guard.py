@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
@@ -75,12 +76,18 @@ class Guard:
         return JoinedCall(claim.flight, self.cache)
 
     def _begin_in_flight(self, cache: AcquirerCache, key: Hashable, flight: InFlightCall) -> CallTicket:
-        flight.add_done_callback(_StoreInCache(cache, key, self.is_valid))
+        flight.add_done_callback(partial(self._store, cache, key))
         try:
             return CallTicket(key, self._enter_breaker(), flight)
         except BaseException as error:
             flight.set_failure(error)
             raise
+
+    def _store(self, cache: AcquirerCache, key: Hashable, flight: Future[Any]) -> None:
+        """Remove a call that has ended from those under way in the cache, and cache its answer if it is valid."""
+        answered = not flight.cancelled() and flight.exception() is None
+        value = flight.result() if answered and self.is_valid(flight.result()) else AcquirerCache.MISS
+        cache.finish(key, flight, value)
 
     def _enter_breaker(self) -> BreakerPhase | None:
         if self.breaker is None:
@@ -118,24 +125,6 @@ class Guard:
         if ticket.flight is not None:
             ticket.flight.cancel()
 
-    def timeout_fault(self) -> ValueFault:
-        """Return the fault of a call that took too long."""
-        return ValueFault("timeout", f"its acquirer did not answer within {self.timeout_s:g} s")
-
 
 # Without a cache the validity of an outcome is not asked for.
 UNGUARDED = Guard(None, None, None, bool)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _StoreInCache:
-    """Removes a call that has ended from those under way in the cache, and caches its answer if it is valid."""
-
-    cache: AcquirerCache
-    key: Hashable
-    is_valid: Callable[[Any], bool]
-
-    def __call__(self, flight: Future[Any]) -> None:
-        answered = not flight.cancelled() and flight.exception() is None
-        value = flight.result() if answered and self.is_valid(flight.result()) else AcquirerCache.MISS
-        self.cache.finish(self.key, flight, value)

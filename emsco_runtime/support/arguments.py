@@ -7,7 +7,7 @@ import sys
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.formatting import format_value
 
-__all__ = ["check_count", "check_seconds", "is_count", "is_seconds"]
+__all__ = ["check_count", "check_seconds", "is_count", "is_number", "is_seconds"]
 
 
 def is_count(value: object, minimum: int = 1) -> bool:
@@ -15,9 +15,14 @@ def is_count(value: object, minimum: int = 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
+def is_number(value: object, least: float, most: float) -> bool:
+    """Return whether a value is a number from `least` to `most`; True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
 def is_seconds(value: object) -> bool:
     """Return whether a value is a finite number above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
+    return is_number(value, 0, sys.float_info.max) and value != 0
 
 
 def check_count(name: str, value: object, minimum: int = 1) -> None:

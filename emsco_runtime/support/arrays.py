@@ -25,8 +25,8 @@ def as_column(values: Any) -> Array:
     --------
     >>> as_column([1, "a", None])
     array([1, 'a', None], dtype=object)
-    >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True])).tolist() == [1.5, None]
-    True
+    >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True], dtype=object))
+    array([1.5, None], dtype=object)
     """
     if isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values)

@@ -33,7 +33,8 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"stages       {format_stages(design.stages)}",
         f"threshold    {design.threshold_text}",
     ]
-    for name, counts in (("validation", design.counts), (expected.split, Counts.of_expected(expected))):
+    # The same figures twice where there are no test rows.
+    for name, counts in {problem.validation.name: design.counts, expected.split: Counts.of_expected(expected)}.items():
         coverage, accuracy, mean = format_counts(counts)
         lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
     if sure is not None:
@@ -47,6 +48,7 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         *describe_certificate(exported.choice.certificate, unit),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {exported.export.largest:.0e}",
+        *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
     ]
     if exported.choice.is_default:

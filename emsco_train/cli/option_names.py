@@ -23,7 +23,14 @@ from emsco_runtime.errors import EmscoError, InputError
 __all__ = ["OptionNames"]
 
 # Arguments whose option has another name.
-_OTHER_OPTION_NAMES = {"kinds": "kind", "max_seconds": "time-limit", "method": "search", "pinned": "pin"}
+_OTHER_OPTION_NAMES = {
+    "groups": "group-column",
+    "kinds": "kind",
+    "max_seconds": "time-limit",
+    "method": "search",
+    "pinned": "pin",
+    "sample_weight": "weight-column",
+}
 # Options that take the word none; others are left out instead.
 _OPTIONS_WITH_NONE = {"sure"}
 _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")

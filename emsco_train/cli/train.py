@@ -62,9 +62,19 @@ def _add_data(group: Any) -> None:
         help="what a category that training never saw means: fail (the default) or ignore; for all columns, or for one",
     )
     group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
-    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split; not a feature")
+    group.add_argument(
+        "--folds",
+        type=int,
+        metavar="K",
+        help="measure designs on train and validation rows together, each row by models of the other K - 1 folds; 0: on the "
+        "validation rows alone, as in the paper (default: 5 for at most 10,000 such rows of one table, else 0)",
+    )
+    group.add_argument("--group-column", metavar="COL", help="rows with equal values stay in one split and fold; not a feature")
     group.add_argument(
         "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; not a feature"
+    )
+    group.add_argument(
+        "--weight-column", metavar="COL", help="how much each row counts, in fits, figures and certificates; not a feature"
     )
 
 
@@ -94,6 +104,11 @@ def _add_search(group: Any) -> None:
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
     group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")
+    group.add_argument(
+        "--calibrate",
+        choices=("temperature",),
+        help="scale the confidences of each stage by cross-fitted scores, where that lowers their log loss; needs folds",
+    )
 
 
 def _add_genetic(group: Any) -> None:

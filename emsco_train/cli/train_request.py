@@ -28,10 +28,13 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
     unknown = [text if "=" in text else f"={text}" for text in options.unknown]
     return TrainRequest(
         paths=splits,
-        columns=Columns(options.label, options.group_column, options.time_column, tuple(options.drop), kinds),
+        columns=Columns(
+            options.label, options.group_column, options.time_column, tuple(options.drop), kinds, weight=options.weight_column
+        ),
         thresholds=tuple(parse_threshold(text) for text in options.threshold),
         costs=options.costs,
         shares=parse_shares(options.shares),
+        folds=options.folds,
         method=options.search,
         settings=Settings(
             max_stages=options.max_stages,
@@ -56,6 +59,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         max_search_rows=options.max_search_rows,
         C=options.C,
         class_weight=parse_class_weight(options.class_weight),
+        calibrate=options.calibrate,
         certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
+from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.precision import Bounds
@@ -42,12 +43,31 @@ def format_data(prepared: PreparedRun) -> list[str]:
     files = ", ".join(Path(file.path).name for file in source.files)
     labels = ", ".join(f"{label}: {counts[position]}" for position, label in enumerate(problem.labels))
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
+    weights = prepared.request.columns.weight
     return [
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
         f"splits   {splits}",
+        *([] if weights is None else [f"weights  column {weights}: fits, figures and certificates count rows by it"]),
+        *_describe_folds(problem, by_time=source.time is not None),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
+
+
+def _describe_folds(problem: Problem, *, by_time: bool) -> list[str]:
+    """Return how the train rows measure designs, where they do."""
+    if not problem.is_cross_fitted:
+        return []
+    folds, rows, unscored = len(problem.parts), len(problem.validation), len(problem.train) - len(problem.validation)
+    if by_time:
+        lines = [
+            f"folds    {folds}, cross-fitted in order of time: {pluralize(rows, 'train row')}, scored by models of earlier rows"
+        ]
+        return [*lines, f"         the first {pluralize(unscored, 'train row')} only fit, and are not counted"]
+    lines = [f"folds    {folds}, cross-fitted: each train row is scored by models of the other folds"]
+    if unscored:
+        lines.append(f"         {pluralize(unscored, 'row')} of labels that are too rare only fit, and are not counted")
+    return lines
 
 
 def format_columns(prepared: PreparedRun) -> str:
@@ -86,7 +106,8 @@ def format_front(trained: TrainedRun) -> list[str]:
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
     least = minimum_coverage([design.bounds(DEFAULT_SURE) for design in front])
     requirements = f" --min-accuracy {floor} --min-coverage {least:g}" if floor else ""
-    where = f"on the validation rows, with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
+    where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
+    where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
     output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
@@ -117,7 +138,7 @@ def calibration_warnings(measured: MeasuredDesign) -> list[str]:
 
 def format_counts(counts: Counts | CountsEntry) -> list[str]:
     """Return coverage, accuracy and mean cost as every command prints them."""
-    return [percent(counts.accepted, counts.rows), percent(counts.right, counts.accepted), format_number(counts.cost)]
+    return [percent(counts.accepted, counts.total), percent(counts.right, counts.accepted), format_number(counts.cost)]
 
 
 def format_bounds(bounds: Bounds) -> list[str]:

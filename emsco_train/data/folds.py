@@ -1,7 +1,8 @@
 """Folds: who scores whom when every row of a pool both fits and measures, and no row is scored by a model that has seen it.
 
 Plain: each fold has its share of every label. With `groups`: rows of a group are in one fold. With `time`: forward chaining, so
-that rows are only ever scored by models of earlier rows; the first block, which nothing can score, is in no fold.
+that rows are only ever scored by models of earlier rows; the first block, which nothing can score, is in no fold. Nor are rows of
+a label that would be in one fold alone, such as a single row: they fit the models of every fold, which must know all labels.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.arrays import Ints
 from emsco_train.data.splits import assign_groups, cut_by_time
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_integer
@@ -22,6 +23,7 @@ __all__ = ["AUTO_FOLDS", "MAX_AUTO_ROWS", "Fold", "check_folds", "make_folds", "
 
 # What `folds=None` means: so many folds, for pools of at most so many rows. Larger ones have validation rows enough.
 AUTO_FOLDS, MAX_AUTO_ROWS = 5, 10_000
+_UNSCORED = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +43,26 @@ def check_folds(folds: object) -> int | None:
     return int(folds)
 
 
-def resolve_folds(folds: object, rows: int) -> int:
-    """Return how many folds a pool of so many rows gets: as asked for, or by default.
+def resolve_folds(folds: object, rows: int, *, groups: Ints | None = None, time: Ints | None = None) -> int:
+    """Return how many folds a pool of so many rows gets: as asked for, or by default, which is fewer for few groups or times.
 
     Examples
     --------
     >>> resolve_folds(None, 1000), resolve_folds(None, 1_000_000), resolve_folds(0, 1000)
     (5, 0, 0)
+    >>> resolve_folds(None, 6, groups=np.array([0, 0, 1, 1, 2, 2])), resolve_folds(None, 2, time=np.array([0, 1]))
+    (3, 0)
     """
     checked = check_folds(folds)
-    if checked is None:
-        return AUTO_FOLDS if rows <= MAX_AUTO_ROWS else 0
-    return checked
+    if checked is not None:
+        return checked
+    most = AUTO_FOLDS if rows <= MAX_AUTO_ROWS else 0
+    if groups is not None:
+        most = min(most, int(groups.max()) + 1)
+    if time is not None:
+        # The first block is no fold.
+        most = min(most, int(time.max()))
+    return most if most > 1 else 0
 
 
 def make_folds(
@@ -79,14 +89,20 @@ def make_folds(
     if groups is not None:
         count = int(groups.max()) + 1
         if count < folds:
-            raise DataError(f"{pluralize(count, 'group')} for {pluralize(folds, 'fold')}: use fewer folds, or folds=0")
+            raise DataError(f"{pluralize(count, 'group')} for {pluralize(folds, 'fold')}: use fewer folds, or `folds=0`")
         part = assign_groups(groups, target, len(labels), np.full(folds, 1.0 / folds), rng)[groups]
     else:
         part = _stratify(target, folds, rng)
+    part[_find_unscorable(target, part, groups, len(labels))] = _UNSCORED
     result = tuple(Fold(np.flatnonzero(part != fold), np.flatnonzero(part == fold)) for fold in range(folds))
-    for fold in result:
-        _require_labels(target[fold.fitted], labels, "groups" if groups is not None else "rows")
-    return tuple(fold for fold in result if len(fold.scored))
+    kept = tuple(fold for fold in result if len(fold.scored))
+    if not kept:
+        units = "rows" if groups is None else "groups"
+        raise DataError(
+            f"no row can be scored by a model that has not seen it and knows every label: give more {units} of each label, "
+            "or use `folds=0`"
+        )
+    return kept
 
 
 def _stratify(target: Ints, folds: int, rng: np.random.Generator) -> Ints:
@@ -100,7 +116,7 @@ def _stratify(target: Ints, folds: int, rng: np.random.Generator) -> Ints:
 def _chain_forward(target: Ints, folds: int, time: Ints, labels: Sequence[Label]) -> tuple[Fold, ...]:
     moments = int(time.max()) + 1
     if moments < folds + 1:
-        raise DataError(f"time has {pluralize(moments, 'different value')} for {folds + 1} blocks: use fewer folds, or folds=0")
+        raise DataError(f"time has {pluralize(moments, 'different value')} for {folds + 1} blocks: use fewer folds, or `folds=0`")
     block = cut_by_time(np.bincount(time), np.full(folds + 1, 1.0 / (folds + 1)))
     # The first block must hold every label: it ends no earlier than the first moment by which all were seen.
     seen = max(int(time[target == label].min()) for label in range(len(labels)))
@@ -111,16 +127,14 @@ def _chain_forward(target: Ints, folds: int, time: Ints, labels: Sequence[Label]
     if not kept:
         last = labels[int(np.argmax([time[target == label].min() for label in range(len(labels))]))]
         raise DataError(
-            f"label {last!r} first occurs at the end of the pool, so no model of earlier rows knows it: use folds=0, or drop it"
+            f"label {last!r} first occurs at the end of the pool, so no model of earlier rows knows it: use `folds=0`, or drop it"
         )
     return kept
 
 
-def _require_labels(target: Ints, labels: Sequence[Label], units: str) -> None:
-    counts: Array = np.bincount(target, minlength=len(labels))
-    if not counts.all():
-        label = labels[int(np.argmin(counts > 0))]
-        raise DataError(
-            f"label {label!r} is in one fold alone, so no model that has not seen its rows knows it: give more {units} of it, "
-            "drop it, or use folds=0"
-        )
+def _find_unscorable(target: Ints, part: Ints, groups: Ints | None, labels: int) -> Ints:
+    """Return the rows of labels that are in one fold alone, and of the groups that have such a label."""
+    present = np.zeros((labels, int(part.max()) + 1), dtype=np.bool_)
+    present[target, part] = True
+    found = np.flatnonzero((present.sum(axis=1) < 2)[target])
+    return found if groups is None else np.flatnonzero(np.isin(groups, groups[found]))

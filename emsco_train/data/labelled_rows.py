@@ -16,6 +16,7 @@ from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.row_units import row_units
 from emsco_train.data.splits import stratified_counts
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
@@ -77,6 +78,11 @@ class Split:
     def encoded(self) -> Floats:
         """Columns of stage models [rows, encoder.width]; computed at the first use."""
         return self.encoder.transform(self.codes)
+
+    @cached_property
+    def units(self) -> Ints | None:
+        """How much each row counts in figures, in whole units; None: all rows count the same."""
+        return None if self.weights is None else row_units(self.weights, self.name)
 
     def take(self, positions: Ints) -> Split:
         """Return these rows of the split, counted within it."""

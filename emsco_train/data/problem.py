@@ -10,7 +10,7 @@ changes no model. One that is empty in the train rows is refused. Labels are tex
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,11 +27,17 @@ from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
-from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds, warn_outliers
+from emsco_train.data.problem_warnings import (
+    warn_class_weight,
+    warn_low_thresholds,
+    warn_outliers,
+    warn_rare_labels,
+    warn_repeated_rows,
+)
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
-from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageSettings, check_sample_weight, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
@@ -77,12 +83,14 @@ class Problem:
     class_weight
         As given; already inside `weights`.
     weights
-        One per train row, or None. Objectives count rows, whatever their weight.
+        Of the fits: one per train row, or None. Figures count the rows of a split by its own `weights`, without class weights.
     encoder
         The blocks of all features.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
+    folds
+        How many folds the train rows were to be divided into; 0: the validation rows are rows of their own.
     parts
         How the validation rows are scored: by models of the train rows, or fold by fold; in the order of the validation rows.
     test, certify
@@ -111,6 +119,7 @@ class Problem:
     encoder: BlockEncoder
     train: Split
     validation: Split
+    folds: int
     parts: tuple[ScoredPart, ...]
     test: Split | None
     certify: Split | None
@@ -133,6 +142,7 @@ class Problem:
         class_weight: ClassWeight = None,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        calibrate: Calibration | None = None,
         seed: int = 0,
     ) -> Problem:
         """Divide one table into splits and describe it.
@@ -157,13 +167,17 @@ class Problem:
         groups, time
             See `make_splits` and `make_folds`.
         sample_weight
-            One number per row of X, or None; those of the train rows weight the fits.
+            One number per row of X, or None: how much the row counts, in fits, figures and certificates. Equal ones count in fits
+            alone.
         class_weight, classifier, C
             As in `export_design`.
+        calibrate
+            "temperature": scale the confidences of each stage by a temperature from cross-fitted scores, where that lowers
+            their log loss; needs folds.
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, check_seed(seed))
+        settings = StageSettings(classifier, C, check_seed(seed), calibrate)
         check_folds(folds)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
@@ -180,18 +194,18 @@ class Problem:
         whole = replace(
             whole,
             groups=None if groups is None else group_codes(groups, rows=rows),
-            weights=_check_weights(sample_weight, rows),
+            weights=None if sample_weight is None else check_sample_weight(sample_weight, rows),
         )
-        pool = np.sort(np.concatenate([splits.train, splits.validation]))
-        count = resolve_folds(folds, len(pool))
         parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
-        if not count:
-            return _build_problem(parts, costs, threshold, features, class_weight, settings)
-        parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
-        moments = None if time is None else time_codes(time, rows=rows)[pool]
-        # A stream of its own: ready splits get the same folds as the same splits made here.
-        made = _fold_pool(parts["train"], count, moments, np.random.default_rng((settings.seed, 1)))
-        return _build_problem(parts, costs, threshold, features, class_weight, settings, made)
+        pool = np.sort(np.concatenate([splits.train, splits.validation]))
+        count, made = _fold_pool(whole, pool, folds, None if time is None else time_codes(time, rows=rows), settings.seed)
+        if count:
+            parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
+        problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
+        if groups is None and time is None:
+            # With groups, the user has said which rows belong together; later rows repeat earlier ones in production, too.
+            warn_repeated_rows(problem.separate_parts())
+        return problem
 
     @classmethod
     def from_splits(
@@ -217,15 +231,23 @@ class Problem:
         train, validation, test, certify
             Pairs (rows, labels), with the same columns in any order.
         sample_weight
-            One number per train row, or None.
+            One number per train row, or None; or a mapping from split to one number for each of its rows. Rows of a split that
+            has none count the same.
         costs, threshold, features, class_weight, classifier, C, seed
             As in `of`.
         """
         settings = StageSettings(classifier, C, check_seed(seed))
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         parts = {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None}
-        parts["train"] = replace(parts["train"], weights=_check_weights(sample_weight, parts["train"].table.rows))
-        return _build_problem(parts, costs, threshold, features, class_weight, settings)
+        weights = sample_weight if isinstance(sample_weight, Mapping) else {"train": sample_weight}
+        for name, numbers in weights.items():
+            if name not in parts:
+                raise DesignError(f"sample_weight names {name!r}: expected some of {', '.join(parts)}, the splits given")
+            if numbers is not None:
+                parts[name] = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
+        problem = _build_problem(parts, costs, threshold, features, class_weight, settings)
+        warn_repeated_rows(problem.separate_parts())
+        return problem
 
     @property
     def full_cost(self) -> float:
@@ -253,6 +275,11 @@ class Problem:
         validation = None if self.is_cross_fitted else self.validation
         return tuple(split for split in (self.train, validation, self.test, self.certify) if split is not None)
 
+    def separate_parts(self) -> tuple[Split, ...]:
+        """Return the rows that are taken to be independent of each other: those of each fold and of each split."""
+        pool = tuple(part.scored for part in self.parts) if self.is_cross_fitted else (self.train, self.validation)
+        return (*pool, *(split for split in (self.test, self.certify) if split is not None))
+
     def with_threshold(self, threshold: Threshold) -> Problem:
         """Return the same problem with another threshold; rows, and so fits, are shared."""
         thresholds = resolve_thresholds(threshold, self.labels)
@@ -262,7 +289,8 @@ class Problem:
     def sampled(self, rows: int, seed: int = 0) -> Problem:
         """Return the problem on a stratified sample of at most `rows` train and `rows` validation rows, for a faster search.
 
-        Every label keeps its share and at least one row. Features, encoder, test and certify rows stay those of the whole
+        Every label keeps its share and at least one row. Cross-fitted, it is `rows` of the train rows, in their folds; a fold is
+        left out where the others lack a label. Features, encoder, test and certify rows stay those of the whole
         problem, on which a design that was found is to be fitted and measured again.
         """
         max_rows = _check_sample_size(rows, len(self.labels))
@@ -276,9 +304,13 @@ class Problem:
             if len(train_rows) == len(self.train):
                 return self
             folds = [_restrict_fold(part.fold, train_rows) for part in self.parts if part.fold is not None]
+            # The models of a fold must know every label, which those of a few rows may not.
+            folds = [fold for fold in folds if len(fold.scored) and len(set(train.target[fold.fitted])) == len(self.labels)]
+            if not folds:
+                raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
             validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
-        validation_rows = stratified_sample(self.validation.target, np.arange(len(self.validation)), max_rows, rng)
+        validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
         validation = self.validation.take(validation_rows)
@@ -294,7 +326,8 @@ class Problem:
                 "labels": list(self.labels),
                 "splits": {split.name: self._fingerprint(split) for split in self.splits()},
                 **({"folds": self._fold_hashes()} if self.is_cross_fitted else {}),
-                "weights": None if self.weights is None else hashlib.sha256(self.weights.astype("<f8").tobytes()).hexdigest(),
+                "weights": None if self.weights is None else _hash_weights(self.weights),
+                **({"sample_weights": counted} if (counted := self._weight_hashes()) else {}),
                 "encoder": repr(self.encoder),
                 "settings": _describe_settings(self.settings),
             }
@@ -306,6 +339,9 @@ class Problem:
         own = {name: float(cost) for name, cost in self.costs.features.items()}
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
+
+    def _weight_hashes(self) -> dict[str, str]:
+        return {split.name: _hash_weights(split.weights) for split in self.splits() if split.weights is not None}
 
     def _fold_hashes(self) -> list[str]:
         folds = [part.fold for part in self.parts if part.fold is not None]
@@ -325,10 +361,13 @@ def _build_problem(
     options: Mapping[str, FeatureOptions] | None,
     class_weight: ClassWeight,
     settings: StageSettings,
+    count: int = 0,
     folds: Sequence[Fold] = (),
 ) -> Problem:
     if not folds and "validation" not in parts:
-        raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use folds")
+        raise DesignError("there are no validation rows, and no folds: give validation rows a share, or use `folds=5`")
+    if settings.calibrate is not None and not folds:
+        raise DesignError("`calibrate` needs cross-fitted scores, and there are no folds: use `folds=5`, or leave it out")
     names, labels = parts["train"].table.names, check_splits(parts)
     cost_model = CostModel.of(costs, names)
     cost_model.check(names, names)
@@ -338,12 +377,19 @@ def _build_problem(
     train = splits["train"]
     target = train.target
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=train.weights)
+    if _count_the_same(splits.values()):
+        splits = {name: replace(split, weights=None) for name, split in splits.items()}
+        train = splits["train"]
+    for split in splits.values():
+        # Raises where no row has weight: before the search, not after it.
+        _ = split.units
     if folds:
         validation, scored = _score_folds(features, train, weights, encoder, folds)
     else:
         validation = splits["validation"]
         scored = (ScoredPart(train, weights, validation),)
     warn_low_thresholds(thresholds, labels)
+    warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_class_weight(target, labels, class_weight)
     warn_outliers(encoder.blocks, splits["train"].codes)
     return Problem(
@@ -359,6 +405,7 @@ def _build_problem(
         encoder=encoder,
         train=train,
         validation=validation,
+        folds=count,
         parts=scored,
         test=splits.get("test"),
         certify=splits.get("certify"),
@@ -371,15 +418,24 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
         kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
         options = {name: repr(value) for name, value in settings.classifier.get_params(deep=True).items()}
-    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed}
+    calibrated = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
+    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **calibrated}
 
 
-def _fold_pool(pool: LabelledRows, count: int, moments: Ints | None, rng: np.random.Generator) -> tuple[Fold, ...]:
-    labels = unique_labels(pool.true_labels, "train y")
-    target = label_positions(pool.true_labels, labels)
-    groups = None if pool.groups is None else group_codes(pool.groups, rows=len(target))
-    times = None if moments is None else time_codes(moments, rows=len(target))
-    return make_folds(target, count, groups=groups, time=times, rng=rng, labels=labels)
+def _fold_pool(
+    whole: LabelledRows, pool: Ints, folds: int | None, moments: Ints | None, seed: int
+) -> tuple[int, tuple[Fold, ...]]:
+    """Return how many folds some rows get, and the folds, as positions among these; `moments` are those of all rows."""
+    groups = None if whole.groups is None else group_codes(whole.groups[pool], rows=len(pool))
+    time = None if moments is None else time_codes(moments[pool], rows=len(pool))
+    count = resolve_folds(folds, len(pool), groups=groups, time=time)
+    if not count:
+        return 0, ()
+    true_labels = [whole.true_labels[row] for row in pool.tolist()]
+    labels = unique_labels(true_labels, "train y")
+    # A stream of its own: ready splits get the same folds as the same splits made here.
+    rng = np.random.default_rng((seed, 1))
+    return count, make_folds(label_positions(true_labels, labels), count, groups=groups, time=time, rng=rng, labels=labels)
 
 
 def _score_folds(
@@ -400,13 +456,26 @@ def _restrict_fold(fold: Fold, rows: Ints) -> Fold:
     return Fold(*(np.flatnonzero(np.isin(rows, part)) for part in (fold.fitted, fold.scored)))
 
 
-def _check_weights(sample_weight: Any, rows: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight)
-    if weights.shape != (rows,):
-        raise DataError(f"sample_weight has shape {weights.shape} for {pluralize(rows, 'row')}: give one number per row")
-    return weights
+def _check_split_weights(numbers: Any, rows: int, split: str) -> Floats:
+    try:
+        return check_sample_weight(numbers, rows)
+    except DataError as error:
+        raise DataError(f"{split} rows: {error}") from None
+
+
+def _count_the_same(splits: Iterable[Split]) -> bool:
+    """Return whether all rows of all splits have the same weight."""
+    weights = [np.ones(1) if split.weights is None else split.weights for split in splits]
+    return len({float(part.min()) for part in weights} | {float(part.max()) for part in weights}) == 1
+
+
+def _weighted_rows(split: Split) -> Ints:
+    """Return the positions of the rows that have weight."""
+    return np.arange(len(split)) if split.weights is None else np.flatnonzero(split.weights > 0)
+
+
+def _hash_weights(weights: Floats) -> str:
+    return hashlib.sha256(weights.astype("<f8").tobytes()).hexdigest()
 
 
 def _check_sample_size(rows: object, labels: int) -> int:

@@ -12,16 +12,33 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.encoder import Block
+from emsco_train.data.labelled_rows import Split
 from emsco_train.data.provenance import versions
+from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
 from emsco_train.data.stage_settings import ClassWeight, row_weights
-from emsco_train.errors import ConfidenceWarning, OutlierWarning, ThresholdWarning, VersionWarning
+from emsco_train.errors import (
+    ConfidenceWarning,
+    OutlierWarning,
+    RareLabelWarning,
+    RepeatedRowsWarning,
+    ThresholdWarning,
+    VersionWarning,
+)
 
-__all__ = ["warn_class_weight", "warn_low_thresholds", "warn_outliers", "warn_version_change"]
+__all__ = [
+    "warn_class_weight",
+    "warn_low_thresholds",
+    "warn_outliers",
+    "warn_rare_labels",
+    "warn_repeated_rows",
+    "warn_version_change",
+]
 
 # Weights must differ this much: the odd row of a nearly balanced table is not worth a warning.
 _MIN_WEIGHT_RATIO = 1.05
 # Values within this part of a deviation are equal to a penalised model; at most this share of others are outliers.
 _EQUAL_WITHIN, _MAX_OUTLIER_SHARE = 1e-4, 0.1
+_MAX_SHOWN_LABELS = 5
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -31,6 +48,34 @@ def warn_low_thresholds(thresholds: Sequence[float], labels: Sequence[Label]) ->
     if low:
         text = f"the threshold of {low} is at or below 1 / {len(labels)} labels: the most probable label always reaches that"
         warnings.warn(f"{text}, so such items leave at stage 1. Raise it", ThresholdWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_rare_labels(labels: Sequence[Label], splits: Sequence[Split]) -> None:
+    """Warn of labels without rows in some of the splits that measure or certify designs."""
+    found: dict[Label, list[str]] = {}
+    for split in splits:
+        for position in np.flatnonzero(np.bincount(split.target, minlength=len(labels)) == 0).tolist():
+            found.setdefault(labels[position], []).append(split.name)
+    if not found:
+        return
+    shown = [f"{label!r} has no {' and no '.join(names)} rows" for label, names in list(found.items())[:_MAX_SHOWN_LABELS]]
+    more = f" (and {len(found) - len(shown)} more labels)" if len(found) > len(shown) else ""
+    text = f"label {', label '.join(shown)}{more}, so nothing is known about it there"
+    if any("certify" in names for names in found.values()):
+        text += ", and nothing is certified about a label without certify rows"
+    advice = "give more rows of it, or join it with another label"
+    warnings.warn(f"{text}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_repeated_rows(parts: Sequence[Split]) -> None:
+    """Warn of rows that are repeated in another fold or split, so that a model has seen what it is measured on."""
+    repeated, rows = count_repeated_rows([part.codes for part in parts], [part.target for part in parts]), sum(map(len, parts))
+    if repeated < MIN_REPEATED_SHARE * rows:
+        return
+    text = f"{repeated:,} of {rows:,} rows occur again, with equal features and label, in another fold or split"
+    result = "models have then seen what they are measured on, and figures and certificates are too good"
+    advice = "keep rows of one origin together with `groups`, or drop the repeats"
+    warnings.warn(f"{text}: {result}; {advice}", RepeatedRowsWarning, stacklevel=_caller_stacklevel())
 
 
 def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -14,28 +14,38 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["ClassWeight", "StageSettings", "import_sklearn", "row_weights"]
+__all__ = ["Calibration", "ClassWeight", "StageSettings", "check_sample_weight", "import_sklearn", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
+Calibration: TypeAlias = Literal["temperature"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
     """What to fit at every stage: a clone of the scikit-learn classifier, or logistic regression with the penalty 1 / C.
 
-    A classifier whose `random_state` is None gets the seed, so that a run can be repeated.
+    A classifier whose `random_state` is None gets the seed, so that a run can be repeated. `calibrate` makes the probabilities of
+    logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`.
     """
 
     classifier: Any = None
     C: float = 1.0
     seed: int = 0
+    calibrate: Calibration | None = None
 
     def __post_init__(self) -> None:
-        """Check the penalty and the classifier."""
+        """Check the penalty, the calibration and the classifier."""
         if not _is_positive(self.C):
             raise DesignError(f"C is {self.C!r}: expected a finite number above 0")
+        if self.calibrate not in (None, *get_args(Calibration)):
+            raise DesignError(f"calibrate is {self.calibrate!r}: expected 'temperature' or None")
         if self.classifier is None:
             return
+        if self.calibrate is not None:
+            # Its log-odds are not known, and of probabilities that are 0, as those of trees often are, there are none.
+            raise DesignError(
+                "calibrate is for logistic regression, and a classifier was given: wrap that in CalibratedClassifierCV instead"
+            )
         # scikit-learn's `is_classifier` raises for anything that is not an estimator.
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
         if not estimator or not import_sklearn().base.is_classifier(self.classifier):
@@ -64,7 +74,7 @@ def row_weights(
     """
     if class_weight is None and sample_weight is None:
         return None
-    rows = np.ones(len(target)) if sample_weight is None else _check_sample_weight(sample_weight, target, labels)
+    rows = np.ones(len(target)) if sample_weight is None else _check_train_weights(sample_weight, target, labels)
     if class_weight is None:
         return rows
     if class_weight == "balanced":
@@ -74,16 +84,22 @@ def row_weights(
     return np.asarray(rows * per_label[target])
 
 
-def _check_sample_weight(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+def check_sample_weight(sample_weight: Any, count: int) -> Floats:
+    """Return weights as numbers; raise unless there is one for each of so many rows, finite and at least 0."""
     try:
         rows = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("sample_weight must hold one number per row") from None
-    if rows.shape != target.shape:
-        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(len(target), 'row')}: give one number per row")
+    if rows.shape != (count,):
+        raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(count, 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
+    return rows
+
+
+def _check_train_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:
+    rows = check_sample_weight(sample_weight, len(target))
     empty = [label for position, label in enumerate(labels) if not rows[target == position].any()]
     if empty:
         raise DataError(f"sample_weight is 0 for every row of label {empty[0]!r}: give some of them weight, or drop the label")

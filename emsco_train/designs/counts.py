@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emsco_runtime.bundle.manifest import Expected
+from emsco_runtime.bundle.manifest import Expected, WeightedCounts
 
 __all__ = ["Counts"]
 
@@ -13,27 +13,43 @@ __all__ = ["Counts"]
 class Counts:
     """How many rows there were, how many were accepted, how many of those got the right label, and the mean cost of a row.
 
+    Rows with weights are counted in whole units of weight: then `units` is that of all rows, and `accepted`, `right` and `cost`
+    are by weight. None: all rows count the same.
+
     Examples
     --------
     >>> Counts.from_shares(30, coverage=2 / 3, accuracy=0.95, cost=1.5)
-    Counts(rows=30, accepted=20, right=19, cost=1.5)
+    Counts(rows=30, accepted=20, right=19, cost=1.5, units=None)
     """
 
     rows: int
     accepted: int
     right: int
     cost: float
+    units: int | None = None
 
     @classmethod
-    def from_shares(cls, rows: int, coverage: float, accuracy: float, cost: float) -> Counts:
+    def from_shares(cls, rows: int, coverage: float, accuracy: float, cost: float, *, units: int | None = None) -> Counts:
         """Return the counts that these shares were computed from: files hold shares alone."""
-        accepted = round(coverage * rows)
-        return cls(rows, accepted, round(accuracy * accepted), cost)
+        accepted = round(coverage * (units or rows))
+        return cls(rows, accepted, round(accuracy * accepted), cost, units)
 
     @classmethod
     def of_expected(cls, expected: Expected) -> Counts:
-        """Return the counts of a manifest."""
+        """Return the counts of a manifest, by weight where it has them."""
+        if expected.weighted is not None:
+            return cls.of_weighted(expected.rows, expected.weighted)
         return cls(expected.rows, expected.accepted, expected.right, expected.cost.mean)
+
+    @classmethod
+    def of_weighted(cls, rows: int, counted: WeightedCounts) -> Counts:
+        """Return the counts of so many rows by weight."""
+        return cls(rows, counted.accepted, counted.right, counted.mean_cost, counted.units)
+
+    @property
+    def total(self) -> int:
+        """What all rows count: their number, or their units."""
+        return self.units or self.rows
 
     @property
     def wrong(self) -> int:
@@ -43,7 +59,7 @@ class Counts:
     @property
     def coverage(self) -> float:
         """Share of the rows that are accepted."""
-        return self.accepted / self.rows
+        return self.accepted / self.total
 
     @property
     def accuracy(self) -> float:

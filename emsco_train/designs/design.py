@@ -46,6 +46,8 @@ class Design:
         Confidence that each label needs, in label order.
     rows
         How many rows the figures were counted on; 0 where that is unknown. Not part of equality.
+    units
+        What these rows count together, in whole units of weight; None: they all count the same. Not part of equality.
     precision
         What bounds on the figures are computed from; None where the rows are unknown. Unless given, all rows are independent and
         the cost is exact. Not part of equality.
@@ -69,6 +71,7 @@ class Design:
     thresholds: tuple[float, ...]
     rows: int = field(default=0, compare=False, repr=False)
     precision: Precision | None = field(default=None, compare=False, repr=False)
+    units: int | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Raise for figures that no rows can have, and complete the precision."""
@@ -134,7 +137,7 @@ class Design:
         """Make a design from a chromosome and what it did with some rows."""
         shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
         design = cls.of(chromosome, names, thresholds, **shares, ties=ties)
-        return replace(design, rows=counts.rows, precision=precision)
+        return replace(design, rows=counts.rows, precision=precision, units=counts.units)
 
     def with_rows(self, rows: int) -> Design:
         """Return the design with the number of rows that its figures were counted on; unchanged where it knows this number."""
@@ -148,7 +151,7 @@ class Design:
     @property
     def counts(self) -> Counts:
         """The counts behind the figures."""
-        return Counts.from_shares(self.rows, self.coverage, self.accuracy, self.cost)
+        return Counts.from_shares(self.rows, self.coverage, self.accuracy, self.cost, units=self.units)
 
     def bounds(self, sure: float | None) -> Bounds:
         """Return one-sided bounds on the figures at the level `sure`, such as 0.85; with None the figures themselves.

@@ -35,7 +35,7 @@ def measure_precision(
     groups
         A number for each row, equal for rows that may depend on each other; None: all rows are independent.
     weights
-        How much each row counts, above 0; None: all the same.
+        How much each row counts, some above 0; None: all the same.
 
     Examples
     --------
@@ -46,6 +46,11 @@ def measure_precision(
     >>> measure_precision(accepted, accepted, np.ones(10), groups=np.arange(10) // 2).accepted
     4.0
     """
+    if weights is not None and not weights.all():
+        # A row without weight says nothing.
+        there = weights > 0
+        of_groups = None if groups is None else groups[there]
+        return measure_precision(accepted[there], right[there], costs[there], of_groups, weights[there])
     count = len(accepted)
     weight = np.ones(count) if weights is None else weights
     group = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]

@@ -54,8 +54,9 @@ class Precision:
 
     @classmethod
     def of_counts(cls, counts: Counts, cost_error: float = 0.0) -> Precision:
-        """Return the precision of independent rows."""
-        return cls(float(counts.rows), float(counts.accepted), cost_error)
+        """Return the precision of independent rows, as if they counted the same."""
+        accepted = counts.accepted if counts.units is None else counts.coverage * counts.rows
+        return cls(float(counts.rows), float(accepted), cost_error)
 
     def scaled(self, factor: float) -> Precision:
         """Return the precision of so many times as many rows of the same kind."""

@@ -20,7 +20,7 @@ from emsco_train.data.features import FeatureOptions, encode_table
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
@@ -72,14 +72,20 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     pinned
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
-        What a design must satisfy on the validation rows to be on the front.
+        What a design must satisfy, by its figures in the search, to be on the front.
     sure
         The design that `fit` takes into use satisfies them by one-sided bounds at this level; None: by its figures. See
         `Front.select`.
     classifier, C, class_weight
         What to fit at every stage: see `export_design`.
+    calibrate
+        "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
+    folds
+        How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
+        folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
+        None: 5 for a pool of at most 10,000 rows, else 0. See docs/concepts.md.
     certify_uses
         How many exports are planned: their certificates share the level, and hold together. A further one says that its
         confidence is not held. See docs/guarantee.md.
@@ -107,7 +113,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     problem_
         The rows by split, prices and thresholds.
     front_
-        The designs found, fittest first, with figures on the validation rows.
+        The designs found, fittest first, with cross-fitted figures, or those on the validation rows.
     outcome_
         How they were found.
     design_, cascade_
@@ -156,7 +162,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         class_weight: ClassWeight = None,
+        calibrate: Calibration | None = None,
         shares: Shares | None = None,
+        folds: int | None = None,
         certify_uses: int = 1,
         max_search_rows: int | None = None,
         time_limit: float | None = None,
@@ -189,7 +197,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.classifier = classifier
         self.C = C
         self.class_weight = class_weight
+        self.calibrate = calibrate
         self.shares = shares
+        self.folds = folds
         self.certify_uses = certify_uses
         self.max_search_rows = max_search_rows
         self.time_limit = time_limit
@@ -206,9 +216,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         X, y
             Rows (a data frame, a mapping of arrays, or an array) and their labels.
         sample_weight
-            One number per row; those of the train rows are used in the fits. Figures count rows, whatever their weight.
+            One number per row: how much it counts, in fits, figures and certificates. Rows with weights are searched by the
+            genetic algorithm; the exact search is refused.
         groups
-            One value per row: rows with equal values go to the same split.
+            One value per row: rows with equal values go to the same split, and to the same fold.
         """
         requirements = Requirements(
             max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
@@ -225,11 +236,13 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             threshold=self.threshold,
             features=self.features,
             shares=self.shares,
+            folds=self.folds,
             groups=groups,
             sample_weight=weights,
             class_weight=self.class_weight,
             classifier=self.classifier,
             C=self.C,
+            calibrate=self.calibrate,
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)

@@ -91,6 +91,7 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
         "C": float(settings.C),
         "class_weight": weights,
         "sample_weight": weighted,
+        **({} if settings.calibrate is None else {"calibrate": settings.calibrate}),
     }
 
 

@@ -58,8 +58,9 @@ def check_counts(problem: Problem, design: Design) -> None:
     searched = f"coverage {design.coverage:.6g}, accuracy {design.accuracy:.6g}, cost {design.cost:.6g}"
     fitted = f"coverage {found.coverage:.6g}, accuracy {found.accuracy:.6g}, cost {found.cost:.6g}"
     raise VerificationError(
-        f"design {design.id} has other figures on the {found.rows} validation rows than its search found: {searched} then, "
-        f"{fitted} now. Nothing was written; search again with these data and versions, and choose a design of that front"
+        f"design {design.id} has other figures on the {found.rows} {problem.validation.name} rows than its search found: "
+        f"{searched} then, {fitted} now. Nothing was written; search again with these data and versions, and choose a design of "
+        "that front"
     )
 
 
@@ -136,7 +137,7 @@ def _expected_figures(problem: Problem, design: Design, model: CascadeModel | No
         evaluation = evaluate_validation(problem, design.stages, design.thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
-    return evaluation.expected(split.target, split.name)
+    return evaluation.expected(split.target, split.name, split.units)
 
 
 def _training_settings(problem: Problem) -> dict[str, JsonValue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 
 from emsco_train.errors import DesignError
 from emsco_train.support.binomial import binomial_cdf
@@ -42,6 +43,7 @@ def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:
     return bisect_left(tried, True, key=lambda wrong: binomial_cdf(wrong, rows, max_error) > 1.0 - confidence) - 1  # noqa: FBT003
 
 
+@lru_cache(maxsize=1024)
 def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
     """Return the least number of accepted rows with which the test can pass if so many of them are wrong.
 
@@ -62,6 +64,7 @@ def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
     return failing + 1 + bisect_left(range(failing + 1, passing), True, key=passes)  # noqa: FBT003
 
 
+@lru_cache(maxsize=1024)
 def rows_needed(max_error: float, confidence: float) -> int:
     """Return about how many accepted rows it takes to certify a design whose true error is half of `max_error`.
 

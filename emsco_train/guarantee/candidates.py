@@ -24,9 +24,10 @@ from functools import cached_property
 
 import numpy as np
 
-from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
+from emsco_train.designs.precision import Precision
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import max_wrong_allowed, min_rows
@@ -62,8 +63,8 @@ class Candidate:
 
     def __post_init__(self) -> None:
         """Raise for figures that cannot come from so many rows."""
-        rows, coverage = self.design.rows, self.design.coverage
-        if rows < 1 or not math.isclose(coverage * rows, self.counts.accepted, abs_tol=1e-6):
+        rows, coverage, counts = self.design.rows, self.design.coverage, self.counts
+        if rows < 1 or not math.isclose(coverage * counts.total, counts.accepted, abs_tol=1e-6):
             raise DesignError(
                 f"design {self.design.id}: coverage {coverage} of {pluralize(rows, 'validation row')} is not a whole number: "
                 "give the rows that it was evaluated on"
@@ -71,7 +72,7 @@ class Candidate:
 
     @property
     def counts(self) -> Counts:
-        """The counts on the validation rows."""
+        """The counts on the validation rows, in units where these have weights."""
         return self.design.counts
 
     @cached_property
@@ -85,7 +86,9 @@ class Candidate:
         return self.decide_validation()
 
     def count(self, limit: ShareLimit) -> Hits:
-        """Return the validation counts that a limit is about."""
+        """Return the validation counts that a limit is about; of rows with weights, as many as say as much without weights."""
+        if self.design.units is not None:
+            return self._effective_count(limit)
         if limit.kind == "error":
             return Hits(self.counts.wrong, self.counts.accepted)
         if limit.kind == "coverage":
@@ -94,7 +97,30 @@ class Candidate:
 
     def expected_rows(self, limit: ShareLimit, rows: int) -> int:
         """Return how many of so many other rows a limit would be about, by the validation rows, rounded up."""
-        return -(-self.count(limit).rows * rows // self.counts.rows)
+        if limit.kind == "coverage":
+            return rows
+        if limit.kind == "error":
+            return -(-self.counts.accepted * rows // self.counts.total)
+        return -(-limit.count(self.validation.counts).rows * rows // self.validation.rows)
+
+    def _effective_count(self, limit: ShareLimit) -> Hits:
+        design = self.design
+        # A design that knows its rows has a precision.
+        precision = design.precision or Precision.of_counts(self.counts)
+        if limit.kind == "error":
+            return _hits_of(1.0 - design.accuracy, precision.accepted)
+        if limit.kind == "coverage":
+            return _hits_of(1.0 - design.coverage, precision.rows)
+        hits, among = limit.masks(self.validation)
+        weights = np.ones(self.validation.rows) if self.validation.weights is None else self.validation.weights.of_rows
+        total = float(weights[among].sum())
+        if not total:
+            return Hits(0, 0)
+        return _hits_of(float(weights[hits & among].sum()) / total, total**2 / float((weights[among] ** 2).sum()))
+
+
+def _hits_of(share: float, size: float) -> Hits:
+    return Hits(round(share * size), round(size))
 
 
 def order_candidates(
@@ -169,7 +195,7 @@ def _cost_probability(seen: Evidence, rows: int, limit: CostLimit, confidence: f
     """
     if limit.most >= seen.cost_range.high:
         return 1.0
-    gap, spread = limit.most - float(seen.cost.mean()), float(seen.cost.std())
+    gap, spread = limit.most - seen.mean_cost, float(seen.cost.std())
     if not spread:
         return float(gap >= 0)
     margin = gap / spread - betting_width(confidence) / math.sqrt(rows)
@@ -213,7 +239,7 @@ def _no_candidate_error(
     matching: Sequence[Candidate], faults: Sequence[_Fault | None], rows: int, promise: Promise
 ) -> CertificationError:
     def bound(candidate: Candidate) -> float:
-        return upper_bound(candidate.counts.wrong, candidate.counts.accepted, promise.confidence)
+        return upper_bound(*candidate.count(ShareLimit("error", 0.5)), promise.confidence)
 
     nearest = min(matching, key=bound)
     found: dict[_Fault, int] = {}
@@ -228,13 +254,20 @@ def _no_candidate_error(
     needed = " and ".join(limit.rows_text(promise.confidence) for limit in failing)
     return CertificationError(
         f"{promise.refusal_text()}, by validation already: {' and '.join(reasons)}; nearest is {nearest.design.id} "
-        f"({nearest.counts.wrong:,} wrong of {pluralize(nearest.counts.accepted, 'accepted validation row')}). "
+        f"({_wrong_text(nearest)}). "
         f"It takes {needed}. The certify rows were not looked at. "
         "Give more rows, ask for less, or search with other thresholds",
         nearest.design.id,
         None,
         max(limit.rows_needed(promise.confidence) for limit in failing),
     )
+
+
+def _wrong_text(candidate: Candidate) -> str:
+    counts = candidate.counts
+    if counts.units is not None:
+        return f"{percent(counts.wrong, counts.accepted)} wrong of the accepted validation rows, by weight"
+    return f"{counts.wrong:,} wrong of {pluralize(counts.accepted, 'accepted validation row')}"
 
 
 def _fault_text(fault: _Fault, designs: int, of: int, rows: int, confidence: float) -> str:

@@ -17,7 +17,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, CertifyUseWarning, DesignError
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify
-from emsco_train.guarantee.evidence import CostRange, Evidence
+from emsco_train.guarantee.evidence import CostRange, Evidence, Weights
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_in_sequence
 from emsco_train.guarantee.ledger import CertifyLedger, CertifyQuestion, share_confidence
 from emsco_train.guarantee.promise import Promise
@@ -178,7 +178,17 @@ def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, desi
     else:
         made = evaluate_split(problem, fitter.fit(design.stages, design.thresholds), rows)
     cost_range = CostRange.of([cost.total for cost in problem.meter.stage_costs(design.stages)])
-    return Evidence.of(made.label, rows.target, problem.labels, cost=made.cost, cost_range=cost_range)
+    weights = _weights(problem, rows)
+    return Evidence.of(made.label, rows.target, problem.labels, cost=made.cost, cost_range=cost_range, weights=weights)
+
+
+def _weights(problem: Problem, rows: Split) -> Weights | None:
+    """Return the weights of the rows of a split; the largest possible is that of the rows that fit and measured designs."""
+    if rows.weights is None:
+        return None
+    known = [part.weights for part in (problem.train, problem.validation)]
+    # Rows without weights weigh 1 each.
+    return Weights(rows.weights, max(1.0 if weights is None else float(weights.max()) for weights in known))
 
 
 def _describe_reason(requirements: Requirements) -> str:

@@ -119,6 +119,12 @@ class Evidence:
         """Which rows got a wrong label."""
         return np.asarray((self.label >= 0) & (self.label != self.target))
 
+    @property
+    def mean_cost(self) -> float:
+        """What a row costs on average, by weight where rows have some."""
+        weights = None if self.weights is None or not self.weights.of_rows.any() else self.weights.of_rows
+        return float(self.cost.mean() if weights is None else np.average(self.cost, weights=weights))
+
     def share(self, hits: Mask, among: Mask) -> BoundedValues:
         """Return how often rows among some are hits, as values of 0 and 1 in the order of testing."""
         return self._in_order(hits.astype(np.float64), among, 0.0, 1.0)

@@ -67,6 +67,14 @@ class ShareLimit:
             return self._weighted(evidence).upper_bound(confidence)
         return upper_bound(*self.count(evidence.counts), confidence)
 
+    def masks(self, evidence: Evidence) -> tuple[Mask, Mask]:
+        """Return which rows are hits, and among which rows these are counted."""
+        accepted = evidence.accepted
+        if self.kind == "coverage":
+            return ~accepted, accepted | True
+        among = accepted if self.kind == "error" else evidence.label == self._position(evidence.counts)
+        return evidence.wrong, among
+
     def name(self) -> str:
         """Return what it limits, in a few words."""
         return {"error": "error", "label": f"error among rows accepted as {self.label!r}", "coverage": "coverage"}[self.kind]
@@ -116,14 +124,7 @@ class ShareLimit:
         return f"{text}. Give more rows, or search with other thresholds"
 
     def _weighted(self, evidence: Evidence) -> BoundedValues:
-        return evidence.share(*self._masks(evidence))
-
-    def _masks(self, evidence: Evidence) -> tuple[Mask, Mask]:
-        accepted = evidence.accepted
-        if self.kind == "coverage":
-            return ~accepted, accepted | True
-        among = accepted if self.kind == "error" else evidence.label == self._position(evidence.counts)
-        return evidence.wrong, among
+        return evidence.share(*self.masks(evidence))
 
     def _position(self, counts: DecisionCounts) -> int:
         return next(place for place, label in enumerate(counts.labels) if label == self.label)
@@ -151,7 +152,7 @@ class CostLimit:
 
     def rows_needed(self, evidence: Evidence, confidence: float) -> int:
         """Return about how many rows it takes if the true mean and spread are those of these rows; 0 where none would help."""
-        gap = self.most - float(evidence.cost.mean())
+        gap = self.most - evidence.mean_cost
         if gap <= 0:
             return 0
         return math.ceil(((betting_width(confidence) + _ADVISED_POWER_Z) * float(evidence.cost.std()) / gap) ** 2)

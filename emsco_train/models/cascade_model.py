@@ -11,7 +11,7 @@ from emsco_runtime.bundle.meter import Meter
 from emsco_runtime.decision import Label
 from emsco_runtime.engine.scorer import Scorer, ScorerModel
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.data.problem import Problem, ScoredPart
+from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import FittedSet, SetFitter
 from emsco_train.models.graph import INPUT, OUTPUT
@@ -127,9 +127,15 @@ class CascadeFitter:
         self._meter = meter
 
     @classmethod
-    def of(cls, problem: Problem, part: ScoredPart | None = None) -> CascadeFitter:
-        """Return the fitter of all designs of a problem, on its train rows or on those that fit one of its parts."""
-        return cls(problem.features, SetFitter.of(problem, part), labels=problem.labels, meter=problem.meter)
+    def of(cls, problem: Problem) -> CascadeFitter:
+        """Return the fitter of all designs of a problem, on its train rows."""
+        return cls(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
+
+    @classmethod
+    def of_parts(cls, problem: Problem) -> tuple[CascadeFitter, ...]:
+        """Return the fitters of all designs of a problem on the rows that fit each of its parts."""
+        fitters = SetFitter.of_parts(problem)
+        return tuple(cls(problem.features, sets, labels=problem.labels, meter=problem.meter) for sets in fitters)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
         """Fit the model of every stage; `stages` as `check_stages` returns them."""

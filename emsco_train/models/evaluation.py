@@ -6,12 +6,13 @@ score of the graph, which is the reference everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Expected, StageExits
+from emsco_runtime.bundle.manifest import Expected, StageExits, WeightedCounts
 from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.labelled_rows import Split
@@ -41,8 +42,11 @@ class Evaluation:
         """Which rows got a label."""
         return np.asarray(self.label != REJECTED)
 
-    def expected(self, target: Ints, split: str) -> Expected:
-        """Return the counts of the manifest, for true labels at these positions; -1 is a label that training never saw."""
+    def expected(self, target: Ints, split: str, units: Ints | None = None) -> Expected:
+        """Return the counts of the manifest, for true labels at these positions; -1 is a label that training never saw.
+
+        `units` are how much each row counts, if not all the same, as in `Split.units`.
+        """
         accepted = self.accepted
         right = accepted & (self.label == target)
         exits = [np.bincount(self.stage[rows], minlength=len(self.probabilities) + 1)[1:].tolist() for rows in (accepted, right)]
@@ -53,6 +57,20 @@ class Evaluation:
             right=int(right.sum()),
             stages=tuple(StageExits(accepted=leaving, right=correct) for leaving, correct in zip(*exits, strict=True)),
             cost=summarise_costs(self.cost.tolist()),
+            weighted=None if units is None else self.count_units(target, units),
+        )
+
+    def count_units(self, target: Ints, units: Ints) -> WeightedCounts:
+        """Return the counts of rows that count so many units each."""
+        right = self.accepted & (self.label == target)
+        total, counted = int(units.sum()), self.cost[units > 0]
+        mean_cost = math.fsum((units * self.cost).tolist()) / total
+        return WeightedCounts(
+            units=total,
+            accepted=int(units[self.accepted].sum()),
+            right=int(units[right].sum()),
+            # Rounding can put the mean of equal numbers a hair outside them.
+            mean_cost=min(max(mean_cost, float(counted.min())), float(counted.max())),
         )
 
 
@@ -73,8 +91,8 @@ def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evalu
 def evaluate_validation(problem: Problem, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> Evaluation:
     """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does."""
     evaluations = []
-    for part in problem.parts:
-        model = CascadeFitter.of(problem, part).fit(stages, thresholds)
+    for part, fitter in zip(problem.parts, CascadeFitter.of_parts(problem), strict=True):
+        model = fitter.fit(stages, thresholds)
         evaluations.append(evaluate_split(problem, model, part.scored))
     matrices = zip(*(evaluation.probabilities for evaluation in evaluations), strict=True)
     return Evaluation(

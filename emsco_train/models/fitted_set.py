@@ -16,12 +16,15 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.stage_settings import StageSettings
 from emsco_train.models.borderline import settle_rows
 from emsco_train.models.conversion import convert_stage, stage_scorer
-from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel
+from emsco_train.models.set_calibration import SetCalibrator
 from emsco_train.models.stage_model import StageFitter, StageModel
+from emsco_train.models.temperature import TemperatureScaling
 
 __all__ = ["FittedSet", "SetFitter", "StageDecisions"]
 
@@ -54,13 +57,22 @@ class FittedSet:
     """A fitted feature set; its graph and its session are made when they are first needed.
 
     `encoder` and the training codes `train` [rows, features] are those of all features, `inputs` the names of the set in column
-    order, and `model` is fitted on their columns.
+    order, and `model` is fitted on their columns. `scaling` says how it was calibrated; None if that was not asked for.
     """
 
-    def __init__(self, encoder: BlockEncoder, inputs: tuple[str, ...], model: StageModel, labels: int, train: Floats) -> None:
+    def __init__(
+        self,
+        encoder: BlockEncoder,
+        inputs: tuple[str, ...],
+        model: StageModel,
+        labels: int,
+        train: Floats,
+        scaling: TemperatureScaling | None = None,
+    ) -> None:
         self.inputs = inputs
         self.positions = encoder.positions(inputs)
         self.model = model
+        self.scaling = scaling
         self._encoder = encoder.select(inputs)
         self._labels = labels
         self._train = train
@@ -104,23 +116,49 @@ class FittedSet:
 class SetFitter:
     """Fits feature sets of one table: what all of them share is made once.
 
-    `encoder` and the training codes [rows, features] are those of all features, `stages` fits models on encoded columns.
+    `encoder` and the training codes [rows, features] are those of all features, `stages` fits models on encoded columns. With a
+    calibrator, models are scaled by their temperatures: those of one of its parts, or, without `part`, of the exported models.
     """
 
-    def __init__(self, encoder: BlockEncoder, codes: Floats, stages: StageFitter, labels: int) -> None:
+    def __init__(
+        self,
+        encoder: BlockEncoder,
+        codes: Floats,
+        stages: StageFitter,
+        labels: int,
+        calibrator: SetCalibrator | None = None,
+        part: int | None = None,
+    ) -> None:
         self.encoder = encoder
-        self.stages = stages
+        self._stages = stages
         self._names = tuple(block.name for block in encoder.blocks)
         self._codes = codes
         self._labels = labels
+        self._calibrator = calibrator
+        self._part = part
 
     @classmethod
-    def of(cls, problem: Problem, part: ScoredPart | None = None) -> SetFitter:
-        """Return the fitter of a problem's train rows, for exports; or of the rows that fit one of its parts, for the search."""
-        train, weights = (problem.train, problem.weights) if part is None else (part.fitted, part.weights)
-        encoder, labels = train.encoder, len(problem.labels)
-        stages = StageFitter(train.encoded, train.target, labels, weights, problem.settings, encoder.one_hot_groups)
-        return cls(encoder, train.codes, stages, labels)
+    def of(cls, problem: Problem) -> SetFitter:
+        """Return the fitter of a problem's train rows, for exports."""
+        return cls(
+            problem.train.encoder,
+            problem.train.codes,
+            _stage_fitter(problem, problem.train, problem.weights),
+            len(problem.labels),
+            SetCalibrator(problem, [_part_fitter(problem, part) for part in problem.parts])
+            if problem.settings.calibrate
+            else None,
+        )
+
+    @classmethod
+    def of_parts(cls, problem: Problem) -> tuple[SetFitter, ...]:
+        """Return the fitters of the rows that fit each of a problem's parts, for the search."""
+        stages = [_part_fitter(problem, part) for part in problem.parts]
+        calibrator = SetCalibrator(problem, stages) if problem.settings.calibrate else None
+        return tuple(
+            cls(part.fitted.encoder, part.fitted.codes, fitter, len(problem.labels), calibrator, position)
+            for position, (part, fitter) in enumerate(zip(problem.parts, stages, strict=True))
+        )
 
     @classmethod
     def learn(
@@ -145,21 +183,41 @@ class SetFitter:
     def fit(self, names: Sequence[str]) -> FittedSet:
         """Fit one set, given by the names of its features in any order."""
         inputs = self.sort_by_column(names)
-        return self.from_model(inputs, self.stages.fit(self.encoder.columns(inputs)))
+        if self._stages.is_logistic:
+            return next(self.fit_many([inputs], jobs=1))
+        return self.from_model(inputs, self._stages.fit(self.encoder.columns(inputs)))
 
     def fit_many(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
         """Fit many sets, each given in column order; the same models as `fit` gives one by one."""
-        if not self.stages.is_logistic:
+        if not self._stages.is_logistic:
             yield from map(self.fit, sets)
             return
         columns = [self.encoder.columns(inputs) for inputs in sets]
         chosen = np.zeros((len(sets), self.encoder.width), dtype=np.bool_)
         for row, taken in zip(chosen, columns, strict=True):
             row[taken] = True
-        batch = self.stages.fit_batch(chosen, jobs)
-        for index, (inputs, taken) in enumerate(zip(sets, columns, strict=True)):
-            yield self.from_model(inputs, batch.model(index, taken))
+        batch = self.fit_batch(chosen, jobs)
+        scalings = [None] * len(sets) if self._calibrator is None else self._calibrator.scalings(chosen, jobs)
+        for index, (inputs, taken, scaling) in enumerate(zip(sets, columns, scalings, strict=True)):
+            yield self.from_model(inputs, batch.model(index, taken), scaling)
 
-    def from_model(self, inputs: tuple[str, ...], model: StageModel) -> FittedSet:
+    def fit_batch(self, columns: Mask, jobs: int) -> LogisticBatch:
+        """Fit the logistic models of many sets, given by their columns [sets, columns]; calibrated if that was asked for."""
+        if self._calibrator is None:
+            return self._stages.fit_batch(columns, jobs)
+        if self._part is not None:
+            return self._calibrator.fit_part(self._part, columns, jobs)
+        scalings = self._calibrator.scalings(columns, jobs)
+        return self._stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
+
+    def from_model(self, inputs: tuple[str, ...], model: StageModel, scaling: TemperatureScaling | None = None) -> FittedSet:
         """Return the set of a model that was fitted on its columns already."""
-        return FittedSet(self.encoder, inputs, model, self._labels, self._codes)
+        return FittedSet(self.encoder, inputs, model, self._labels, self._codes, scaling)
+
+
+def _part_fitter(problem: Problem, part: ScoredPart) -> StageFitter:
+    return _stage_fitter(problem, part.fitted, part.weights)
+
+
+def _stage_fitter(problem: Problem, rows: Split, weights: Floats | None) -> StageFitter:
+    return StageFitter(rows.encoded, rows.target, len(problem.labels), weights, problem.settings, rows.encoder.one_hot_groups)

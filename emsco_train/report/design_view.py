@@ -11,14 +11,14 @@ from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import format_accuracy, format_coverage
 from emsco_train.report.reliability_diagram import reliability_diagram
 from emsco_train.report.report_data import DesignData, ReportData, StageData
-from emsco_train.runs.calibration_file import ReliabilityEntry
+from emsco_train.runs.calibration_file import StageEntry
 
 __all__ = ["design_view"]
 
 
 def design_view(data: ReportData, design_data: DesignData) -> tuple[str, str, str]:
     """Return the parts of the page about one design, in their order, as HTML: its figures, its stages, their calibration."""
-    rows = pluralize(data.run.rows[data.held_out_split], f"{data.held_out_split} row")
+    rows = pluralize(data.held_out_rows, f"{data.held_out_split} row")
     stages = (
         f'<h3>Stages</h3><div class="wide">{draw_cascade(design_data.stages, data.cost_format)}</div>'
         f'<p class="hint">Shares are of the {rows}. '
@@ -95,24 +95,28 @@ def _calibration(data: ReportData, design_data: DesignData) -> str:
 
 
 def _stage_calibration(data: ReportData, design_data: DesignData, stage: StageData) -> str:
-    reached, accepted = stage.calibration.reached, stage.calibration.accepted
+    reached = stage.calibration.reached
     if not reached.rows:
         shown = '<p class="empty">No row reaches this stage.</p>'
     else:
         shown = reliability_diagram(reached, design_data.design.thresholds, len(data.run.labels))
-    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _calibration_facts(reached, accepted))
+    facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _calibration_facts(stage.calibration))
     warning = stage.calibration.warning
     warned = "" if warning is None else f'<p class="warning">{escape_html(_warning_sentence(warning))}</p>'
     return f"<figure><figcaption>Stage {stage.number}</figcaption>{shown}<dl>{facts}</dl>{warned}</figure>"
 
 
-def _calibration_facts(reached: ReliabilityEntry, accepted: ReliabilityEntry) -> Iterator[tuple[str, str]]:
+def _calibration_facts(entry: StageEntry) -> Iterator[tuple[str, str]]:
+    reached, accepted, temperature = entry.reached, entry.accepted, entry.temperature
     if reached.error is not None:
         yield "ECE, rows that reach it", f"{reached.error:.3f}"
     if accepted.error is not None and accepted.confidence is not None:
         yield "ECE, rows accepted", f"{accepted.error:.3f}"
         yield "mean confidence of these", f"{100 * accepted.confidence:.2f} %"
         yield "right of these", percent(accepted.right, accepted.rows)
+    if temperature is not None:
+        yield "temperature", f"{temperature.temperature:g}{'' if temperature.kept else ' (not used)'}"
+        yield "log loss before, after", f"{temperature.before:.4f}, {temperature.after:.4f}"
 
 
 def _warning_sentence(warning: str) -> str:

@@ -53,7 +53,7 @@ class CostFormat:
 
 def format_coverage(counts: CountsEntry) -> str:
     """Return the share of accepted rows."""
-    return percent(counts.accepted, counts.rows)
+    return percent(counts.accepted, counts.total)
 
 
 def format_accuracy(counts: CountsEntry) -> str:

@@ -22,12 +22,16 @@ __all__ = ["render_page"]
 _VALIDATION = (
     "<strong>Validation</strong> rows are what the search saw: the best of many designs looks a little better there than it is. "
 )
+_CROSS_FITTED = (
+    "<strong>Cross-fitted</strong> figures are what the search saw: each train row is scored by models that have not seen it. "
+    "The best of many designs looks a little better there than it is. "
+)
 _CERTIFY = (
     "<strong>Certify</strong> rows are not on this page at all: emsco-export uses them once, for the certificate of the "
     "design that you choose."
 )
 _NO_CERTIFY = "There are no <strong>certify</strong> rows: bundles of this run carry no certificate."
-_TEST = "<strong>Test</strong> rows are fresh: trust these, but choose by validation, or they are no longer fresh. "
+_TEST = "<strong>Test</strong> rows are fresh: trust these, but choose by the others, or they are no longer fresh. "
 
 
 def render_page(data: ReportData) -> str:
@@ -86,7 +90,7 @@ def _selection_section(data: ReportData) -> str:
     command = escape_html(export_command(data, data.designs[0]))
     no_script = "Choosing by requirements needs JavaScript; pictures and tables do not."
     certify = _CERTIFY if data.run.rows.get("certify") else _NO_CERTIFY
-    meaning = _VALIDATION + (_TEST if data.has_test_rows else "") + certify
+    meaning = (_CROSS_FITTED if data.is_cross_fitted else _VALIDATION) + (_TEST if data.has_test_rows else "") + certify
     return (
         '<section aria-labelledby="choose-title"><h2 id="choose-title">Choose</h2><div class="choose">'
         f'<figure class="chart"><div class="wide">{draw_scatter(data)}</div>{draw_legend(data)}</figure>'

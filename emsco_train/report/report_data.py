@@ -53,7 +53,7 @@ class DesignData:
 
     @property
     def counts(self) -> list[CountsEntry]:
-        """Its figures on the validation rows, and on the test rows where there are some."""
+        """Its figures on the rows that measured designs, and on the test rows where there are some."""
         return [self.validation] if self.test is None else [self.validation, self.test]
 
     @property
@@ -71,10 +71,21 @@ class ReportData:
     run: RunFile
     front: Front
     costs: CostModel
-    # The rows that exits and calibration were counted on: test, or validation where there are no test rows.
+    # The rows that exits and calibration were counted on: test, or those that measured designs where there are no test rows.
     held_out_split: str
     # Fittest first, each id once.
     designs: tuple[DesignData, ...]
+
+    @property
+    def is_cross_fitted(self) -> bool:
+        """Whether the train rows measured designs, each scored by a model that has not seen it."""
+        return self.run.measured.split == "cross-fitted"
+
+    @property
+    def held_out_rows(self) -> int:
+        """How many rows exits and calibration were counted on."""
+        measured = self.run.measured
+        return measured.rows if self.held_out_split == measured.split else self.run.rows[self.held_out_split]
 
     @property
     def has_test_rows(self) -> bool:
@@ -102,9 +113,9 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     run = folder.read()
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
     calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
-    tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0))
+    tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0), _test_units(run))
     try:
-        front = Front.from_json(folder.text("front.json"), rows=run.rows["validation"])
+        front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
         designs = _design_data(run, front, costs.meter(), calibration, tests)
     except KeyError as error:
         detail = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
@@ -129,7 +140,7 @@ def _design_data(
                 design=design,
                 threshold_index=levels[design.thresholds],
                 is_fittest=design.thresholds not in seen,
-                validation=CountsEntry(split="validation", **asdict(design.counts)),
+                validation=CountsEntry(split=run.measured.split, **asdict(design.counts)),
                 test=tests[design.id],
                 stages=tuple(_stage_data(design, meter, calibration.designs[design.id])),
             )
@@ -143,12 +154,17 @@ def _stage_data(design: Design, meter: Meter, entries: tuple[StageEntry, ...]) -
         yield StageData(number, names, *cost, entry)
 
 
-def _read_test_counts(text: str, rows: int) -> dict[str, CountsEntry | None]:
+def _test_units(run: RunFile) -> int | None:
+    """Return what the test rows count together, by weight; None: they have no weights, or there are none."""
+    return next((counts.units for entry in run.thresholds for counts in entry.everything if counts.split == "test"), None)
+
+
+def _read_test_counts(text: str, rows: int, units: int | None) -> dict[str, CountsEntry | None]:
     """Return each design's figures on the test rows, from front.csv."""
     found: dict[str, CountsEntry | None] = {}
     for line in csv.DictReader(io.StringIO(text)):
         shares = [line[f"test_{name}"] for name in ("coverage", "accuracy", "cost")]
         known = rows and all(shares)
-        counts = CountsEntry(split="test", **asdict(Counts.from_shares(rows, *map(float, shares)))) if known else None
-        found[line["id"]] = counts
+        counts = Counts.from_shares(rows, *[float(share) for share in shares], units=units) if known else None
+        found[line["id"]] = None if counts is None else CountsEntry(split="test", **asdict(counts))
     return found

@@ -10,6 +10,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import format_accuracy, format_coverage, format_duration
 from emsco_train.report.report_data import ReportData
+from emsco_train.runs.run_file import RunFile
 
 __all__ = ["run_details", "summary_facts", "warnings_html"]
 
@@ -30,10 +31,13 @@ def summary_facts(data: ReportData) -> str:
     more = f" and {len(run.labels) - _MAX_SHOWN_LABELS} more" if len(run.labels) > _MAX_SHOWN_LABELS else ""
     paid = f", {pluralize(len(data.costs.groups), 'group')} paid once" if data.costs.groups else ""
     thresholds = "; ".join(escape_html(data.format_threshold(entry.thresholds)) for entry in run.thresholds)
+    weight = run.data.weight_column
     created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
         ("Data", f"{files}: {pluralize(sum(run.rows.values()), 'row')}, {pluralize(len(run.columns), 'feature')}"),
         ("Rows by split", ", ".join(f"{split} {count:,}" for split, count in run.rows.items())),
+        *([("Weights", f"column <code>{escape_html(weight)}</code>: figures are by weight")] if weight is not None else []),
+        *([("Cross-fitted", _describe_folds(run))] if data.is_cross_fitted else []),
         ("Labels", f"{labels}{more} <small>in column <code>{escape_html(run.data.label)}</code></small>"),
         ("Costs", f"all features: {escape_html(data.cost_format.compact(data.front.full_cost))}{paid}"),
         ("Confidence needed", thresholds),
@@ -61,13 +65,24 @@ def run_details(data: ReportData) -> str:
     run = data.run
     settings = {"seed": run.search.seed, "method asked for": run.search.method, **_flatten_settings(run.search.settings)}
     settings |= {"C": run.C, "class weight": run.class_weight, "search rows at most": run.search.max_search_rows}
-    settings |= {"seconds at most": run.search.time_limit}
+    settings |= {"seconds at most": run.search.time_limit, "folds": run.data.folds}
     kept = {name: value for name, value in settings.items() if value not in (None, [], {})}
     return (
         f"<h3>Searches</h3>{_search_table(data)}"
         f"<details><summary>Features and prices</summary>{_feature_table(data)}</details>"
         f"<details><summary>Settings</summary>{_definition_list(kept.items())}</details>"
         f"<details><summary>Versions and fingerprint</summary>{_definition_list(_provenance(data))}</details>"
+    )
+
+
+def _describe_folds(run: RunFile) -> str:
+    """Return how many folds scored how many rows, and which rows only fitted."""
+    unscored = run.rows["train"] - run.measured.rows
+    text = f"{pluralize(run.data.folds, 'fold')} of {pluralize(run.measured.rows, 'train row')}"
+    if run.data.time_column is not None:
+        return f"{text} <small>in order of time; the first {unscored:,} rows only fit, and are not counted</small>"
+    return (
+        f"{text} <small>{pluralize(unscored, 'row')} of rare labels only fit, and are not counted</small>" if unscored else text
     )
 
 

@@ -29,7 +29,7 @@ def draw_scatter(data: ReportData) -> str:
     best = data.designs[0].design
     up = _y_position(data.designs[0], y)
     ring = f'<circle id="ring" class="ring" r="10" cx="{format_coordinate(x.position(best.cost))}" cy="{format_coordinate(up)}"/>'
-    name = "Designs by mean cost and accuracy on the validation rows"
+    name = f"Designs by mean cost and accuracy{', cross-fitted' if data.is_cross_fitted else ' on the validation rows'}"
     return (
         f'<svg id="scatter" class="scatter" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" aria-label="{name}">'
         f"{shape_definitions(len(data.run.thresholds))}{''.join(_draw_frame(data, x, y))}"

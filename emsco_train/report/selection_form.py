@@ -55,7 +55,7 @@ def design_data_json(data: ReportData) -> str:
     tested = [design_data.test for design_data in data.designs if design_data.test is not None]
     if tested:
         columns["test_accuracy"] = [counts.right / counts.accepted if counts.accepted else 0.0 for counts in tested]
-        columns["test_coverage"] = [counts.accepted / counts.rows for counts in tested]
+        columns["test_coverage"] = [counts.accepted / counts.total for counts in tested]
         columns["test_cost"] = [counts.cost for counts in tested]
     document = {"run": _quoted_run_path(data), "unit": data.front.unit, "full_cost": data.front.full_cost, "designs": columns}
     return to_script_json(document)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Literal, TypeAlias
 
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
+from emsco_train.models.temperature import TemperatureScaling
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.run_file import FileModel
 
-__all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry"]
+__all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry", "TemperatureEntry"]
 
 # More digits than rows could ever justify; full ones would double the file.
 _DIGITS = 6
@@ -50,19 +52,38 @@ class ReliabilityEntry(FileModel):
         )
 
 
+class TemperatureEntry(FileModel):
+    """What a stage's log-odds were to be divided by, and the mean log loss of cross-fitted rows before and after."""
+
+    temperature: float
+    before: float
+    after: float
+    kept: bool
+
+
 class StageEntry(FileModel):
-    """One stage: the rows that reach it, those that it accepts, and a warning where its confidence misleads."""
+    """One stage: the rows that reach it, those that it accepts, and a warning where its confidence misleads.
+
+    `temperature` is null unless the run was to calibrate its stages.
+    """
 
     stage: int
     reached: ReliabilityEntry
     accepted: ReliabilityEntry
     warning: str | None
+    temperature: TemperatureEntry | None = None
 
     @classmethod
-    def of(cls, calibration: StageCalibration) -> StageEntry:
+    def of(cls, calibration: StageCalibration, scaling: TemperatureScaling | None = None) -> StageEntry:
         """Return what the file keeps of a stage."""
         reached, accepted = ReliabilityEntry.of(calibration.reached), ReliabilityEntry.of(calibration.accepted)
-        return cls(stage=calibration.stage, reached=reached, accepted=accepted, warning=calibration.warning)
+        temperature = None
+        if scaling is not None:
+            before, after = round(scaling.before, _DIGITS), round(scaling.after, _DIGITS)
+            temperature = TemperatureEntry(temperature=scaling.temperature, before=before, after=after, kept=scaling.is_kept)
+        return cls(
+            stage=calibration.stage, reached=reached, accepted=accepted, warning=calibration.warning, temperature=temperature
+        )
 
 
 class CalibrationFile(FileModel):
@@ -77,7 +98,7 @@ class CalibrationFile(FileModel):
     @classmethod
     def of(cls, split: str, measured: Sequence[MeasuredDesign]) -> CalibrationFile:
         """Return the document of some designs; `split` is the name of the rows that everything was counted on."""
-        designs = {one.design.id: tuple(StageEntry.of(stage) for stage in one.calibration) for one in measured}
+        designs = {one.design.id: tuple(map(StageEntry.of, one.calibration, one.scalings or repeat(None))) for one in measured}
         return cls(split=split, designs=designs)
 
     def text(self) -> str:

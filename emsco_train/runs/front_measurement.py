@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 
 from emsco_runtime.bundle.summary import mean_cost
-from emsco_runtime.support.arrays import Ints
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -19,6 +18,7 @@ from emsco_train.guarantee.calibration import StageCalibration, StageScores, cal
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation, run_stages
 from emsco_train.models.fitted_set import StageDecisions
+from emsco_train.models.temperature import TemperatureScaling
 
 __all__ = ["MeasuredDesign", "measure_designs", "measure_fitted_design"]
 
@@ -31,11 +31,16 @@ _MAX_BYTES = 2**27
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDesign:
-    """A design, what it does on some rows, and how well the confidence of each stage is calibrated there."""
+    """A design, what it does on some rows, and how well the confidence of each stage is calibrated there.
+
+    The figures are by weight where rows have weights; calibration counts rows. `scalings` has the temperatures of each stage, if
+    stages were to be calibrated.
+    """
 
     design: Design
     figures: Counts
     calibration: tuple[StageCalibration, ...]
+    scalings: tuple[TemperatureScaling, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +61,8 @@ def measure_designs(
     """
     parts = [_MeasuredPart(fitter, split)]
     if split is problem.validation:
-        parts = [_MeasuredPart(CascadeFitter.of(problem, part), part.scored) for part in problem.parts]
+        fitters = CascadeFitter.of_parts(problem)
+        parts = [_MeasuredPart(fitter, part.scored) for fitter, part in zip(fitters, problem.parts, strict=True)]
     # About what is held of a row that a feature set has scored.
     bytes_per_row = 8 * len(problem.labels) + 32
     most = max(1, _MAX_BYTES // (len(split) * bytes_per_row))
@@ -72,12 +78,15 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
         evaluation = evaluate_validation(problem, design.stages, design.thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
-    return MeasuredDesign(design, _count(evaluation, split.target), calibrate(evaluation, split.target))
+    scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)
+    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target), scalings)
 
 
-def _count(evaluation: Evaluation, target: Ints) -> Counts:
+def _count(evaluation: Evaluation, split: Split) -> Counts:
+    if split.units is not None:
+        return Counts.of_weighted(len(split), evaluation.count_units(split.target, split.units))
     accepted = evaluation.accepted
-    right = accepted & (evaluation.label == target)
+    right = accepted & (evaluation.label == split.target)
     return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
 
 
@@ -104,10 +113,13 @@ def _measure_batch(
             levels.setdefault(inputs, set()).add(design.thresholds)
     costs = {inputs: problem.meter.cost(inputs) for inputs in levels}
     scores: dict[tuple[str, ...], StageScores] = {}
+    scalings: dict[tuple[str, ...], TemperatureScaling] = {}
     decisions: dict[tuple[tuple[str, ...], tuple[float, ...]], StageDecisions] = {}
     fitted_parts = [part.fitter.sets.fit_many(list(levels), jobs) for part in parts]
     for fitted_sets in zip(*fitted_parts, strict=True):
         inputs = fitted_sets[0].inputs
+        if fitted_sets[0].scaling is not None:
+            scalings[inputs] = fitted_sets[0].scaling
         codes = [part.rows.codes[:, fitted.positions] for part, fitted in zip(parts, fitted_sets, strict=True)]
         matrices = [fitted.probabilities(rows) for fitted, rows in zip(fitted_sets, codes, strict=True)]
         scores[inputs] = StageScores.of(np.concatenate(matrices), split.target)
@@ -121,4 +133,5 @@ def _measure_batch(
             [decisions[inputs, design.thresholds] for inputs in feature_sets], [costs[inputs] for inputs in feature_sets]
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
-        yield MeasuredDesign(design, _count(evaluation, split.target), calibration)
+        used = tuple(scalings[inputs] for inputs in feature_sets if inputs in scalings)
+        yield MeasuredDesign(design, _count(evaluation, split), calibration, used)

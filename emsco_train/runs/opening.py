@@ -16,7 +16,14 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
 from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.designs.front import Front
-from emsco_train.errors import ConfidenceWarning, DataError, OutlierWarning, ThresholdWarning
+from emsco_train.errors import (
+    ConfidenceWarning,
+    DataError,
+    OutlierWarning,
+    RareLabelWarning,
+    RepeatedRowsWarning,
+    ThresholdWarning,
+)
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
@@ -53,13 +60,15 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     """
     folder = RunFolder(path)
     run = folder.read()
-    front = Front.from_json(folder.text("front.json"), rows=run.rows.get("validation", 0))
+    front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
     paths = {file.split: file.path for file in run.data.files}
     if any(split not in paths for split in data or {}):
         known = "one table" if None in paths else f"the files of {', '.join(map(str, paths))}"
         raise DataError(f"{folder.path} was trained on {known}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
-    columns = Columns(run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds)
+    columns = Columns(
+        run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds, weight=run.data.weight_column
+    )
     source = read_source(paths | dict(data or {}), columns)
     return OpenRun(folder, run, front, _rebuild_problem(folder, run, source))
 
@@ -77,7 +86,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
     )
     with warnings.catch_warnings():
         # Training has given these warnings already.
-        for category in (ThresholdWarning, ConfidenceWarning, OutlierWarning):
+        for category in (ConfidenceWarning, OutlierWarning, RareLabelWarning, RepeatedRowsWarning, ThresholdWarning):
             warnings.simplefilter("ignore", category)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
@@ -90,8 +99,13 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
                 for column in run.columns
             },
             splits=Splits.from_names(names),
+            sample_weight=source.weight,
+            folds=run.data.folds,
+            groups=source.group,
+            time=source.time,
             class_weight=class_weight,
             C=run.C,
+            calibrate=run.calibrate,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:

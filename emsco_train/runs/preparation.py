@@ -28,6 +28,7 @@ class PreparedRun:
 def prepare(request: TrainRequest) -> PreparedRun:
     """Read the files of a request and describe the problem; nothing is searched or written yet."""
     source = read_source(request.paths, request.columns)
+    splits = source.splits()
     problem = Problem.of(
         source.table,
         source.labels,
@@ -35,11 +36,14 @@ def prepare(request: TrainRequest) -> PreparedRun:
         threshold=request.thresholds[0],
         features=_feature_options(request, source),
         shares=request.shares,
-        splits=source.splits(),
+        splits=splits,
+        folds=0 if splits is not None and request.folds is None else request.folds,
         groups=source.group,
         time=source.time,
+        sample_weight=source.weight,
         class_weight=request.class_weight,
         C=request.C,
+        calibrate=request.calibrate,
         seed=request.seed,
     )
     # Checks the others before anything is searched, and warns of those that are low.

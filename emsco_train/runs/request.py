@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.ledger import check_certify_uses
@@ -29,6 +30,7 @@ class TrainRequest:
     thresholds: tuple[Threshold, ...]  # several share all fits
     costs: str | None = None  # path of a costs file; None for 1 each
     shares: Shares | None = None  # how one table is divided; 40 / 20 / 20 / 20 % unless given
+    folds: int | None = None  # as in `Problem.of`; for ready splits, None means 0
     method: Method = "auto"
     settings: Settings = field(default_factory=Settings)
     pinned: tuple[str, ...] = ()  # names of features that stay in the first stage; they replace `settings.pinned`
@@ -38,6 +40,7 @@ class TrainRequest:
     max_search_rows: int | None = None
     C: float = 1.0
     class_weight: ClassWeight = None
+    calibrate: Calibration | None = None
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class TrainRequest:
                     raise DesignError(f"threshold {number!r}: expected a number above 0 and up to 1")
         worker_count(self.jobs)
         check_seed(self.seed)
+        check_folds(self.folds)
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
         names = set(self.paths)
@@ -59,8 +63,12 @@ class TrainRequest:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")
         if None not in names and not {"train", "validation"} <= names:
             raise DesignError("there are no rows: give one table, or at least train and validation rows")
-        if None not in names and (self.shares is not None or self.columns.group or self.columns.time):
-            raise DesignError("ready splits are not divided again: leave out the shares, the group column and the time column")
+        if None not in names and self.shares is not None:
+            raise DesignError("ready splits are not divided again: leave out the shares")
+        if None not in names and not self.folds and (self.columns.group or self.columns.time):
+            raise DesignError(
+                "ready splits are not divided again: leave out the group column and the time column, or use `folds=5`"
+            )
 
 
 def parse_threshold(text: str) -> Threshold:

@@ -13,9 +13,19 @@ from emsco_runtime.decision import Label
 from emsco_train.errors import DataError
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["ColumnEntry", "CountsEntry", "DataEntry", "FileEntry", "FileModel", "RunFile", "SearchEntry", "ThresholdEntry"]
+__all__ = [
+    "ColumnEntry",
+    "CountsEntry",
+    "DataEntry",
+    "FileEntry",
+    "FileModel",
+    "MeasuredRows",
+    "RunFile",
+    "SearchEntry",
+    "ThresholdEntry",
+]
 
-_VERSION = 1
+_VERSION = 2
 
 
 class FileModel(BaseModel):
@@ -43,13 +53,15 @@ class FileEntry(FileModel):
 
 
 class DataEntry(FileModel):
-    """The rows: files, which column means what, and a hash of all values after reading."""
+    """The rows: files, which column means what, how many folds (0: none), and a hash of all values after reading."""
 
     files: tuple[FileEntry, ...]
     label: str
     group_column: str | None
     time_column: str | None
+    weight_column: str | None = None
     drop: tuple[str, ...]
+    folds: int
     fingerprint: str
 
 
@@ -75,13 +87,19 @@ class SearchEntry(FileModel):
 
 
 class CountsEntry(FileModel):
-    """Counts on the rows of a split, and the mean cost of a row."""
+    """Counts on the rows of a split, and the mean cost of a row; by weight where rows have weights, as in `Counts`."""
 
     split: str
     rows: int
     accepted: int
     right: int
     cost: float
+    units: int | None = None
+
+    @property
+    def total(self) -> int:
+        """What all rows count: their number, or their units."""
+        return self.units or self.rows
 
 
 class ThresholdEntry(FileModel):
@@ -96,6 +114,13 @@ class ThresholdEntry(FileModel):
     everything: tuple[CountsEntry, ...]
 
 
+class MeasuredRows(FileModel):
+    """The rows that designs were measured on in the search: those of the validation split, or the cross-fitted train rows."""
+
+    split: Literal["validation", "cross-fitted"]
+    rows: int
+
+
 class RunFile(FileModel):
     """The document.
 
@@ -103,7 +128,7 @@ class RunFile(FileModel):
     """
 
     format: Literal["emsco-run"] = "emsco-run"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     created: str
     versions: dict[str, str]
     data: DataEntry
@@ -111,9 +136,11 @@ class RunFile(FileModel):
     labels: tuple[Label, ...]
     C: Annotated[float, Field(gt=0)]
     class_weight: Literal["balanced"] | dict[str, float] | None
+    calibrate: Literal["temperature"] | None = None
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]
+    measured: MeasuredRows
     files: dict[str, str]
     # How many uses of the certify rows share the level of their certificates; `certify.json` records the uses.
     certify_uses: Annotated[int, Field(ge=1)] = 1

@@ -17,7 +17,16 @@ from emsco_train.designs.design import Design
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.runs.front_measurement import measure_designs
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.runs.run_file import (
+    ColumnEntry,
+    CountsEntry,
+    DataEntry,
+    FileEntry,
+    MeasuredRows,
+    RunFile,
+    SearchEntry,
+    ThresholdEntry,
+)
 from emsco_train.search.searches import Outcome
 from emsco_train.search.settings import Settings
 
@@ -50,7 +59,9 @@ def make_run_record(
             label=request.columns.label,
             group_column=request.columns.group,
             time_column=request.columns.time,
+            weight_column=request.columns.weight,
             drop=request.columns.drop,
+            folds=problem.folds,
             fingerprint=problem.data_digest(),
         ),
         columns=describe_columns(problem),
@@ -59,6 +70,7 @@ def make_run_record(
         class_weight={str(label): float(weight) for label, weight in weights.items()}
         if isinstance(weights, Mapping)
         else weights,
+        calibrate=request.calibrate,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.
@@ -71,6 +83,7 @@ def make_run_record(
             _make_threshold_entry(problem, level, one, fitter) for level, one in zip(levels, searched, strict=False)
         ),
         rows={split.name: len(split) for split in problem.splits()},
+        measured=MeasuredRows(split="cross-fitted" if problem.is_cross_fitted else "validation", rows=len(problem.validation)),
         files={},
         certify_uses=request.certify_uses,
     )
@@ -79,7 +92,7 @@ def make_run_record(
 def _make_threshold_entry(
     problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitter: CascadeFitter
 ) -> ThresholdEntry:
-    """Return how a search went, with the baseline: one stage with all features, on the validation and on the test rows."""
+    """Return how a search went, and the baseline: one stage with all features, measured as designs were, and on the test rows."""
     single_stage = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
     everything = tuple(
         CountsEntry(split=split.name, **asdict(measured.figures))
@@ -100,16 +113,22 @@ def _make_threshold_entry(
 
 
 def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
-    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each."""
+    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each.
+
+    Cross-fitted rows have the number of the fold that scores them, from 1; others have none.
+    """
     rows = sum(len(split) for split in problem.splits())
-    names = np.empty(rows, dtype=object)
+    names, folds = np.empty(rows, dtype=object), np.full(rows, "", dtype=object)
     for split in problem.splits():
         names[split.rows] = split.name
+    if problem.is_cross_fitted:
+        for number, part in enumerate(problem.parts, start=1):
+            folds[part.scored.rows] = number
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("row", "split"))
+    writer.writerow(("row", "split", "fold"))
     numbers = [row for file in files for row in range(file.rows)]
-    writer.writerows(zip(numbers, names.tolist(), strict=True))
+    writer.writerows(zip(numbers, names.tolist(), folds.tolist(), strict=True))
     return text.getvalue()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.arrays import Array, Floats
 from emsco_runtime.support.csv_file import open_csv
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
@@ -30,17 +30,18 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column means what: the label, columns that divide the rows, columns to ignore; all others are features."""
+    """Which column means what: the label, columns about the rows, columns to ignore; all others are features."""
 
     label: str = "label"
     group: str | None = None  # rows with equal values stay together
     time: str | None = None  # orders the rows
     drop: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] | None = None  # overrides what the values of a column look like
+    weight: str | None = None  # how much each row counts
 
     def non_feature_columns(self) -> tuple[str, ...]:
         """Return the columns that are not features."""
-        return tuple(name for name in (self.label, self.group, self.time, *self.drop) if name is not None)
+        return tuple(name for name in (self.label, self.group, self.time, self.weight, *self.drop) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +53,7 @@ class Source:
     labels: list[Any]
     group: Array | None
     time: Array | None
+    weight: Floats | None = None
 
     def splits(self) -> Splits | None:
         """Return the splits that the files are, or None for one table."""
@@ -108,7 +110,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
             f"{first.path}: column {unnamed[0]} of the header has no name (the index of a data frame?): "
             "name it, or leave it out with `drop=('',)`"
         )
-    others = [name for name in (columns.label, columns.group, columns.time) if name is not None]
+    others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
     features = {name: rows.column(name, partial(_parse_feature, (columns.kinds or {}).get(name))) for name in names}
     parsed = rows.column(columns.label, parse_labels)
@@ -119,8 +121,9 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
             "at least two different ones are needed to train"
         )
     group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
+    weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    return Source(files, Table.of(features), labels, group, time)
+    return Source(files, Table.of(features), labels, group, time, weight)
 
 
 def _read_table(path: str) -> _RawTable:
@@ -195,6 +198,20 @@ def _parse_split_column(name: str, values: list[str], lines: list[str]) -> Array
         return parse_column(name, values, "numeric", lines)
     except DataError:
         return parse_column(name, values, "categorical", lines)
+
+
+def _read_weights(rows: _RawTable, name: str) -> Floats:
+    """Return the weights of all rows; raise for one that is missing, negative or infinite."""
+    values = rows.column(name, lambda name, texts, lines: parse_column(name, texts, "numeric", lines))
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{rows.path}: column {name!r} holds no numbers: expected the weight of each row") from None
+    faulty = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if faulty.size:
+        where, value = rows.lines[faulty[0]], weights[faulty[0]]
+        raise DataError(f"{where}: column {name!r} holds the weight {value:g}: expected a finite number, 0 or more, in every row")
+    return weights
 
 
 def _describe_file(raw_table: _RawTable, split: str | None) -> FileEntry:

@@ -58,10 +58,14 @@ def search_exactly(
     """
     n = len(bench.problem.names)
     chosen = settings.resolved(n)
+    if bench.row_units is not None:
+        raise DesignError(
+            "the exact search counts rows and cannot count their weights: use `search='evolve'`, or leave the weights out"
+        )
     workers = _affordable_jobs(bench.problem, chosen, jobs)
     work = _estimate_work(bench.problem, chosen, max(workers, 1))
     if workers == 0:
-        rows = pluralize(len(bench.problem.validation), "validation row")
+        rows = pluralize(len(bench.problem.validation), f"{bench.problem.validation.name} row")
         detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
         remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {detail}. {remedy}")
@@ -88,10 +92,13 @@ def search_exactly(
 
 
 def is_affordable(problem: Problem, settings: Settings, time_limit: float | None = None) -> bool:
-    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the time limit."""
+    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the time limit.
+
+    Rows with weights are never searched exactly: the bits of the exact search are counted, not summed.
+    """
     n = len(problem.names)
     # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
-    if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None:
+    if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None or problem.validation.weights is not None:
         return False
     chosen = settings.resolved(n)
     # For one core whatever the jobs, so that these do not change which search is made, and so the front.

@@ -266,7 +266,8 @@ def run_search(
     ----------
     method
         "evolve", "exhaustive", or "auto": exact if it is estimated to take under a minute on one core and less than the time
-        limit, else genetic. The choice depends on problem, settings and time limit alone, not on the machine or on the jobs.
+        limit, else genetic; always genetic for rows with weights. The choice depends on problem, settings and time limit alone,
+        not on the machine or on the jobs.
     problem, settings, seed, jobs, workbench, threshold
         As in `run_evolve`.
     on_generation

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime.support.arrays import Floats
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
@@ -52,17 +51,19 @@ class Workbench:
             if thresholds is None
             else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds)
         )
-        self.units = CostUnits.of(problem.meter, problem.names, len(problem.validation))
+        # How much the rows that designs are counted on count, and as whole units; None: all the same.
+        self.weights, self.row_units = problem.validation.weights, problem.validation.units
+        self.rows = len(problem.validation) if self.row_units is None else int(self.row_units.sum())
+        self.units = CostUnits.of(problem.meter, problem.names, self.rows)
         self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
         )
-        # Of the rows that designs are counted on; None: independent rows that count the same.
+        # Of these rows; None: they are independent.
         self.groups = problem.validation.groups
-        self.weights: Floats | None = None
 
     def evaluator(self, threshold: int = 0) -> CachedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
-        return CachedEvaluator(self.bits, self.units, threshold)
+        return CachedEvaluator(self.bits, self.units, threshold, self.row_units)
 
     def designs(self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0) -> list[Design]:
         """Return designs with their figures on the validation rows, priced by the meter and rounded once."""
@@ -71,7 +72,7 @@ class Workbench:
         evaluator = self.evaluator(threshold)
         exits = evaluator.exits(population)
         sets, valid = cumulative_sets(population)
-        rows = self.bits.items
+        rows = self.rows
         result = []
         for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
             set_costs = [self._set_cost(chosen) for chosen in sets[index][valid[index]]]
@@ -79,7 +80,7 @@ class Workbench:
             accepted, right = sum(leaving), int(exits.right[index].sum())
             total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
             cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
-            counts = Counts(rows, accepted, right, cost)
+            counts = Counts(self.bits.items, accepted, right, cost, None if self.row_units is None else rows)
             if self.groups is None and self.weights is None:
                 leaving[-1] += rows - accepted
                 precision = Precision.of_counts(counts, standard_error(leaving, set_costs))

@@ -31,7 +31,7 @@ def validate_decision(document: Any) -> None:
     Draft202012Validator(decision_schema()).validate(document)
 
 
-@pytest.mark.skipif(pydantic.VERSION.startswith("2.9."), reason="pydantic 2.9 words the same schema in another way")
+@pytest.mark.skipif(pydantic.VERSION.startswith(("2.9.", "2.10.")), reason="schemas/ is as pydantic 2.11 and newer write it")
 def test_files_are_up_to_date() -> None:
     """The files are what the models say now; `make schemas` writes them. Those of older versions may lie beside them."""
     for name, text in files().items():

@@ -100,6 +100,11 @@ def right_more_at_a_stage(document: Document) -> None:
     document["expected"]["stages"] = [{"accepted": 1, "right": 2}, {"accepted": 5, "right": 0}]
 
 
+def weigh_more(document: Document) -> None:
+    """Accept more weight than there is."""
+    document["expected"]["weighted"] = {"units": 5, "accepted": 6, "right": 2, "mean_cost": 1.0}
+
+
 def drop_golden_value(document: Document) -> None:
     """Take an acquired feature out of the golden item."""
     del document["golden"][0]["values"]["signed"]
@@ -170,6 +175,7 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
     ("accepted is not the sum", set_at("expected", "accepted", 1), "$.expected.accepted", "got 1, the stages add up to 0"),
     ("right is not the sum", set_at("expected", "right", 1), "$.expected.right", "got 1, the stages add up to 0"),
     ("more accepted than rows", accept_more, "$.expected.accepted", "got 3, the stages add up to 3, and it cannot exceed 2"),
+    ("more weight than all", weigh_more, "$.expected.weighted", "got 2 units right of 6 accepted of 5"),
     ("more right than accepted", right_more, "$.expected.right", "got 2, the stages add up to 2, and it cannot exceed 1"),
     (
         "more right than accepted at a stage",

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
-from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.manifest import Feature, WeightedCounts
 from emsco_runtime.cli import inspect
 from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
@@ -104,6 +104,17 @@ def test_inspect_of_rich_bundles(tmp_path: Path) -> None:
     shown = run("emsco-inspect", write_sample(tmp_path / "b", made)).stdout
     for expected in ("ham 0.9, spam 0.99", "f3, ... (6 more)", "categorical (2)", "ignore", "n/a"):
         assert expected in shown
+
+
+def test_inspect_shows_figures_by_weight(tmp_path: Path) -> None:
+    """Where the held-out rows have weights, the figures by weight stand below those by rows."""
+    made = sample_bundle()
+    weighted = WeightedCounts(units=400, accepted=300, right=270, mean_cost=2.5)
+    expected = made.manifest.expected.model_copy(update={"weighted": weighted})
+    manifest = made.manifest.model_copy(update={"expected": expected}).with_id()
+    write_bundle(tmp_path / "b", manifest, made.models)
+    shown = run("emsco-inspect", tmp_path / "b").stdout
+    assert "by weight: coverage 75.00 %, accuracy 90.00 %, cost mean 2.5 unit" in shown
 
 
 def test_inspect_refuses_a_damaged_bundle(bundle: Path) -> None:

@@ -237,7 +237,7 @@ FAULTS: list[tuple[str, tuple[str | int, ...], object, str, str]] = [
     ("null for number", ("expected", "cost", "p95"), None, "$.expected.cost.p95", "valid number, got None"),
     ("object for list", ("stages",), {}, "$.stages", "valid array, got {}"),
     ("list for object", ("provenance",), [], "$.provenance", "object, got []"),
-    ("huge whole number for cost", ("features", 0, "cost"), 10**400, "$.features[0].cost", "number, got 1000"),
+    ("huge whole number for cost", ("features", 0, "cost"), 10**400, "$.features[0].cost", "finite number, got 1000"),
     ("negative cost", ("features", 2, "cost"), -0.5, "$.features[2].cost", "greater than or equal to 0, got -0.5"),
     ("negative group cost", ("groups", 0, "cost"), -1, "$.groups[0].cost", "greater than or equal to 0, got -1"),
     ("negative count", ("expected", "accepted"), -1, "$.expected.accepted", "greater than or equal to 0, got -1"),

@@ -17,9 +17,9 @@ from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train a run; its table lies beside it."""
+    """Train a run with validation rows of their own; its table lies beside it."""
     folder = tmp_path_factory.mktemp("mixed")
-    run_successfully("emsco-train", *write_mixed(folder).options(), "--out", folder / "run")
+    run_successfully("emsco-train", *write_mixed(folder).options(), "--folds", 0, "--out", folder / "run")
     return folder / "run"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
+from emsco_train.report import write_report
 from emsco_train.runs.folder import RunFolder
 from tests.processes import refusal, run, run_expecting_error, run_successfully
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
@@ -110,7 +111,7 @@ def test_the_settings_of_the_genetic_algorithm_arrive(mixed: MixedTable, tmp_pat
 
 def test_a_search_on_a_sample_is_measured_on_all_rows(mixed: MixedTable, tmp_path: Path) -> None:
     """--max-search-rows: figures are those of all validation rows, as `emsco-run` finds them; no design dominates another."""
-    run_successfully("emsco-train", *mixed.options(), "--max-search-rows", 40, "--out", tmp_path / "run")
+    run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--max-search-rows", 40, "--out", tmp_path / "run")
     assert RunFolder(tmp_path / "run").read().search.max_search_rows == 40
     found = front(tmp_path / "run")
     assert not any(_dominates(one, other) for one in found for other in found)
@@ -166,6 +167,51 @@ def test_weights_and_penalty(tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "balanced").read().class_weight == "balanced"
 
 
+def test_a_column_of_weights(tmp_path: Path) -> None:
+    """--weight-column is no feature, counts in figures and in the certificate, is recorded, and changed weights are noticed."""
+    rows = [[*row, 1 + number % 3] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
+    options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--max-stages", 2, "--generations", 5]
+    weighted = ["--weight-column", "count of mails"]
+    shown = run_successfully("emsco-train", *options, *weighted, "--out", tmp_path / "run")
+    assert "weights  column count of mails: fits, figures and certificates count rows by it" in shown
+    record = RunFolder(tmp_path / "run").read()
+    assert record.data.weight_column == "count of mails"
+    assert [column.name for column in record.columns] == list(HEADER[:-1])
+    assert record.thresholds[0].method == "evolve"
+    test = next(counts for counts in record.thresholds[0].everything if counts.split == "test")
+    assert test.units is not None
+    assert test.rows < test.units < 3 * test.rows
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    assert "(betting, " in exported
+    assert ", by weights up to 3)" in exported
+    manifest = Cascade.load(tmp_path / "bundle").manifest
+    assert manifest.expected.weighted is not None
+    assert manifest.expected.weighted.units == test.units
+    page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "column <code>count of mails</code>: figures are by weight" in page
+    front = Front.from_json((tmp_path / "run" / "front.json").read_text())
+    assert f"{100 * front[0].coverage:.2f} %" in page
+    rows[7][-1] = 2 if rows[7][-1] != 2 else 1
+    write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
+    assert "values have changed since the run was trained" in run_expecting_error(
+        1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other"
+    )
+    message = run_expecting_error(1, "emsco-train", *options, *weighted, "--search", "exhaustive", "--out", tmp_path / "exact")
+    assert "the exact search counts rows and cannot count their weights: use --search evolve" in message
+
+
+@pytest.mark.parametrize(("value", "shown"), [("-1", "the weight -1: expected a finite"), ("", "the weight nan"), ("x", "'x'")])
+def test_a_row_whose_weight_is_none(value: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A weight that is missing, negative or no number is refused with its line."""
+    rows = [[*row, value if number == 4 else 1.5] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", [*HEADER, "w"], rows)
+    options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--weight-column", "w", "--out", tmp_path / "run"]
+    line = refusal(capsys, 1, "emsco-train", *options)
+    assert "t.csv line 6: column 'w' holds" in line
+    assert shown in line
+
+
 def test_kinds_dropped_columns_shares_and_unknown_categories(mixed: MixedTable, tmp_path: Path) -> None:
     """--kind, --drop (its cost may stay in the costs file), --shares, and --unknown for all columns with an exception."""
     shown = run_successfully(
@@ -180,7 +226,7 @@ def test_kinds_dropped_columns_shares_and_unknown_categories(mixed: MixedTable, 
         ("colour", "categorical", "fail"),
         ("count", "categorical", "ignore"),
     ]
-    assert record.rows == {"train": 150, "validation": 75, "test": 75}
+    assert record.rows == {"train": 225, "test": 75}
     # flag, colour with its group, count.
     assert "all features: 7.8 EUR" in shown
     assert "certificate  none" in run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
@@ -209,12 +255,12 @@ def test_groups_and_times(tmp_path: Path) -> None:
     for row, split in zip(rows, split_of(tmp_path / "grouped"), strict=True):
         where.setdefault(row[0], set()).add(split)
     assert {len(splits) for splits in where.values()} == {1}
-    assert len(set.union(*where.values())) == 4
+    assert len(set.union(*where.values())) == 3
     run_successfully("emsco-train", *options, "--time-column", "day", "--drop", "client", "--out", tmp_path / "timed")
     days: dict[str, list[str]] = {}
     for row, split in zip(rows, split_of(tmp_path / "timed"), strict=True):
         days.setdefault(split, []).append(row[1])
-    order = ("train", "validation", "test", "certify")
+    order = ("train", "test", "certify")
     for earlier, later in itertools.pairwise(order):
         assert max(days[earlier]) < min(days[later])
     for name in ("grouped", "timed"):
@@ -282,7 +328,6 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
         csv_text(rows=with_changed_rows(3, "verdict", " ")),
         "t.csv line 5: the label 'verdict' is missing; drop the row",
     ),
-    "rare label": (csv_text(rows=with_changed_rows(3, "verdict", "eggs")), "label 'eggs' has 1 row for 4 splits"),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
     "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Fix the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),

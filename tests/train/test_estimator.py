@@ -46,19 +46,6 @@ class TwoLabels(EmscoClassifier):
 
 
 _WEIGHT = "a repeated row may be dealt to another split than the one it repeats, and one without weight still is in one"
-_TINY = "the check's table has a label with one row, and train and validation each need one"
-TINY = dict.fromkeys(
-    [
-        "check_dont_overwrite_attributes",
-        "check_dont_overwrite_parameters",
-        "check_f_contiguous_array_estimator",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_dict_unchanged",
-        "check_fit2d_predict1d",
-    ],
-    _TINY,
-)
 ALWAYS = {
     "check_sample_weight_equivalence": _WEIGHT,
     "check_sample_weight_equivalence_on_dense_data": _WEIGHT,
@@ -89,12 +76,13 @@ def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
     rejecting = REJECTING if estimator.threshold > 0.5 else {}
     if isinstance(estimator, TwoLabels):
         return ALWAYS | PRETENDING
-    return ALWAYS | TINY | rejecting
+    return ALWAYS | rejecting
 
 
 # A threshold of 0.3 rejects nothing, and one stage takes all features: what is left is a plain classifier.
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.ConfidenceWarning")
+@pytest.mark.filterwarnings("ignore::emsco_train.errors.RareLabelWarning")
 @parametrize_with_checks(
     [
         checked_estimator(EmscoClassifier, 0.7, 2),
@@ -125,13 +113,13 @@ def cancer() -> tuple[pd.DataFrame, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def model(cancer: tuple[pd.DataFrame, np.ndarray]) -> EmscoClassifier:
-    """Return a fitted estimator, with made-up costs."""
+    """Return a fitted estimator, with made-up costs, and validation rows of their own."""
     costs = CostModel.from_mapping(
         dict(zip(NAMES, [1.0, 1.0, 2.0, 3.0, 5.0, 8.0], strict=True)),
         groups=[CostGroup("worst", 4.0, tuple(NAMES[4:]))],
         unit="EUR",
     )
-    return EmscoClassifier(costs=costs, threshold=0.95, max_stages=3, random_state=0).fit(*cancer)
+    return EmscoClassifier(costs=costs, threshold=0.95, max_stages=3, folds=0, random_state=0).fit(*cancer)
 
 
 def test_fit_sets_what_scikit_learn_and_people_look_at(model: EmscoClassifier) -> None:
@@ -212,17 +200,45 @@ def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier
         model.export(tmp_path / "b", split="train")
 
 
-def test_without_test_rows_the_validation_rows_are_used(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folds", "split"), [(0, "validation"), (None, "cross-fitted"), (3, "cross-fitted")])
+def test_without_test_rows_the_figures_of_the_search_are_used(
+    cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path, folds: int | None, split: str
+) -> None:
     """Shares without a test split still export; weights of rows and labels are recorded and used again."""
     X, y = cancer
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    fitted = EmscoClassifier(max_stages=2, shares=HALVES, random_state=1, C=0.5, class_weight={"benign": 1.04}).fit(X, y, weights)
+    fitted = EmscoClassifier(max_stages=2, shares=HALVES, folds=folds, random_state=1, C=0.5, class_weight={"benign": 1.04}).fit(
+        X, y, weights
+    )
     export = fitted.export(tmp_path / "bundle")
-    assert export.expected.split == "validation"
-    assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
+    assert export.expected.split == split
+    assert export.expected.rows == (len(X) if split == "cross-fitted" else len(X) // 2)
+    weighted = export.expected.weighted
+    assert weighted is not None
+    assert weighted.right / weighted.accepted == fitted.design_.accuracy
+    assert weighted.accepted / weighted.units == fitted.design_.coverage
     assert export.bundle.models == fitted.cascade_.bundle.models
     recorded = export.bundle.manifest.provenance.settings
     assert (recorded["C"], recorded["sample_weight"], recorded["class_weight"]) == (0.5, True, {"benign": 1.04})
+
+
+def test_cross_fitted_by_default(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """Train and validation rows are one pool in five folds; the design in use, and its export, are fitted on all of it."""
+    X, y = cancer
+    groups = np.arange(len(X)) // 2
+    fitted = EmscoClassifier(max_stages=2, threshold=0.8, random_state=0).fit(X, y, groups=groups)
+    problem = fitted.problem_
+    assert (problem.folds, len(problem.parts), problem.validation.name) == (5, 5, "cross-fitted")
+    assert len(problem.train) == len(problem.validation) == len(X) - len(problem.test or ()) - len(problem.certify or ())
+    for part in problem.parts:
+        assert not set(groups[part.fitted.rows]) & set(groups[part.scored.rows])
+    export = fitted.export(tmp_path / "bundle", split="validation")
+    assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
+    plain = EmscoClassifier(max_stages=2, threshold=0.8, folds=0, random_state=0).fit(X, y, groups=groups)
+    names = [split.name for split in plain.problem_.splits()]
+    assert (plain.problem_.folds, names) == (0, ["train", "validation", "test", "certify"])
+    with pytest.raises(DesignError, match="folds is 1"):
+        EmscoClassifier(folds=1).fit(X, y)
 
 
 def test_low_thresholds_are_reported_once(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
@@ -373,7 +389,7 @@ def test_a_search_on_a_sample_is_measured_on_all_rows(cancer: tuple[pd.DataFrame
     """Designs found on few rows have the figures of all validation rows, and none dominates another there."""
     X, y = cancer
     fitted = EmscoClassifier(
-        max_stages=2, max_search_rows=60, search=method, population=40, generations=5, shares=HALVES, random_state=0
+        max_stages=2, max_search_rows=60, search=method, population=40, generations=5, shares=HALVES, folds=0, random_state=0
     ).fit(X, y)
     whole = {design.id: design for design in run_exhaustive(fitted.problem_, Settings(max_stages=2), ties="all", jobs=1).front}
     rows = fitted.problem_.validation.rows
@@ -393,9 +409,9 @@ def test_other_stage_models(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
     """A tree per stage: the cascade decides as the search counted."""
     X, y = cancer
     tree = DecisionTreeClassifier(max_depth=3)
-    fitted = EmscoClassifier(classifier=tree, max_stages=2, population=10, generations=2, shares=HALVES, random_state=0).fit(
-        X[NAMES[:3]], y
-    )
+    fitted = EmscoClassifier(
+        classifier=tree, max_stages=2, population=10, generations=2, shares=HALVES, folds=0, random_state=0
+    ).fit(X[NAMES[:3]], y)
     assert fitted.outcome_.method == "evolve"
     assert fitted.coverage(X[NAMES[:3]].iloc[fitted.problem_.validation.rows]) == fitted.design_.coverage
 

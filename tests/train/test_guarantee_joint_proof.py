@@ -129,11 +129,11 @@ class Ladder:
         return Candidate(made, functools.partial(certify.decide, threshold, weighted=weighted), lambda: seen)
 
 
-NARROW = np.linspace(0.5, 0.51, 8)
+NARROW = np.linspace(0.5, 0.51, 4)
 EVERYTHING = Promise(max_error=0.11, max_error_of={"spam": 0.14}, min_coverage=0.55, max_cost=3.6)
 BY_WEIGHT = replace(EVERYTHING, max_error=0.14, max_error_of={"spam": 0.2})
 FLOORS = Requirements(min_coverage=0.55, max_cost=3.6)
-STEPS = np.linspace(0.05, 0.9, 18)
+STEPS = np.linspace(0.1, 0.8, 12)
 LADDERS = {
     # One limit is missed by a hair by all designs, and the others are kept with room: its test is at its level.
     "error": Ladder(NARROW, replace(EVERYTHING, max_error=0.0587, max_error_of={"spam": 0.3}), flattering=True),
@@ -141,7 +141,7 @@ LADDERS = {
     "coverage": Ladder(NARROW, replace(EVERYTHING, min_coverage=0.7505), flattering=True),
     "cost": Ladder(NARROW, replace(EVERYTHING, max_cost=2.999), flattering=True),
     # Every threshold misses the error or the cost: any certificate is broken.
-    "none is good": Ladder(np.linspace(0.4, 0.6, 11), Promise(max_error=0.0599, max_cost=2.999), flattering=True),
+    "none is good": Ladder(np.linspace(0.4, 0.6, 6), Promise(max_error=0.0599, max_cost=2.999), flattering=True),
     # Good thresholds in the middle: those above cost too much, those below err too much, and are preferred.
     "ladder": Ladder(STEPS, EVERYTHING, floors=FLOORS),
     "ladder, flattered": Ladder(STEPS, EVERYTHING, floors=FLOORS, flattering=True),

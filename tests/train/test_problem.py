@@ -16,7 +16,7 @@ from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOpt
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
 from emsco_train.data.stage_settings import row_weights
-from emsco_train.errors import ConfidenceWarning, OutlierWarning
+from emsco_train.errors import ConfidenceWarning, OutlierWarning, RareLabelWarning
 
 
 def rows(count: int = 200, seed: int = 0) -> tuple[dict[str, Any], np.ndarray]:
@@ -198,17 +198,25 @@ def test_unknown_categories() -> None:
     assert problem.validation.codes[20, 1] == -1.0
 
 
-def test_a_label_must_be_everywhere() -> None:
-    """A label missing from a split, or unknown to the train rows, is named with the split."""
+def test_a_label_must_be_in_the_train_rows() -> None:
+    """A label that the train rows do not know is named with its split; one that others lack is warned of, by label and split."""
     table, y = rows()
     two = np.where(y == "low", "low", "high")
     short = {name: column[two == "low"] for name, column in table.items()}
-    with pytest.raises(DataError, match="label 'high' has no row in the validation split"):
-        Problem.from_splits(train=(table, two), validation=(short, two[two == "low"]))
+    other = rows(seed=1)[0]
+    with pytest.warns(RareLabelWarning, match="label 'high' has no validation rows, so nothing is known about it there: give"):
+        Problem.from_splits(train=(other, two), validation=(short, two[two == "low"]))
     with pytest.raises(DataError, match="label 'middle' of the test rows is in no train row"):
         Problem.from_splits(train=(table, two), validation=(table, two), test=(table, y))
-    with pytest.raises(DataError, match="label 'rare' has 1 row for 4 splits"):
-        Problem.of(table, np.where(np.arange(200) == 0, "rare", y))
+    rare = np.where(np.arange(200) == 0, "rare", y)
+    for folds, split in ((0, "validation"), (5, "cross-fitted")):
+        expected = f"'rare' has no {split} and no test and no certify rows, .*nothing is certified about a label without certify"
+        with pytest.warns(RareLabelWarning, match=expected):
+            problem = Problem.of(table, rare, folds=folds)
+        assert 0 in problem.train.rows
+    many = np.where(np.arange(200) < 9, [f"rare {row}" for row in range(200)], y)
+    with pytest.warns(RareLabelWarning, match=r"label 'rare 4' has no validation and .* \(and 4 more labels\), so"):
+        Problem.of(table, many)
     names = np.where(two == "low", "train", "validation")
     with pytest.raises(DataError, match="train y has only the label 'low'"):
         Problem.of(table, two, splits=Splits.from_names(names))
@@ -238,7 +246,13 @@ def test_ready_tables_must_be_alike() -> None:
         ({"C": 0}, DesignError, "C is 0"),
         ({"features": {"typo": FeatureOptions()}}, DesignError, r"options for \['typo'\]"),
         ({"splits": Splits.from_names(["train", "validation"])}, DataError, "splits divide 2 rows, but X has 200"),
-        ({"splits": Splits.from_names(["train", "validation"]), "groups": [1]}, DesignError, "splits were given together with"),
+        ({"splits": Splits.from_names(["train"]), "shares": Shares()}, DesignError, "splits were given together with shares"),
+        ({"splits": Splits.from_names(["train"] * 200)}, DesignError, "there are no validation rows, and no folds: give"),
+        ({"groups": [1]}, DataError, r"groups has shape \(1,\) for 200 rows"),
+        ({"folds": 1}, DesignError, "folds is 1: expected 2 or more, 0 for one validation split, or None"),
+        ({"folds": -5}, DesignError, "folds is -5"),
+        ({"folds": 2.5}, DesignError, "folds is 2.5"),
+        ({"folds": True}, DesignError, "folds is True"),
     ],
 )
 def test_bad_options(options: dict[str, Any], kind: type[Exception], message: str) -> None:

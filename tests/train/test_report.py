@@ -44,7 +44,16 @@ from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign
-from emsco_train.runs.run_file import ColumnEntry, CountsEntry, DataEntry, FileEntry, RunFile, SearchEntry, ThresholdEntry
+from emsco_train.runs.run_file import (
+    ColumnEntry,
+    CountsEntry,
+    DataEntry,
+    FileEntry,
+    MeasuredRows,
+    RunFile,
+    SearchEntry,
+    ThresholdEntry,
+)
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
@@ -99,6 +108,7 @@ def make_run(
             group_column=None,
             time_column=None,
             drop=(),
+            folds=0,
             fingerprint="f" * 64,
         ),
         columns=tuple(
@@ -123,6 +133,7 @@ def make_run(
         rows={"train": ROWS, "validation": ROWS}
         | ({"test": ROWS} if has_test_rows else {})
         | ({"certify": ROWS} if certify else {}),
+        measured=MeasuredRows(split="validation", rows=ROWS),
         files={},
     )
     files = {

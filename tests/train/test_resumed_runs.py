@@ -60,13 +60,16 @@ def same_front(ours: Path, theirs: Path) -> None:
 
 
 def test_killed_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle: no run to export yet; with --resume, the run of an undisturbed training."""
+    """SIGKILL in the middle: no run to export yet; with --resume, the run of an undisturbed training, cross-fitted as it is."""
     out = tmp_path / "run"
+    assert RunFolder(uninterrupted).read().measured.split == "cross-fitted"
     running = is_in_the_middle(wide, out)
     running.send_signal(signal.SIGKILL)
     assert running.wait().returncode == -signal.SIGKILL
     message = run_expecting_error(1, "emsco-export", out, "--out", tmp_path / "bundle")
     assert f"{out} holds an unfinished run: end it by training again with --resume" in message
+    message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--folds", 4, "--out", out, "--resume")
+    assert "checkpoint-1.json" in message
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, uninterrupted)
     assert not (out / ".work").exists()

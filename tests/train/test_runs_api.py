@@ -133,9 +133,9 @@ def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.Monkey
     fitter = CascadeFitter.of(problem)
     fitted: list[tuple[str, ...]] = []
 
-    def counted(inputs: tuple[str, ...], model: Any) -> FittedSet:
+    def counted(inputs: tuple[str, ...], model: Any, scaling: Any) -> FittedSet:
         fitted.append(inputs)
-        return SetFitter.from_model(fitter.sets, inputs, model)
+        return SetFitter.from_model(fitter.sets, inputs, model, scaling)
 
     monkeypatch.setattr(fitter.sets, "from_model", counted)
     assert len(list(figures.measure_designs(problem, problem.held_out, designs, fitter))) == len(designs)

@@ -178,7 +178,7 @@ def test_without_test_rows_the_validation_rows_report(tmp_path: Path) -> None:
     front = read_rows(tmp_path / "run" / "front.csv")
     assert {row[f"test_{figure}"] for row in front for figure in ("coverage", "accuracy", "cost")} == {""}
     exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
-    assert exported.count("validation   coverage") == 2
+    assert exported.count("validation   coverage") == 1
     assert "validation rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
 
 

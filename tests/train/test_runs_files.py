@@ -66,13 +66,16 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
 
 
 def test_splits_csv_names_the_split_of_every_row(run: Path, mixed: MixedTable) -> None:
-    """Each row once, in order, 40 / 20 / 20 / 20 %, and the labels in equal parts."""
+    """Each row once, in order, 60 / 20 / 20 %, the train rows in five folds, and the labels in equal parts."""
     rows = read_rows(run / "splits.csv")
     assert [row["row"] for row in rows] == [str(number) for number in range(300)]
-    assert Counter(row["split"] for row in rows) == {"train": 120, "validation": 60, "test": 60, "certify": 60}
+    assert Counter(row["split"] for row in rows) == {"train": 180, "test": 60, "certify": 60}
+    assert Counter(row["fold"] for row in rows) == {"": 120} | dict.fromkeys("12345", 36)
+    assert all((row["fold"] != "") == (row["split"] == "train") for row in rows)
     labels = [row["verdict"] for row in read_rows(mixed.data)]
-    spam = Counter(row["split"] for row, label in zip(rows, labels, strict=True) if label == "spam")
-    assert max(abs(spam[name] - labels.count("spam") / 5) for name in ("validation", "test", "certify")) <= 1
+    spam = Counter(row["fold"] or row["split"] for row, label in zip(rows, labels, strict=True) if label == "spam")
+    assert max(abs(spam[name] - labels.count("spam") / 5) for name in ("test", "certify")) <= 1
+    assert max(abs(spam[name] - labels.count("spam") * 3 / 25) for name in "12345") <= 1
 
 
 def test_run_json_says_how_it_was_made(run: Path, mixed: MixedTable) -> None:
@@ -91,6 +94,8 @@ def test_run_json_says_how_it_was_made(run: Path, mixed: MixedTable) -> None:
         ("colour", "categorical", "impute"),
         ("count", "numeric", "forbid"),
     ]
+    assert (record.data.folds, record.measured.split, record.measured.rows) == (5, "cross-fitted", 180)
+    assert record.rows == {"train": 180, "test": 60, "certify": 60}
     assert set(record.files) == set(PLAIN)
     assert CostModel.from_file(run / "costs.toml") == CostModel.from_file(mixed.costs)
 

@@ -13,7 +13,7 @@ import pytest
 
 from emsco_train.errors import DataError, DesignError
 from emsco_train.runs.folder import REPORT_MARK, RunFolder
-from emsco_train.runs.run_file import DataEntry, RunFile, SearchEntry
+from emsco_train.runs.run_file import DataEntry, MeasuredRows, RunFile, SearchEntry
 
 FILES = ("front.csv", "front.json", "splits.csv")
 
@@ -23,7 +23,7 @@ def record(created: str) -> RunFile:
     return RunFile(
         created=created,
         versions={"emsco": "1"},
-        data=DataEntry(files=(), label="label", group_column=None, time_column=None, drop=(), fingerprint="0"),
+        data=DataEntry(files=(), label="label", group_column=None, time_column=None, drop=(), folds=0, fingerprint="0"),
         columns=(),
         labels=("a", "b"),
         C=1.0,
@@ -31,6 +31,7 @@ def record(created: str) -> RunFile:
         search=SearchEntry(method="auto", settings={}, seed=0, max_search_rows=None, time_limit=None),
         thresholds=(),
         rows={},
+        measured=MeasuredRows(split="validation", rows=0),
         files={},
     )
 
@@ -177,7 +178,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert "front.csv is missing" in message()
     good = record("x").text()
     for text, part in (
-        (good.replace('"version": 1', '"version": 2'), "this run has version 2, this emsco reads version 1. Train again"),
+        (good.replace('"version": 2', '"version": 1'), "this run has version 1, this emsco reads version 2. Train again"),
         (
             good.replace('"C": 1.0', '"C": "one"'),
             "run.json: C: Input should be a valid number. Give a run that emsco-train wrote",

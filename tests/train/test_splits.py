@@ -191,14 +191,13 @@ def test_kinds_of_time(time: Any) -> None:
         ({"groups": ["a"] * 7 + [None]}, "groups, row 7: the value is missing"),
         ({"groups": ["a"] * 7 + [float("nan")]}, "groups, row 7: the value is missing"),
         ({"groups": np.array([1.0] * 3 + [np.nan] * 5)}, "groups, row 3: the value is missing"),
-        ({"groups": [1] * 8}, "label 'ham' has no row in the validation split"),
         ({"time": [1, 2]}, r"time has shape \(2,\) for 8 rows"),
         ({"time": np.array(["NaT"] * 8, dtype="datetime64[D]")}, "time, row 0: the value is missing"),
         ({"time": ["31/12/2024"] * 8}, "time, row 0: '31/12/2024' is not a time: write times as ISO 8601"),
         ({"time": [1, 2, 3, 4, 5, 6, 7, date(2024, 1, 1)]}, "time mixes kinds that have no common order"),
         ({"time": np.array([True, False] * 4)}, "time holds bool"),
         ({"time": [1, 1, 1, 1, 2, 2, 3, 3]}, "time has 3 different values for 4 splits"),
-        ({"time": [1, 3, 5, 7, 2, 4, 6, 8]}, "label 'ham' has no row in the test split"),
+        ({"time": [5, 6, 7, 8, 1, 2, 3, 4]}, "label 'ham' has no row in the train split: give more rows of it, drop it, or"),
     ],
 )
 def test_bad_groups_and_times(options: dict[str, Any], message: str) -> None:
@@ -214,10 +213,15 @@ def test_groups_and_time_do_not_go_together() -> None:
 
 
 def test_a_label_with_too_few_rows() -> None:
-    """Each split needs a row of every label; the label is named."""
-    with pytest.raises(DataError, match="label 'rare' has 3 rows for 4 splits"):
-        make_splits(np.array([0] * 9 + [1] * 3), Shares(), rng=rng(), labels=["common", "rare"])
-    make_splits(np.array([0] * 9 + [1] * 3), PAPER_SHARES, rng=rng())
+    """Of a label with fewer rows than splits, the first splits have one each; by groups and times, train has all of it first."""
+    for rows in (1, 2, 3):
+        splits = make_splits(np.array([0] * 9 + [1] * rows), Shares(), rng=rng(), labels=["common", "rare"])
+        assert sorted(splits.names()[9:], key=SPLITS.index) == list(SPLITS[:rows])
+    paper = make_splits(np.array([0] * 9 + [1] * 3), PAPER_SHARES, rng=rng())
+    assert sorted(paper.names()[9:]) == ["test", "train", "validation"]
+    assert set(make_splits(np.array([0, 1] * 4), Shares(), groups=[1] * 8, rng=rng()).names()) == {"train"}
+    by_time = make_splits(np.array([0] * 4 + [1] * 4), Shares(), time=[1, 3, 5, 7, 2, 4, 6, 8], rng=rng())
+    assert by_time.train.tolist() == [0, 1, 4]
 
 
 @pytest.mark.parametrize(
@@ -227,13 +231,14 @@ def test_a_label_with_too_few_rows() -> None:
         ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: expected a number from 0 to 1"),
         ((float("nan"), 0.2, 0.2, 0.2), "train is nan"),
         (("0.4", 0.2, 0.2, 0.2), "train is '0.4'"),
-        ((1.0, 0.0, 0.0, 0.0), "validation is 0: the search needs such rows"),
+        ((0.0, 1.0, 0.0, 0.0), "train is 0: the search needs such rows"),
     ],
 )
 def test_bad_shares(values: Any, message: str) -> None:
-    """Shares are a division of the whole, and the search needs train and validation rows."""
+    """Shares are a division of the whole, and the search needs train rows; folds need no validation rows."""
     with pytest.raises(DesignError, match=message):
         Shares(*values)
+    assert Shares(1.0, 0.0, 0.0, 0.0).values() == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_splits_made_by_hand() -> None:
@@ -250,7 +255,7 @@ def test_splits_made_by_hand() -> None:
         (([0, 1], [1], [], []), "row 1 is in two splits"),
         (([0, 3], [1], [], []), "row 2 is in no split"),
         (([-1, 0], [1], [], []), "train holds row -1: rows are counted from 0"),
-        (([0, 1], [], [], []), "validation has no rows"),
+        (([], [0, 1], [], []), "train has no rows"),
         (([0.5], [1], [], []), "train is float64 of shape"),
         (([[0]], [1], [], []), r"train is int64 of shape \(1, 1\)"),
     ],

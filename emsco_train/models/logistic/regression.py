@@ -68,6 +68,11 @@ class LogisticBatch:
         """Return some of the models."""
         return LogisticBatch(self.columns[index], self.coef[index], self.intercept[index], self.passes[index])
 
+    def cooled(self, temperatures: Floats) -> LogisticBatch:
+        """Return the models with their log-odds divided by a temperature each [sets]."""
+        coef, intercept = self.coef / temperatures[:, None, None], self.intercept / temperatures[:, None]
+        return LogisticBatch(self.columns, coef, intercept, self.passes)
+
     def model(self, index: int, columns: Ints | None = None) -> LogisticModel:
         """Return one model, with the set's columns in the order given; None: in their own."""
         order = np.flatnonzero(self.columns[index]) if columns is None else columns

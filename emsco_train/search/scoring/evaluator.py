@@ -11,7 +11,7 @@ from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
 from emsco_train.search.scoring.bit_cache import BitCache, unpack_bits
-from emsco_train.search.scoring.exit_counting import count_exits
+from emsco_train.search.scoring.exit_counting import count_exits, sum_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
 __all__ = ["CachedEvaluator", "ExitCounts", "cumulative_sets"]
@@ -24,7 +24,8 @@ class ExitCounts:
     Parameters
     ----------
     accepted, right
-        Items accepted at each stage [designs, stages], and those of them with the right label; zero after the last stage.
+        Items accepted at each stage [designs, stages], and those of them with the right label; zero after the last stage. Items
+        with weights are counted in units.
     cost
         Cost units of each stage's cumulative set, zero after the last stage.
     full_cost
@@ -38,14 +39,18 @@ class ExitCounts:
 
 
 class CachedEvaluator:
-    """The evaluator of a search, at one of the thresholds of a cache of feature sets."""
+    """The evaluator of a search, at one of the thresholds of a cache of feature sets.
 
-    def __init__(self, bits: BitCache, units: CostUnits, threshold: int = 0) -> None:
+    `row_units` are how much each item counts, as `row_units` makes them; None: all count 1.
+    """
+
+    def __init__(self, bits: BitCache, units: CostUnits, threshold: int = 0, row_units: Ints | None = None) -> None:
         self._bits = bits
         self._units = units
         self._threshold = threshold
+        self._row_units = row_units
         self.n = len(units.features)
-        self.rows = bits.items
+        self.rows = bits.items if row_units is None else int(row_units.sum())
         free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
         full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
         # Where some feature set costs nothing, one hundredth of the full cost is added to both sides of the cost ratio.
@@ -64,7 +69,11 @@ class CachedEvaluator:
         chains = np.full(valid.shape, -1, dtype=np.int64)
         chains[valid] = self._bits.locate(sets[valid])
         accepted, right = np.zeros(valid.shape, dtype=np.int64), np.zeros(valid.shape, dtype=np.int64)
-        count_exits(chains, self._bits.confident(self._threshold), self._bits.right(self._threshold), accepted, right)
+        bits = self._bits.confident(self._threshold), self._bits.right(self._threshold)
+        if self._row_units is None:
+            count_exits(chains, *bits, accepted, right)
+        else:
+            sum_exits(chains, *bits, self._row_units, accepted, right)
         cost = np.zeros(valid.shape, dtype=np.int64)
         cost[valid] = self._units.cost(sets[valid])
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
@@ -73,10 +82,10 @@ class CachedEvaluator:
         """Return the stage at which one design accepts each item, -1 for a rejected one, and which items it labels rightly."""
         sets, _ = cumulative_sets(chromosome[None, :])
         places = self._bits.locate(sets[0])
-        confident = unpack_bits(self._bits.confident(self._threshold)[places], self.rows)
-        right = unpack_bits(self._bits.right(self._threshold)[places], self.rows)
+        confident = unpack_bits(self._bits.confident(self._threshold)[places], self._bits.items)
+        right = unpack_bits(self._bits.right(self._threshold)[places], self._bits.items)
         accepted, first = confident.any(axis=0), confident.argmax(axis=0)
-        return np.where(accepted, first, -1), right[first, np.arange(self.rows)]
+        return np.where(accepted, first, -1), right[first, np.arange(self._bits.items)]
 
 
 def cumulative_sets(population: Population) -> tuple[Mask, Mask]:

@@ -1,4 +1,4 @@
-"""The compiled inner loop of the evaluator: a few ANDs and population counts per stage and design."""
+"""The compiled inner loops of the evaluator: a few ANDs and population counts per stage and design, or sums of units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from emsco_train.support.compiled import jit_entry, popcount
 
-__all__ = ["count_exits"]
+__all__ = ["count_exits", "sum_exits"]
 
 
 @jit_entry()
@@ -35,5 +35,39 @@ def count_exits(
                 leaving += popcount(waiting[word] & confident[row, word])
                 good += popcount(waiting[word] & right[row, word])
                 waiting[word] &= ~confident[row, word]
+            exits[design, stage] = leaving
+            hits[design, stage] = good
+
+
+@jit_entry()
+def sum_exits(
+    chains: NDArray[np.int64],
+    confident: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    units: NDArray[np.int64],
+    exits: NDArray[np.int64],
+    hits: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Fill `exits` and `hits` as `count_exits` does, where item i counts `units[i]`; all bits beyond the items are zero."""
+    words = confident.shape[1]
+    for design in range(chains.shape[0]):
+        waiting = np.full(words, ~np.uint64(0))
+        for stage in range(chains.shape[1]):
+            row = chains[design, stage]
+            if row < 0:
+                break
+            leaving = np.int64(0)
+            good = np.int64(0)
+            for word in range(words):
+                bits = waiting[word] & confident[row, word]
+                waiting[word] &= ~bits
+                while bits != np.uint64(0):
+                    rest = bits & (bits - np.uint64(1))
+                    lowest = bits ^ rest
+                    unit = units[np.int64(64) * word + popcount(lowest - np.uint64(1))]
+                    leaving += unit
+                    if right[row, word] & lowest:
+                        good += unit
+                    bits = rest
             exits[design, stage] = leaving
             hits[design, stage] = good

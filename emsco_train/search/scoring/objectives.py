@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Mask
+from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.designs.chromosome import Indices, Population
 from emsco_train.errors import DataError
 
@@ -17,9 +18,7 @@ __all__ = ["MAX_ROWS", "Counts", "Evaluator", "Objectives"]
 
 Counts: TypeAlias = NDArray[np.int64]
 
-# Up to here two different fractions right / accepted are two different doubles (they differ by more than 2^-52), and equal
-# ones are equal doubles (division is correctly rounded): float64 orders accuracies exactly.
-MAX_ROWS = 2**26
+MAX_ROWS = MAX_UNITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +32,7 @@ class Objectives:
     cost
         Cost units summed over all rows [m].
     rows
-        Number of validation rows.
+        Number of validation rows. Where these have weights, they are counted in whole units, here and in all counts above.
     offset
         Added to costs in g3 where some feature set is free: 1 % of the cost of all features, in units, times rows; else 0.
     scale

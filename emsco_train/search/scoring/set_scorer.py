@@ -36,7 +36,8 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     `thresholds` are, for each threshold of a sweep, the confidence that each label needs: scores near one of them are those of
     the exported graph.
     """
-    scorers = [_part_scorer(problem, part, thresholds, jobs) for part in problem.parts]
+    fitters = SetFitter.of_parts(problem)
+    scorers = [_part_scorer(problem, part, fitter, thresholds, jobs) for part, fitter in zip(problem.parts, fitters, strict=True)]
     if len(scorers) == 1:
         return scorers[0]
     chunk = _sets_per_chunk(problem)
@@ -52,8 +53,9 @@ def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: in
     return score_sets
 
 
-def _part_scorer(problem: Problem, part: ScoredPart, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
-    fitter = SetFitter.of(problem, part)
+def _part_scorer(
+    problem: Problem, part: ScoredPart, fitter: SetFitter, thresholds: Sequence[Sequence[float]], jobs: int
+) -> SetScorer:
     if problem.settings.classifier is None:
         return _logistic_scorer(problem, part, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
     return _classifier_scorer(problem, part, fitter, jobs)
@@ -73,7 +75,7 @@ def _logistic_scorer(
     chunk = _sets_per_chunk(problem)
 
     def score_chunk(sets: Mask) -> TopScores:
-        batch = fitter.stages.fit_batch(sets[:, column_feature], jobs)
+        batch = fitter.fit_batch(sets[:, column_feature], jobs)
         top = top_labels(batch, rows, workers=jobs)
 
         def fitted(index: int) -> FittedSet:
