@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from emsco_runtime.bundle.publish import check_writable
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.driving.columns import ColumnDecisions
@@ -380,6 +382,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         requirements = Requirements(min_coverage=min_coverage, max_cost=max_cost)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
         # Before the certify rows are used.
+        if Path(path).is_dir():
+            check_writable(Path(path), force=force)
         check_expected_split(problem, split, is_fixed=not criteria.promise.is_asked)
         if criteria.promise.is_asked:
             if design is not None:
