@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.reading import read_bundle
 from tests.processes import refusal, run as run_command, run_expecting_error, run_successfully, start
-from tests.train.sample_tables import MixedTable, read_rows, write_mixed
+from tests.train.sample_tables import MixedTable, read_rows, write_mixed, write_wide
 
 SEEN = "which nothing before had seen"
 NOT_HELD = "the confidence is not held; certify with new rows"
@@ -203,3 +203,24 @@ def test_numbers_of_uses_that_are_refused(table: MixedTable, tmp_path: Path) -> 
     """Before any row is read: exit 2."""
     message = run_expecting_error(2, "emsco-train", *table.options(), "--certify-uses", "0", "--out", tmp_path / "run")
     assert "--certify-uses is 0: expected a whole number from 1 to 1,000" in message
+
+
+def test_uses_count_on_in_a_run_that_is_resumed(tmp_path: Path) -> None:
+    """A run that was cut short, exported and resumed has the same certify rows: its uses stay, and so does their number."""
+    search = ["--data", write_wide(tmp_path / "wide.csv"), "--threshold", "0.8", "--search", "evolve", "--generations", 3]
+    out = tmp_path / "run"
+    run_successfully("emsco-train", *search, "--out", out, "--time-limit", 0)
+    # Before the first use, the number may still change.
+    run_successfully("emsco-train", *search, "--out", out, "--time-limit", 0, "--resume", "--certify-uses", 2)
+    first = export(out, "first")
+    assert first.use is not None
+    assert first.use.planned == 2
+    before = uses(out)
+    message = run_expecting_error(1, "emsco-train", *search, "--out", out, "--resume", "--certify-uses", 3)
+    assert "--certify-uses is 3, but the run was begun with 2, and its certify rows have been used" in message
+    run_successfully("emsco-train", *search, "--out", out, "--resume", "--certify-uses", 2)
+    assert not (out / ".work").exists()
+    assert uses(out) == before
+    second = export(out, "second", "--confidence", "0.9")
+    assert second.use is not None
+    assert second.use.number == 2
