@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from emsco_runtime.bundle.publish import check_writable
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.driving.columns import ColumnDecisions
@@ -37,6 +39,7 @@ from emsco_train.estimator.input_validation import (
     validate_weights,
 )
 from emsco_train.estimator.search_plan import search_by_parameters
+from emsco_train.export.expected_rows import check_expected_split
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
@@ -378,6 +381,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         problem = self.problem_
         requirements = Requirements(min_coverage=min_coverage, max_cost=max_cost)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
+        # Before the certify rows are used.
+        if Path(path).is_dir():
+            check_writable(Path(path), force=force)
+        check_expected_split(problem, split, is_fixed=not criteria.promise.is_asked)
         if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")

@@ -7,7 +7,7 @@ from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 
-__all__ = ["choose_expected_rows"]
+__all__ = ["check_expected_split", "choose_expected_rows"]
 
 
 def choose_expected_rows(problem: Problem, certificate: Certificate | None, split: str | None = None) -> Split:
@@ -31,21 +31,25 @@ def choose_expected_rows(problem: Problem, certificate: Certificate | None, spli
     DesignError
         For an unknown split, and for certify rows that helped to choose the design, or may have.
     """
-    if split in (None, "test"):
-        if problem.test is not None:
-            return problem.test
-        return problem.certify if problem.certify is not None and _is_fixed_before(certificate) else problem.validation
-    if split in ("validation", problem.validation.name):
+    is_fixed = _is_fixed_before(certificate)
+    check_expected_split(problem, split, is_fixed=is_fixed)
+    if split not in (None, "test", "certify"):
         return problem.validation
-    if split != "certify" or problem.certify is None:
-        known = [rows.name for rows in (problem.validation, problem.test, problem.certify) if rows is not None]
+    if problem.test is not None and split != "certify":
+        return problem.test
+    return problem.certify if problem.certify is not None and is_fixed else problem.validation
+
+
+def check_expected_split(problem: Problem, split: str | None, *, is_fixed: bool) -> None:
+    """Raise if expected figures cannot come from a split; `is_fixed`: the design was fixed before certify rows were used."""
+    known = [rows.name for rows in (problem.validation, problem.test, problem.certify) if rows is not None]
+    if split not in (None, "test", "validation", *known):
         raise DesignError(f"split is {split!r}: expected one of {', '.join(known)}")
-    if not _is_fixed_before(certificate):
+    if split == "certify" and not is_fixed:
         raise DesignError(
-            "split is 'certify', but the certify rows were used to choose this design, or before it was chosen: their figures "
+            "split is 'certify', but the certify rows were used to choose the design, or before it was chosen: their figures "
             "would be too good. Leave `split` out"
         )
-    return problem.certify
 
 
 def _is_fixed_before(certificate: Certificate | None) -> bool:

@@ -79,10 +79,9 @@ def train(
     settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
     settings.resolved(len(problem.names))
     folder = RunFolder(out)
+    begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
-        # Before the search, which may take hours.
-        begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
         return _search_and_write(folder, prepared, settings, begun, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()

@@ -49,6 +49,7 @@ FIXED: Document = {
     "cost": {"mean": 2.5, "upper": 2.812},
     "weights": None,
     "order_seed": 0,
+    "use": None,
 }
 CHOSEN: Document = FIXED | {
     "method": "fixed-sequence",
@@ -104,6 +105,7 @@ SOUND = {
     "label alone": LABEL_ALONE,
     "weighted": WEIGHTED,
     "weighted choice": WEIGHTED_CHOICE,
+    "use": FIXED | {"use": {"number": 3, "planned": 1, "confidence": 0.95}},
 }
 
 
@@ -120,7 +122,7 @@ def test_round_trip(tmp_path: Path, certificate: Document) -> None:
 
 def test_certificates_from_before_joint_promises() -> None:
     """A certificate without the fields that came later is read as before: the largest error alone is promised."""
-    later = ("promise", "cost", "weights", "order_seed")
+    later = ("promise", "cost", "weights", "order_seed", "use")
     for certificate in (FIXED, CHOSEN):
         old = {name: value for name, value in certificate.items() if name not in later}
         old["labels"] = [
@@ -130,7 +132,7 @@ def test_certificates_from_before_joint_promises() -> None:
         ]
         read = certified_bundle(old).manifest.certificate
         assert read is not None
-        assert [getattr(read, name) for name in later] == [None] * 4
+        assert [getattr(read, name) for name in later] == [None] * 5
         lines = describe_certificate(read)
         assert len(lines) == 3
         assert "mean cost" not in lines[1]
@@ -155,6 +157,10 @@ def test_a_design_that_accepts_nothing() -> None:
 
 
 CONTRADICTIONS: dict[str, tuple[Document, str]] = {
+    "a level that is not shared": (
+        FIXED | {"use": {"number": 1, "planned": 2, "confidence": 0.95}},
+        "a confidence of 0.95 shared among 2 planned uses is not 0.95 for each of them",
+    ),
     "more wrong than accepted": (edit_document(FIXED, "wrong", 413), "413 wrong of 412 rows"),
     "more accepted than rows": (edit_document(FIXED, "rows", 411), "412 accepted of 411 rows"),
     "bound below what was seen": (
@@ -350,6 +356,51 @@ def test_inspect_shows_a_promise_for_a_label(tmp_path: Path, capsys: pytest.Capt
 def test_inspect_shows_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Shares by weight are said to be such, with the largest weight."""
     assert "(betting, 412 accepted rows of 500, by weights up to 4)" in run_inspect(tmp_path, capsys, WEIGHTED)
+
+
+def use_of(number: int, planned: int, confidence: float) -> Document:
+    """Return a use of the certify rows."""
+    return {"use": {"number": number, "planned": planned, "confidence": confidence}}
+
+
+SCOPE = "scope: no budget, no deadline, no fallback; certify rows"
+SHARED = "all of them together at 90 % confidence, if none was asked for because of what another showed"
+USES: dict[str, tuple[Document, list[str]]] = {
+    "not recorded": ({"use": None}, [f"{SCOPE}; whether they had been used before is not recorded"]),
+    "the only one": (use_of(1, 1, 0.95), [f"{SCOPE}, which nothing before had seen"]),
+    "first of two": (use_of(1, 2, 0.9), [f"{SCOPE}, which nothing before had seen", f"use 1 of 2 planned, {SHARED}"]),
+    "second of two": (use_of(2, 2, 0.9), [f"{SCOPE}, which were used before", f"use 2 of 2 planned, {SHARED}"]),
+    "second of one": (
+        use_of(2, 1, 0.95),
+        [
+            f"{SCOPE}, which were used before",
+            "the certify rows had been used 1 time before, 1 use was planned: the confidence is not held; certify with new rows",
+        ],
+    ),
+    "fourth of two": (
+        use_of(4, 2, 0.9),
+        [
+            f"{SCOPE}, which were used before",
+            (
+                "the certify rows had been used 3 times before, 2 uses were planned: the confidence is not held; "
+                "certify with new rows"
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_inspect_shows_which_use_of_the_rows_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """New rows are called so for the first use alone; a use beyond the plan says that its confidence is not held."""
+    use, expected = USES[name]
+    lines = [line.strip() for line in run_inspect(tmp_path, capsys, CHOSEN | use).splitlines()]
+    start = next(place for place, line in enumerate(lines) if line.startswith("scope"))
+    assert lines[start : start + len(expected)] == expected
+    assert lines[start + len(expected)].startswith("golden")
+    planned = "not held" not in expected[-1]
+    assert ("at 95 % confidence, which is not held (fixed-sequence" in "\n".join(lines)) is not planned
+    assert ("at 95 % confidence (fixed-sequence" in "\n".join(lines)) is planned
 
 
 def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,7 +154,7 @@ def test_a_fixed_design_gets_its_own_bound(run: Path, tmp_path: Path) -> None:
     assert certificate is not None
     assert (certificate.method, certificate.rows, certificate.confidence) == ("clopper-pearson", 60, 0.9)
     assert certificate.choice is None
-    assert "at 90 % confidence (clopper-pearson" in shown
+    assert "at 90 % confidence" in shown
 
 
 def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from emsco_runtime import Cascade
+from emsco_runtime import BundleError, Cascade
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.splits import Shares
-from emsco_train.errors import DataError, DesignError, SelectionError
+from emsco_train.errors import CertificationError, CertifyUseWarning, DataError, DesignError, SelectionError
 from emsco_train.estimator.classifier import EmscoClassifier
 from emsco_train.search.searches import run_exhaustive
 from emsco_train.search.settings import Settings
@@ -173,7 +173,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade_and_of_its_bundle(
     X, y = cancer
     problem = model.problem_
     rows, truth = X.iloc[problem.validation.rows], y[problem.validation.rows]
-    other = clone(model).fit(X, y)
+    model, other = clone(model).set_params(certify_uses=3).fit(X, y), clone(model).fit(X, y)
     for number, design in enumerate([model.front_[0], model.front_[-1], model.front_.select(min_accuracy=0.99, sure=None)]):
         other.use(design)
         figures = (other.coverage(rows), other.score(rows, truth), other.cost(rows))
@@ -507,9 +507,9 @@ def test_an_export_is_certified(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1500, 3))
     truth = rows @ [3.0, 1.0, 1.0] + 0.3 * rng.normal(size=1500) > 0
-    model = EmscoClassifier(threshold=0.9, random_state=0).fit(rows, truth)
+    model = EmscoClassifier(threshold=0.9, certify_uses=3, random_state=0).fit(rows, truth)
     fixed = model.export(tmp_path / "fixed", confidence=0.9).bundle.manifest.certificate
-    assert (fixed.method, fixed.confidence, fixed.rows) == ("clopper-pearson", 0.9, 300)
+    assert (fixed.method, fixed.use.confidence, fixed.rows) == ("clopper-pearson", 0.9, 300)
     chosen = model.export(tmp_path / "chosen", max_error=0.1).bundle.manifest.certificate
     assert (chosen.method, chosen.max_error) == ("fixed-sequence", 0.1)
     whole = {"max_error_of": {1: 0.15}, "min_coverage": 0.3, "max_cost": 3.0}
@@ -522,3 +522,49 @@ def test_an_export_is_certified(tmp_path: Path) -> None:
         model.export(tmp_path / "floor", min_coverage=0.3)
     bare = EmscoClassifier(threshold=0.9, random_state=0, shares=Shares(0.5, 0.25, 0.25, 0.0)).fit(rows, truth)
     assert bare.export(tmp_path / "bare").bundle.manifest.certificate is None
+
+
+def test_uses_of_the_certify_rows_are_counted(tmp_path: Path) -> None:
+    """Planned uses share the level, refusals among them; a repetition is none, and a further one says what it is not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 3))
+    truth = rows @ [3.0, 1.0, 1.0] + 0.3 * rng.normal(size=1500) > 0
+    model = EmscoClassifier(threshold=0.9, certify_uses=2, random_state=0).fit(rows, truth)
+    assert (len(model.certify_uses_), repr(model.certify_uses_)) == (0, "MemoryLedger(0 used, 2 planned)")
+    # Nothing of this looks at the certify rows.
+    with pytest.raises(CertificationError, match="The certify rows were not looked at"):
+        model.export(tmp_path / "none", max_error=0.0001)
+    with pytest.raises(DesignError, match="split is 'certify', but the certify rows were used to choose the design"):
+        model.export(tmp_path / "none", max_error=0.1, split="certify")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").write_text("mine")
+    with pytest.raises(BundleError, match="the folder is not empty and holds no bundle"):
+        model.export(tmp_path / "full")
+    assert len(model.certify_uses_) == 0
+    first = model.export(tmp_path / "first", max_error=0.1).bundle.manifest
+    assert first.certificate.confidence == 0.975
+    assert first.certificate.use.model_dump() == {"number": 1, "planned": 2, "confidence": 0.95}
+    model.set_params(certify_uses=9)
+    model.export(tmp_path / "second")
+    again = model.export(tmp_path / "again", max_error=0.1).bundle.manifest
+    assert again.certificate == first.certificate
+    assert [use.result for use in model.certify_uses_.uses] == ["certified", "certified"]
+    with pytest.warns(CertifyUseWarning, match="used 2 times before, 2 uses were planned: the confidence is not held"):
+        third = model.export(tmp_path / "third", max_error=0.11).bundle.manifest
+    assert third.certificate.use.number == 3
+    with pytest.raises(DesignError, match="certify_uses is 0: expected a whole number from 1 to 1,000"):
+        EmscoClassifier(certify_uses=0).fit(rows, truth)
+
+
+def test_expected_figures_without_test_rows(tmp_path: Path) -> None:
+    """They come from the certify rows while these are new to the design, and from the rows of the search afterwards."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 3))
+    truth = rows @ [3.0, 1.0, 1.0] + 0.3 * rng.normal(size=900) > 0
+    for folds, searched in ((0, "validation"), (3, "cross-fitted")):
+        shares = Shares(0.5, 0.2, 0.0, 0.3)
+        model = EmscoClassifier(threshold=0.9, certify_uses=2, shares=shares, folds=folds, random_state=0).fit(rows, truth)
+        fixed = model.export(tmp_path / f"fixed-{folds}").expected
+        assert (fixed.split, fixed.rows) == ("certify", 270)
+        chosen = model.export(tmp_path / f"chosen-{folds}", max_error=0.1).expected
+        assert chosen.split == searched
