@@ -169,12 +169,11 @@ def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float
     assert problem.test is not None
     truth = replace(problem, validation=problem.test, parts=(ScoredPart(problem.train, problem.weights, problem.test),))
     levels = sorted({design.thresholds for design in front})
+    bench = Workbench(truth, [dict(zip(problem.labels, level, strict=True)) for level in levels], jobs=1)
     figures = {}
-    for level in levels:
-        # One threshold at a time: the bits of a hundred thousand rows take much memory.
-        bench = Workbench(truth, [dict(zip(problem.labels, level, strict=True))], jobs=1)
+    for place, level in enumerate(levels):
         designs = [design for design in front if design.thresholds == level]
-        found = bench.evaluator()(np.array([design.chromosome for design in designs], dtype=np.int8))
+        found = bench.evaluator(place)(np.array([design.chromosome for design in designs], dtype=np.int8))
         for design, *numbers in zip(designs, found.accuracy, found.coverage, found.mean_cost, strict=True):
             figures[design.id] = (float(numbers[0]), float(numbers[1]), float(numbers[2]))
     return figures
@@ -216,6 +215,8 @@ def show(records: Sequence[Record]) -> None:
         key = (case, rows, WAYS[way], sure, slack)
         chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0, one.slack) == key]
         is_default = (sure, slack) == (DEFAULT_SURE, 0.1)
+        if not sure and slack:
+            continue
         name = f"{WAYS[way]} {sure:g} {slack:g}" + ("*" if is_default else "") if sure else WAYS[way]
         print(f"{case:<12}{rows:>6} {name:<24}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
 
