@@ -44,7 +44,7 @@ def _parser() -> OneLineParser:
         help=f"level of the bounds, from 0.5 to below 1 ({DEFAULT_SURE:g}); none: by the figures as they are",
     )
     requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
-    certificate = parser.add_argument_group("certificate", "from the certify rows, which nothing has used before")
+    certificate = parser.add_argument_group("certificate", "from the certify rows; the run records each use of them")
     certificate.add_argument(
         "--max-error",
         type=float,
