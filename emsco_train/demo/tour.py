@@ -30,9 +30,9 @@ __all__ = ["run_tour"]
 
 _THRESHOLD = 0.95
 _GENERATIONS, _MAX_STAGES = 40, 4
-_MIN_ACCURACY, _MIN_COVERAGE = 0.97, 0.9
+_MIN_ACCURACY, _MIN_COVERAGE = 0.97, 0.85
 # Shares of patients to decide, for each of which the cheapest design of the front is shown.
-_COVERAGES = (0.75, 0.8, 0.85, 0.9, 0.92)
+_COVERAGES = (0.7, 0.75, 0.8, 0.85, 0.88)
 _LABEL = "diagnosis"
 
 
@@ -84,7 +84,7 @@ def _train(clinic: Clinic, folder: Path) -> TrainedRun:
 
 
 def _design_examples(front: Front) -> str:
-    """Return a table of the cheapest designs that decide so many of the validation patients, accurately enough."""
+    """Return a table of the cheapest designs that decide so many of the patients, accurately enough."""
     wanted = [Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=coverage) for coverage in _COVERAGES]
     reachable = [requirements for requirements in wanted if any(map(requirements.meets, front))]
     rows = []
