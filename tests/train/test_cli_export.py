@@ -332,9 +332,9 @@ def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path, capsys: pytest.Ca
     assert "front.csv is missing or is not the file that this run wrote: restore it" in message
     (copy / "front.csv").write_text(front, encoding="utf-8")
     record = (copy / "run.json").read_text(encoding="utf-8")
-    (copy / "run.json").write_text(record.replace('"version": 1', '"version": 7'), encoding="utf-8")
+    (copy / "run.json").write_text(record.replace('"version": 2', '"version": 7'), encoding="utf-8")
     message = refusal(capsys, 1, "emsco-export", copy, *out)
-    assert "run.json: this run has version 7, this emsco reads version 1. Train again" in message
+    assert "run.json: this run has version 7, this emsco reads version 2. Train again" in message
     (copy / "run.json").unlink()
     (copy / ".work").mkdir()
     message = refusal(capsys, 1, "emsco-export", copy, *out)

@@ -476,7 +476,7 @@ def test_one_of_a_thing_is_in_the_singular() -> None:
         ("has 1 gene for 2 features", lambda: Design.of([0], ["a", "b"], (0.9,), coverage=1.0, accuracy=1.0, cost=1.0)),
         ("1 column but 2 names", lambda: Table.of([[1.0]], ["a", "b"])),
         ("y has 2 labels for 1 row:", lambda: plain_labels([1, 2], rows=1, where="y")),
-        ("label 1 has 1 row for 4 splits", lambda: Problem.of(np.eye(9), [0] * 8 + [1])),
+        ("time has 1 different value for 4 splits", lambda: Problem.of(np.eye(8), [0, 1] * 4, time=[1] * 8)),
     ):
         with pytest.raises(TrainError, match=message):
             call()
