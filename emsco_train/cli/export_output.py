@@ -33,14 +33,14 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"stages       {format_stages(design.stages)}",
         f"threshold    {design.threshold_text}",
     ]
-    # The same figures twice where there are no test rows.
-    for name, counts in {problem.validation.name: design.counts, expected.split: Counts.of_expected(expected)}.items():
-        coverage, accuracy, mean = format_counts(counts)
-        lines.append(f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}")
+    lines.append(_format_figures(problem.validation.name, design.counts, unit))
     if sure is not None:
         coverage, accuracy, mean = format_bounds(design.bounds(sure))
         bounds = f"coverage >= {coverage}, accuracy >= {accuracy}, mean cost <= {mean} {unit}"
-        lines.insert(-1, f"{'':<12} bounds at sure {sure:g}: {bounds}")
+        lines.append(f"{'':<12} bounds at sure {sure:g}: {bounds}")
+    # They are the same figures where there are no other rows.
+    if expected.split != problem.validation.name:
+        lines.append(_format_figures(expected.split, Counts.of_expected(expected), unit))
     everything = f"everything for everyone: {format_number(full)} {unit}"
     lines += [
         f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
@@ -63,3 +63,8 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"written      {quoted} ({exported.export.bundle.manifest.id[:12]})",
         f"next         emsco-run {quoted} ROWS.csv --out DECISIONS.csv",
     ]
+
+
+def _format_figures(name: str, counts: Counts, unit: str) -> str:
+    coverage, accuracy, mean = format_counts(counts)
+    return f"{name:<12} coverage {coverage}, accuracy {accuracy}, mean cost {mean} {unit}"

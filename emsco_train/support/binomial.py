@@ -113,4 +113,4 @@ def _lower_tail(hits: int, rows: int, share: float) -> float:
 
 def _check_counts(hits: float, rows: float) -> None:
     if not 0 <= hits <= rows:
-        raise DesignError(f"{hits} hits in rows={rows} are not possible: hits must be between 0 and the number of rows")
+        raise DesignError(f"{hits:g} of {rows:g} rows is not possible: hits must be between 0 and the number of rows")

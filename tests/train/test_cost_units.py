@@ -80,7 +80,7 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     )
     monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
-    validation: Any = MagicMock(target=())
+    validation: Any = MagicMock(target=(), units=None, weights=None, groups=None)
     validation.__len__.return_value = MAX_ROWS
     settings = SimpleNamespace(classifier=None)
     problem: Any = SimpleNamespace(

@@ -38,7 +38,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     """Training, export, inspection and report name the folds, and call figures cross-fitted; no word of validation rows."""
     shown, path = trained
     assert "splits   train 180, test 60, certify 60\nfolds    5, cross-fitted: each train row is scored by models of" in shown
-    assert "designs on the front; of these, cross-fitted, then on the test rows:" in shown
+    assert "designs on the front; of these, cross-fitted, with bounds at sure 0.85, then on the test rows:" in shown
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "bundle")
     assert "\ncross-fitted coverage " in exported
     assert "\ntest         coverage " in exported
@@ -60,7 +60,7 @@ def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, 
     path = tmp_path / "run"
     run_successfully("emsco-train", *mixed.options(), "--shares", "1,0,0,0", "--folds", 3, "--out", path)
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "bundle")
-    assert exported.count(" coverage ") == 1
+    assert exported.count(" coverage 0") + exported.count("fitted coverage ") == 1
     expected = read_bundle(tmp_path / "bundle").manifest.expected
     design = open_run(path).front[0]
     assert (expected.split, expected.rows, expected.accepted / expected.rows) == ("cross-fitted", 300, design.coverage)
@@ -186,7 +186,7 @@ def test_a_run_of_one_split_says_validation(mixed: MixedTable, tmp_path: Path) -
     """--folds 0 is the paper's way: four splits, no fold in splits.csv, and figures on the validation rows."""
     shown = run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--out", tmp_path / "run")
     assert "splits   train 120, validation 60, test 60, certify 60\ncosts" in shown
-    assert "on the validation rows, then on the test rows:" in shown
+    assert "on the validation rows, with bounds at sure 0.85, then on the test rows:" in shown
     assert {row["fold"] for row in read_rows(tmp_path / "run" / "splits.csv")} == {""}
     record = RunFolder(tmp_path / "run").read()
     assert (record.data.folds, record.measured.split, record.measured.rows) == (0, "validation", 60)

@@ -379,7 +379,7 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     assert fitted.design_.bounds(0.85).cost <= 4
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_[0]
     with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
-        clone(fitted).set_params(sure=0.9999999).fit(X, y)
+        clone(fitted).set_params(sure=0.9999999, min_accuracy=0.93).fit(X, y)
     with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
 

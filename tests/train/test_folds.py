@@ -262,8 +262,8 @@ CASES: dict[str, dict[str, Any]] = {
     "three labels": {"labels": 3, "threshold": 0.6},
     "classifier": {"classifier": FOREST},
     "classifier, three labels": {"classifier": FOREST, "labels": 3, "threshold": 0.55},
-    "weights": {"sample_weight": np.linspace(0.2, 3.0, 300)},
-    "class weights": {"class_weight": {0: 1.0, 1: 2.5}, "sample_weight": np.linspace(0.2, 3.0, 300)},
+    # Weights of rows have tests of their own, with folds and without: test_weights.py.
+    "class weights": {"class_weight": {0: 1.0, 1: 2.5}},
     "balanced": {"class_weight": "balanced", "labels": 3},
     "time": {"time": np.arange(300)},
     "groups": {"groups": np.arange(300) // 4},

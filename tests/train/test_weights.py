@@ -23,6 +23,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError
 from emsco_train.export.searched_design import check_counts, export_searched_design
 from emsco_train.guarantee.choice import SelectionCriteria, choose_design
+from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
@@ -295,7 +296,7 @@ def test_certificates_bet_on_weighted_rows() -> None:
     """With weights a certificate is by betting, up to the largest weight of the pool; without, it is what it was."""
     problem = make_problem("decimal", rows=3000)
     front = run_search(problem, SETTINGS).front
-    certificate = choose_design(problem, front, SelectionCriteria()).certificate
+    certificate = choose_design(problem, front, SelectionCriteria(), MemoryLedger()).certificate
     assert certificate is not None
     assert certificate.method == "betting"
     assert certificate.weights is not None
@@ -311,14 +312,14 @@ def test_promises_with_weights() -> None:
     problem = make_problem("decimal", rows=6000, threshold=0.9)
     front = run_search(problem, SETTINGS).front
     promise = Promise(max_error=0.2, max_error_of={"spam": 0.25}, min_coverage=0.2, max_cost=7.9)
-    choice = choose_design(problem, front, SelectionCriteria(Requirements(sure=None), None, promise))
+    choice = choose_design(problem, front, SelectionCriteria(Requirements(sure=None), None, promise), MemoryLedger())
     assert choice.certificate is not None
     assert choice.certificate.weights is not None
     assert choice.certificate.choice is not None
     assert choice.certificate.weights.error < 0.2
     strict = SelectionCriteria(Requirements(sure=None), None, Promise(max_error=0.0001))
     with pytest.raises(CertificationError, match=r"\(\d.*% wrong of the accepted validation rows, by weight\)"):
-        choose_design(problem, front, strict)
+        choose_design(problem, front, strict, MemoryLedger())
 
 
 def test_a_heavier_certify_row_refuses_the_certificate() -> None:
@@ -330,4 +331,4 @@ def test_a_heavier_certify_row_refuses_the_certificate() -> None:
     problem = make_problem(weights)
     front = Workbench(problem).front([chosen_design(problem)])
     with pytest.raises(CertificationError, match=r"1 certify row weigh more than 1, the largest weight .*row 3: 7"):
-        choose_design(problem, front, SelectionCriteria())
+        choose_design(problem, front, SelectionCriteria(), MemoryLedger())
