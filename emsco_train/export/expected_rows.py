@@ -14,8 +14,9 @@ def choose_expected_rows(problem: Problem, certificate: Certificate | None, spli
     """Return the rows of the expected figures.
 
     The test rows, where there are any. Else the certify rows, if the design was fixed before anyone looked at them: they are then
-    as new to it as test rows. Else the rows that measured designs in the search, each scored by a model that has not seen it;
-    their name says so ("validation" or "cross-fitted"), since the choice makes their figures a little too good.
+    as new to it as test rows. Else the rows that measured designs in the search, each scored by a model that has not seen it,
+    cross-fitted ones on other folds than those of the choice; their name says so ("validation", or "cross-fitted again"), since
+    the choice makes their figures a little too good.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import pytest
 from emsco_runtime.bundle.reading import read_bundle
 from emsco_train.errors import DataError, DesignError
 from emsco_train.export.searched_design import check_counts
+from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.report import write_report
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.opening import open_run
@@ -56,15 +57,19 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
 
 
 def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, tmp_path: Path) -> None:
-    """The pool is everything: the bundle's expected figures are the cross-fitted ones, printed once, and named so."""
+    """The pool is everything: the bundle's expected figures are cross-fitted, on other folds than the choice, and named so."""
     path = tmp_path / "run"
     run_successfully("emsco-train", *mixed.options(), "--shares", "1,0,0,0", "--folds", 3, "--out", path)
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "bundle")
-    assert exported.count(" coverage 0") + exported.count("fitted coverage ") == 1
+    assert "\ncross-fitted coverage " in exported
+    assert "\ncross-fitted again coverage " in exported
     expected = read_bundle(tmp_path / "bundle").manifest.expected
-    design = open_run(path).front[0]
-    assert (expected.split, expected.rows, expected.accepted / expected.rows) == ("cross-fitted", 300, design.coverage)
-    assert "300 cross-fitted rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
+    opened = open_run(path)
+    design, again = opened.front[0], opened.problem.with_other_folds()
+    assert (expected.split, expected.rows) == ("cross-fitted again", 300)
+    evaluation = evaluate_validation(again, design.stages, design.thresholds)
+    assert expected == evaluation.expected(again.validation.target, again.validation.name)
+    assert "300 cross-fitted again rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
     page = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Shares are of the 300 cross-fitted rows." in page
 

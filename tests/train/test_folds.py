@@ -408,3 +408,25 @@ def test_a_mixed_table_of_text() -> None:
     problem = Problem.of(table, [row[-1] for row in rows], folds=3, shares=ALL_POOL)
     assert problem.features[0].categories == ("blue", "green", "red", "violet")
     assert len(run_exhaustive(problem, jobs=1).front)
+
+
+@pytest.mark.parametrize("case", ["plain", "three labels", "groups"])
+def test_other_folds_are_another_division(case: str) -> None:
+    """Every row is scored once again, by models that have not seen it, most rows together with others than before."""
+    problem = make_problem(**CASES[case])
+    other = problem.with_other_folds()
+    assert np.array_equal(np.sort(other.validation.rows), np.sort(problem.validation.rows))
+    assert [part.fold is not None for part in other.parts] == [True] * len(problem.parts)
+    for part in other.parts:
+        assert not set(part.fitted.rows.tolist()) & set(part.scored.rows.tolist())
+        assert part.fitted.groups is None or not set(part.fitted.groups.tolist()) & set(part.scored.groups.tolist())
+    before = {row: number for number, part in enumerate(problem.parts) for row in part.scored.rows.tolist()}
+    moved = [before[row] != number for number, part in enumerate(other.parts) for row in part.scored.rows.tolist()]
+    assert np.mean(moved) > 0.5
+    assert other.data_digest() != problem.data_digest()
+
+
+def test_time_and_one_split_have_no_other_folds() -> None:
+    """Time orders the rows in one way, and a validation split is as it is: such a problem is unchanged."""
+    for problem in (make_problem(time=np.arange(300)), make_problem(folds=0, shares=Shares(0.7, 0.3, 0.0, 0.0))):
+        assert problem.with_other_folds() is problem
