@@ -8,8 +8,8 @@ before anything was measured.
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
-accuracy by which a design was chosen exceeds the true one, `coverage` likewise, and `again` on other folds of the same rows, which
-is what a bundle without test rows states; `cost`, of the designs given, against the oracle's.
+accuracy by which a design was chosen exceeds the true one, `coverage` likewise, and `again` on other folds of the same rows, as
+a bundle without test rows states it; `cost`, of the designs given, against the oracle's.
 
 ``python benchmarks/choices.py --repeats 100`` takes hours; results are appended to a file as they come, and those that are there
 already are not computed again.
