@@ -222,9 +222,8 @@ def read_results(path: Path) -> list[Record]:
 
 def show(records: Sequence[Record]) -> None:
     """Print one line for each case, number of rows, way and level."""
-    print(
-        f"{'case':<12}{'rows':>6} {'way':<24}{'repeats':>8}{'given':>7}{'kept':>6}{'flattery':>10}{'again':>10}{'coverage':>10}{'cost':>7}"
-    )
+    head = f"{'case':<12}{'rows':>6} {'way':<24}{'repeats':>8}{'given':>7}{'kept':>6}"
+    print(f"{head}{'flattery':>10}{'again':>10}{'coverage':>10}{'cost':>7}")
     keys = sorted({(one.case, one.rows, WAYS.index(one.way), one.sure or 0.0, one.slack) for one in records})
     for case, rows, way, sure, slack in keys:
         key = (case, rows, WAYS[way], sure, slack)
