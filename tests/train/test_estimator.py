@@ -200,7 +200,7 @@ def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier
         model.export(tmp_path / "b", split="train")
 
 
-@pytest.mark.parametrize(("folds", "split"), [(0, "validation"), (None, "cross-fitted"), (3, "cross-fitted")])
+@pytest.mark.parametrize(("folds", "split"), [(0, "validation"), (None, "cross-fitted again"), (3, "cross-fitted again")])
 def test_without_test_rows_the_figures_of_the_search_are_used(
     cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path, folds: int | None, split: str
 ) -> None:
@@ -212,11 +212,13 @@ def test_without_test_rows_the_figures_of_the_search_are_used(
     )
     export = fitted.export(tmp_path / "bundle")
     assert export.expected.split == split
-    assert export.expected.rows == (len(X) if split == "cross-fitted" else len(X) // 2)
+    assert export.expected.rows == (len(X) // 2 if folds == 0 else len(X))
     weighted = export.expected.weighted
     assert weighted is not None
-    assert weighted.right / weighted.accepted == fitted.design_.accuracy
-    assert weighted.accepted / weighted.units == fitted.design_.coverage
+    # Other folds than those of the choice have nearly the same figures.
+    tolerance = 0.0 if folds == 0 else 0.05
+    assert weighted.right / weighted.accepted == pytest.approx(fitted.design_.accuracy, abs=tolerance, rel=0.0)
+    assert weighted.accepted / weighted.units == pytest.approx(fitted.design_.coverage, abs=tolerance, rel=0.0)
     assert export.bundle.models == fitted.cascade_.bundle.models
     recorded = export.bundle.manifest.provenance.settings
     assert (recorded["C"], recorded["sample_weight"], recorded["class_weight"]) == (0.5, True, {"benign": 1.04})
@@ -233,7 +235,7 @@ def test_cross_fitted_by_default(cancer: tuple[pd.DataFrame, np.ndarray], tmp_pa
     for part in problem.parts:
         assert not set(groups[part.fitted.rows]) & set(groups[part.scored.rows])
     export = fitted.export(tmp_path / "bundle", split="validation")
-    assert export.expected.accepted / export.expected.rows == fitted.design_.coverage
+    assert (export.expected.split, export.expected.rows) == ("cross-fitted again", len(problem.train))
     plain = EmscoClassifier(max_stages=2, threshold=0.8, folds=0, random_state=0).fit(X, y, groups=groups)
     names = [split.name for split in plain.problem_.splits()]
     assert (plain.problem_.folds, names) == (0, ["train", "validation", "test", "certify"])
@@ -561,7 +563,7 @@ def test_expected_figures_without_test_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(900, 3))
     truth = rows @ [3.0, 1.0, 1.0] + 0.3 * rng.normal(size=900) > 0
-    for folds, searched in ((0, "validation"), (3, "cross-fitted")):
+    for folds, searched in ((0, "validation"), (3, "cross-fitted again")):
         shares = Shares(0.5, 0.2, 0.0, 0.3)
         model = EmscoClassifier(threshold=0.9, certify_uses=2, shares=shares, folds=folds, random_state=0).fit(rows, truth)
         fixed = model.export(tmp_path / f"fixed-{folds}").expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,14 +87,18 @@ def test_no_tuned_design_is_dominated(problem: Problem, front: Front) -> None:
 
 
 def test_both_floors_move_the_threshold(problem: Problem, front: Front) -> None:
-    """At 0.9 no design covers so much; the ladder has one that does, and the cheapest of all that do is chosen."""
+    """At 0.9 no design covers so much; the ladder has some that do, and of those that cost least the surest is chosen."""
     wanted = Requirements(min_accuracy=0.8, min_coverage=0.85)
     with pytest.raises(SelectionError):
         wanted.choose(tuple(front), front.full_cost)
     design = select_tuned_design(problem, front, wanted)
     assert max(design.thresholds) < 0.9
     meeting = [one for one in ladder_front(problem, front) if wanted.meets(one)]
-    assert design.cost == min(one.cost for one in meeting)
+    near = [one for one in meeting if one.cost <= 1.1 * min(each.cost for each in meeting)]
+    assert design in near
+    levels = np.linspace(0.85, 0.999, 300)
+    highest = [max(level for level in levels if replace(wanted, sure=float(level)).meets(one)) for one in near]
+    assert highest[near.index(design)] >= max(highest) - 1e-3
 
 
 @pytest.mark.parametrize("floors", [{"min_accuracy": 0.9}, {"min_coverage": 0.4}, {"max_cost": 7.5}, {}])
