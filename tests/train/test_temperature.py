@@ -291,7 +291,8 @@ def test_the_estimator_calibrates() -> None:
     fresh, truth = noisy_table(3000, seed=5)
     losses = []
     for calibrate in (None, "temperature"):
-        model = EmscoClassifier(C=1e4, threshold=0.7, max_stages=1, calibrate=calibrate, random_state=0, n_jobs=1).fit(x, y)
+        options = {"C": 1e4, "threshold": 0.7, "max_stages": 1, "search": "evolve", "population": 10, "generations": 2}
+        model = EmscoClassifier(**options, calibrate=calibrate, random_state=0, n_jobs=1).fit(x, y)
         losses.append(-np.log(model.predict_proba(fresh)[np.arange(3000), truth]).mean())
     assert losses[1] < losses[0]
     with pytest.raises(DesignError, match="folds"):
@@ -307,7 +308,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedTable:
 def test_the_commands_calibrate(mixed: MixedTable, tmp_path: Path) -> None:
     """--calibrate is kept in run.json; export says temperature and log loss of each stage, and the report shows them."""
     run, bundle = tmp_path / "run", tmp_path / "bundle"
-    run_successfully("emsco-train", *mixed.options(), "--calibrate", "temperature", "--C", 1e4, "--out", run)
+    small = ["--search", "evolve", "--population", 10, "--generations", 2]
+    run_successfully("emsco-train", *mixed.options(), *small, "--calibrate", "temperature", "--C", 1e4, "--out", run)
     assert json.loads((run / "run.json").read_text())["calibrate"] == "temperature"
     stages = next(iter(json.loads((run / "calibration.json").read_text())["designs"].values()))
     assert stages[0]["temperature"].keys() == {"temperature", "before", "after", "kept"}
