@@ -20,7 +20,7 @@ from emsco_train.search.workbench import Workbench
 
 __all__ = ["ladder_front", "ladder_thresholds"]
 
-# Steps in log-odds. From 0.9: 0.60, 0.65, ..., 0.99, 0.995. Finer steps were chosen more by chance, coarser ones cost coverage.
+# Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
 # Higher thresholds accept next to nothing, lower ones do not select.
 _LOWEST, _HIGHEST = 0.5, 0.999
@@ -82,5 +82,7 @@ def _workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], designs:
 
 
 def _undominated(designs: Sequence[Design]) -> list[Design]:
-    points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in designs]).reshape(-1, 3)
-    return [design for design, kept in zip(designs, first_minima(points).tolist(), strict=True) if kept] if designs else []
+    if not designs:
+        return []
+    points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in designs])
+    return [design for design, kept in zip(designs, first_minima(points).tolist(), strict=True) if kept]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Mask
 from emsco_train.errors import DesignError
-from emsco_train.search.scoring.bit_cache import Words, pack_bits
+from emsco_train.search.scoring.bit_cache import Words, pack_bits, unpack_bits
 
 __all__ = ["SetBits", "SetLayout", "Units", "Words"]
 
@@ -108,7 +108,7 @@ class SetLayout(NamedTuple):
     @classmethod
     def of(cls, bits: SetBits, features: int, *, closed: bool) -> SetLayout:
         """Lay out the bits; `closed` when every design ends in the full set."""
-        confident, right = _unpack(bits.confident, bits.rows), _unpack(bits.right, bits.rows)
+        confident, right = unpack_bits(bits.confident, bits.rows), unpack_bits(bits.right, bits.rows)
         order, ends = _split_regions(confident, right, closed=closed)
         arranged = [pack_bits(_arrange(table, order)) for table in (confident, right)]
         swing = arranged[1].copy()
@@ -135,11 +135,6 @@ class SetLayout(NamedTuple):
             max_accepted=_popcount(union),
             max_wrong=_popcount(wrong),
         )
-
-
-def _unpack(words: Words, rows: int) -> Mask:
-    octets = words.astype("<u8", copy=False).view(np.uint8)
-    return np.unpackbits(octets, axis=1, bitorder="little", count=rows).view(np.bool_)
 
 
 def _popcount(words: Words) -> int:
