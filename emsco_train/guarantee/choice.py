@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label
 from emsco_runtime.bundle.summary import describe_use, pluralize
@@ -22,7 +22,7 @@ from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_in_sequ
 from emsco_train.guarantee.ledger import CertifyLedger, CertifyQuestion, share_confidence
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
-from emsco_train.models.evaluation import evaluate_split, evaluate_validation
+from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation
 
 __all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
 
@@ -127,13 +127,18 @@ def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteri
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         )
-    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem))
+    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem), rows)
+    # Only limits per label and on the cost take these, and then for every candidate.
+    part_fitters = cache(lambda: CascadeFitter.of_parts(problem))
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
     asked = criteria.promise.with_labels(problem.labels)
     promise = replace(asked, confidence=share_confidence(asked.confidence, ledger.planned))
     sequence = order_candidates(
-        [Candidate(design, partial(collect, rows, design), partial(collect, problem.validation, design)) for design in designs],
+        [
+            Candidate(design, partial(collect, design), partial(_collect_validation_evidence, problem, part_fitters, design))
+            for design in designs
+        ],
         rows=len(rows),
         promise=promise,
         full_cost=front.full_cost,
@@ -174,10 +179,19 @@ def _describe_tests(certified: CertifiedDesign, requirements: Requirements) -> s
 
 def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> Evidence:
     """Return what a design does with the rows of a split."""
-    if rows is problem.validation:
-        made = evaluate_validation(problem, design.stages, design.thresholds)
-    else:
-        made = evaluate_split(problem, fitter.fit(design.stages, design.thresholds), rows)
+    made = evaluate_split(problem, fitter.fit(design.stages, design.thresholds), rows)
+    return _describe_decisions(problem, rows, design, made)
+
+
+def _collect_validation_evidence(
+    problem: Problem, part_fitters: Callable[[], Sequence[CascadeFitter]], design: Design
+) -> Evidence:
+    """Return what a design does with the validation rows, each scored by a model that has not seen it."""
+    made = evaluate_validation(problem, design.stages, design.thresholds, part_fitters())
+    return _describe_decisions(problem, problem.validation, design, made)
+
+
+def _describe_decisions(problem: Problem, rows: Split, design: Design, made: Evaluation) -> Evidence:
     cost_range = CostRange.of([cost.total for cost in problem.meter.stage_costs(design.stages)])
     weights = _weights(problem, rows)
     return Evidence.of(made.label, rows.target, problem.labels, cost=made.cost, cost_range=cost_range, weights=weights)

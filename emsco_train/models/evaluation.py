@@ -88,10 +88,18 @@ def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evalu
     return evaluate(model, split.codes[:, problem.encoder.positions([feature.name for feature in model.features])])
 
 
-def evaluate_validation(problem: Problem, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> Evaluation:
-    """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does."""
+def evaluate_validation(
+    problem: Problem,
+    stages: Sequence[tuple[str, ...]],
+    thresholds: tuple[float, ...],
+    fitters: Sequence[CascadeFitter] | None = None,
+) -> Evaluation:
+    """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does.
+
+    `fitters` are those of the problem's parts, if they were made before, as for many designs.
+    """
     evaluations = []
-    for part, fitter in zip(problem.parts, CascadeFitter.of_parts(problem), strict=True):
+    for part, fitter in zip(problem.parts, fitters or CascadeFitter.of_parts(problem), strict=True):
         model = fitter.fit(stages, thresholds)
         evaluations.append(evaluate_split(problem, model, part.scored))
     matrices = zip(*(evaluation.probabilities for evaluation in evaluations), strict=True)
