@@ -8,8 +8,8 @@ before anything was measured.
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
-accuracy by which a design was chosen exceeds the true one, `coverage` likewise, and `again` on other folds of the same rows, as
-a bundle without test rows states it; `cost`, of the designs given, against the oracle's.
+accuracy by which a design was chosen exceeds the true one, `coverage` likewise, `again` on other folds of the same rows, and
+`likely` by the likely figures: what a bundle without test rows states; `cost`, of the designs given, against the oracle's.
 
 ``python benchmarks/choices.py --repeats 100`` takes hours; results are appended to a file as they come, and those that are there
 already are not computed again.
@@ -44,6 +44,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import SelectionError
+from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.search.ladder import ladder_front
 
@@ -53,6 +54,8 @@ WAYS: tuple[Way, ...] = ("paper", "tuned", "cross-fitted")
 LEVELS: dict[Way, tuple[float | None, ...]] = {"paper": (None,), "tuned": (None,), "cross-fitted": (None, 0.75, 0.85, 0.9)}
 # How much more than the cheapest the surest may cost.
 SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "cross-fitted": (0.0, 0.1)}
+# Of the two, what a choice does unless told otherwise.
+DEFAULT = (DEFAULT_SURE, 0.1)
 MAX_TRUTH_ROWS = 40_000
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices.jsonl"
 
@@ -126,11 +129,12 @@ class Record:
     min_coverage: float
     accuracy: float | None  # as shown; None: no design was given
     coverage: float | None
-    again: float | None  # accuracy on other folds, which a bundle without test rows states; None for other ways
+    again: float | None  # accuracy on other folds; None for other ways
     true_accuracy: float | None
     true_coverage: float | None
     true_cost: float | None
     oracle: float | None  # cost; None: no design of the front truly keeps the wish
+    likely: float | None = None  # accuracy of the likely figures; with the default level alone
 
 
 @cache
@@ -211,7 +215,11 @@ def measure(name: str, rows: int, repeat: int, way: Way) -> list[Record]:
         else:
             again = measure_again(problem, design) if way == "cross-fitted" and sure else None
             shown = (design.accuracy, design.coverage, again, *truth[design.id])
-        records.append(Record(name, rows, repeat, way, sure, slack, *floors, *shown, min(keeping, default=None)))
+        likely = None
+        if way == "cross-fitted" and (sure, slack) == DEFAULT and shown[0] is not None:
+            likely = estimate_likely_figures(problem, front, wish)
+        accuracy = None if likely is None else likely.accuracy
+        records.append(Record(name, rows, repeat, way, sure, slack, *floors, *shown, min(keeping, default=None), accuracy))
     return records
 
 
@@ -223,12 +231,12 @@ def read_results(path: Path) -> list[Record]:
 def show(records: Sequence[Record]) -> None:
     """Print one line for each case, number of rows, way and level."""
     head = f"{'case':<12}{'rows':>6} {'way':<24}{'repeats':>8}{'given':>7}{'kept':>6}"
-    print(f"{head}{'flattery':>10}{'again':>10}{'coverage':>10}{'cost':>7}")
+    print(f"{head}{'flattery':>10}{'again':>10}{'likely':>10}{'coverage':>10}{'cost':>7}")
     keys = sorted({(one.case, one.rows, WAYS.index(one.way), one.sure or 0.0, one.slack) for one in records})
     for case, rows, way, sure, slack in keys:
         key = (case, rows, WAYS[way], sure, slack)
         chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0, one.slack) == key]
-        is_default = (sure, slack) == (DEFAULT_SURE, 0.1)
+        is_default = (sure, slack) == DEFAULT
         if not sure and slack:
             continue
         name = f"{WAYS[way]} {sure:g} {slack:g}" + ("*" if is_default else "") if sure else WAYS[way]
@@ -246,12 +254,16 @@ def _summary(records: Iterable[Record]) -> str:
         one for one in given if _value(one.true_accuracy) >= one.min_accuracy and _value(one.true_coverage) >= one.min_coverage
     ]
     flattery = statistics.fmean(_value(one.accuracy) - _value(one.true_accuracy) for one in given)
-    seen = [_value(one.again) - _value(one.true_accuracy) for one in given if one.again is not None]
-    again = f"{statistics.fmean(seen):>+10.4f}" if seen else f"{'':>10}"
+    again = _mean([one.again - _value(one.true_accuracy) for one in given if one.again is not None])
+    likely = _mean([one.likely - _value(one.true_accuracy) for one in given if one.likely is not None])
     coverage = statistics.fmean(_value(one.coverage) - _value(one.true_coverage) for one in given)
     ratio = statistics.fmean(_value(one.true_cost) / _value(one.oracle) for one in answered) if answered else float("nan")
     shares = f"{100 * len(answered) / max(1, len(possible)):>6.0f}%{100 * len(kept) / len(given):>5.0f}%"
-    return f"{shares}{flattery:>+10.4f}{again}{coverage:>+10.4f}{ratio:>7.2f}"
+    return f"{shares}{flattery:>+10.4f}{again}{likely}{coverage:>+10.4f}{ratio:>7.2f}"
+
+
+def _mean(numbers: Sequence[float]) -> str:
+    return f"{statistics.fmean(numbers):>+10.4f}" if numbers else f"{'':>10}"
 
 
 def _value(number: float | None) -> float:

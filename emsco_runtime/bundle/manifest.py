@@ -53,6 +53,7 @@ __all__ = [
     "Label",
     "LabelBounds",
     "LabelLimit",
+    "LikelyFigures",
     "Manifest",
     "Model",
     "PromisedLimits",
@@ -165,8 +166,19 @@ class WeightedCounts(_Record):
     mean_cost: Cost
 
 
+class LikelyFigures(_Record):
+    """What the choice of such a cascade gives on average, on rows that took no part in it: without the luck of being chosen."""
+
+    coverage: Share
+    accuracy: Share
+    cost: Cost
+
+
 class Expected(_Record):
-    """What the cascade did on a named held-out split, as counts of rows; where these have weights, also by weight."""
+    """What the cascade did on a named held-out split, as counts of rows; where these have weights, also by weight.
+
+    `likely` is there where the same rows helped to choose the cascade: its counts flatter it.
+    """
 
     split: Name
     rows: Annotated[int, Field(ge=1)]
@@ -175,6 +187,7 @@ class Expected(_Record):
     stages: Annotated[tuple[StageExits, ...], Field(max_length=MAX_STAGES)]
     cost: CostSummary
     weighted: WeightedCounts | None = None
+    likely: LikelyFigures | None = None
 
 
 class CoverageBounds(_Record):

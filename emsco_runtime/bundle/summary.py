@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Certificate, CertifyUse, CostSummary
+from emsco_runtime.bundle.manifest import Certificate, CertifyUse, CostSummary, LikelyFigures
 from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, round_up
 
 __all__ = [
     "describe_certificate",
+    "describe_likely",
     "describe_use",
     "mean_cost",
     "percent",
@@ -71,6 +72,18 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
         *describe_use(certificate.use),
     ]
     return [f"{'' if place else 'certificate':<13}{line}" for place, line in enumerate(lines)]
+
+
+def describe_likely(likely: LikelyFigures, cost_unit: str) -> str:
+    """Return in words what a choice is likely to give on new rows.
+
+    Examples
+    --------
+    >>> describe_likely(LikelyFigures(coverage=0.8123, accuracy=0.9051, cost=3.21987), "ms")
+    'on new rows about: coverage 81.2 %, accuracy 90.5 %, mean cost 3.22 ms; the choice flatters the figures above'
+    """
+    shares = f"coverage {100 * likely.coverage:.1f} %, accuracy {100 * likely.accuracy:.1f} %"
+    return f"on new rows about: {shares}, mean cost {likely.cost:.3g} {cost_unit}; the choice flatters the figures above"
 
 
 def describe_use(use: CertifyUse | None) -> list[str]:

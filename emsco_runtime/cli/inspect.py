@@ -80,7 +80,7 @@ def _format_manifest(manifest: Manifest) -> str:
 
 
 def _format_footer(manifest: Manifest) -> list[str]:
-    from emsco_runtime.bundle.summary import describe_certificate  # noqa: PLC0415 - loads numpy; --help must answer at once
+    from emsco_runtime.bundle.summary import describe_certificate, describe_likely  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     expected = manifest.expected
     figures = f"coverage {percent(expected.accepted, expected.rows)}, accuracy {percent(expected.right, expected.accepted)}"
@@ -92,6 +92,7 @@ def _format_footer(manifest: Manifest) -> list[str]:
         f"expected     {figures} on {pluralize(expected.rows, f'{expected.split} row')}",
         f"             cost mean {format_number(expected.cost.mean)} {manifest.cost_unit}, {format_costs(expected.cost)}",
         *([] if by_weight is None else [f"             {_format_weighted(by_weight, manifest.cost_unit)}"]),
+        *([] if expected.likely is None else [f"likely       {describe_likely(expected.likely, manifest.cost_unit)}"]),
         *describe_certificate(manifest.certificate, manifest.cost_unit),
         f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
+from emsco_runtime.bundle.summary import describe_certificate, describe_likely, percent, pluralize
 from emsco_runtime.cli.console import format_costs, format_number
 from emsco_train.cli.training_output import (
     accuracy_floors,
@@ -41,6 +41,8 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
     # They are the same figures where there are no other rows.
     if expected.split != problem.validation.name:
         lines.append(_format_figures(expected.split, Counts.of_expected(expected), unit))
+    if expected.likely is not None:
+        lines.append(f"likely       {describe_likely(expected.likely, unit)}")
     everything = f"everything for everyone: {format_number(full)} {unit}"
     lines += [
         f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pydantic import JsonValue
 
-from emsco_runtime.bundle.manifest import Certificate, Expected, Manifest
+from emsco_runtime.bundle.manifest import Certificate, Expected, LikelyFigures, Manifest
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.cascade import Cascade
 from emsco_train.data.labelled_rows import Split
@@ -83,6 +83,7 @@ def export_searched_design(
     force: bool = False,
     settings_record: Mapping[str, JsonValue] | None = None,
     certificate: Certificate | None = None,
+    likely: LikelyFigures | None = None,
 ) -> Export:
     """Fit a design on the train rows, verify every row of every split, and write its bundle.
 
@@ -100,6 +101,8 @@ def export_searched_design(
         What the provenance records beside the choices of the problem.
     certificate
         The bound on the design's errors; None: there is none.
+    likely
+        What the choice of the design is likely to give; None: unknown, or the expected figures show it.
 
     Raises
     ------
@@ -113,7 +116,8 @@ def export_searched_design(
     manifest = _draft_manifest(
         problem, design, model, choose_expected_rows(problem, certificate, split), info, settings_record or {}
     )
-    certified = manifest.model_copy(update={"certificate": certificate})
+    expected = manifest.expected.model_copy(update={"likely": likely})
+    certified = manifest.model_copy(update={"certificate": certificate, "expected": expected})
     return verify_and_write(path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force)
 
 

@@ -15,6 +15,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
+from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
 from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.search.ladder import ladder_front
@@ -34,7 +35,10 @@ def choose_tuned_design(
         front = ladder_front(problem, front, jobs=jobs)
     if both and not criteria.promise.is_asked:
         criteria = replace(criteria, requirements=replace(criteria.requirements, slack=_SLACK))
-    return choose_design(problem, front, criteria, ledger)
+    choice = choose_design(problem, front, criteria, ledger)
+    if problem.test is not None or problem.certify is not None or criteria.design is not None:
+        return choice
+    return replace(choice, likely=estimate_likely_figures(problem, front, criteria.requirements, jobs=jobs))
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:

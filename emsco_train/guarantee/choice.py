@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label
+from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label, LikelyFigures
 from emsco_runtime.bundle.summary import describe_use, pluralize
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -78,12 +78,16 @@ class SelectionCriteria:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The design, the reason in words, and its certificate: None without certify rows. By default it is the fittest."""
+    """The design, the reason in words, and its certificate: None without certify rows. By default it is the fittest.
+
+    `likely` is what such a choice gives on new rows, where no rows were kept back to show it.
+    """
 
     design: Design
     reason: str
     certificate: Certificate | None
     is_default: bool = False
+    likely: LikelyFigures | None = None
 
 
 def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger) -> Choice:

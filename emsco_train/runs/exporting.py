@@ -115,6 +115,7 @@ def export_open_run(
             "method": opened.run.search.method,
         },
         certificate=choice.certificate,
+        likely=choice.likely,
     )
     measured = measure_fitted_design(opened.problem, opened.problem.held_out, choice.design, exported.model)
     return RunExport(opened, choice, exported, measured)

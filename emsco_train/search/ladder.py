@@ -18,7 +18,7 @@ from emsco_train.designs.front import Front
 from emsco_train.search.genetic.pareto import first_minima
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["ladder_front", "ladder_thresholds"]
+__all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
@@ -55,7 +55,7 @@ def ladder_front(problem: Problem, front: Front, *, jobs: int = 1) -> Front:
     known = {design.id for design in front}
     tuned = [
         design
-        for bench in _workbenches(problem, levels, len(population), jobs)
+        for bench in make_workbenches(problem, levels, len(population), jobs)
         for threshold in range(len(bench.thresholds))
         for design in bench.designs(population, [1] * len(population), threshold)
         if design.id not in known
@@ -72,7 +72,7 @@ def _shift(threshold: float, step: float) -> float:
     return round(shifted, 4)
 
 
-def _workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], designs: int, jobs: int) -> Iterator[Workbench]:
+def make_workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], designs: int, jobs: int) -> Iterator[Workbench]:
     """Yield workbenches for all levels, each for as many as fit into memory."""
     per_level = 16 * -(-len(problem.validation) // 64) * 1024 * max(1, -(-designs * 10 // 1024))
     count = max(1, _MAX_BYTES // per_level)

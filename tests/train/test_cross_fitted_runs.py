@@ -57,7 +57,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
 
 
 def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, tmp_path: Path) -> None:
-    """The pool is everything: the bundle's expected figures are cross-fitted, on other folds than the choice, and named so."""
+    """The pool is everything: expected figures are cross-fitted, on other folds than the choice; with floors, likely ones too."""
     path = tmp_path / "run"
     run_successfully("emsco-train", *mixed.options(), "--shares", "1,0,0,0", "--folds", 3, "--out", path)
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "bundle")
@@ -72,6 +72,15 @@ def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, 
     assert "300 cross-fitted again rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
     page = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Shares are of the 300 cross-fitted rows." in page
+    floors = ["--min-accuracy", "0.7", "--min-coverage", "0.3"]
+    shown, again = (run_successfully("emsco-export", path, "--out", tmp_path / name, *floors) for name in ("one", "two"))
+    (line,) = [line for line in shown.splitlines() if line.startswith("likely ")]
+    likely = read_bundle(tmp_path / "one").manifest.expected.likely
+    assert likely is not None
+    assert line.startswith("likely       on new rows about: coverage ")
+    assert f"accuracy {100 * likely.accuracy:.1f} %" in line
+    assert line in again.splitlines()
+    assert line in run_successfully("emsco-inspect", tmp_path / "one").splitlines()
 
 
 @pytest.mark.parametrize("method", ["exhaustive", "evolve"])

@@ -1,0 +1,131 @@
+"""What a chosen design is likely to do on new rows, where no rows were kept back: its figures without the luck of being chosen.
+
+The best of many designs is partly the luckiest on the rows that it was chosen by. How much that flatters is seen by repeating
+the choice: rows are drawn with replacement, the choice is made on the drawn ones, and what it chooses is counted on the rows that
+were not drawn. (Tsamardinos, Greasidou and Borboudakis, 2018, "Bootstrapping the out-of-sample predictions for efficient and
+accurate cross-validation".) No model is fitted: what each design does with each row is known from the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import LikelyFigures
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.designs.selection import Requirements
+from emsco_train.errors import SelectionError
+from emsco_train.search.ladder import make_workbenches
+
+__all__ = ["estimate_likely_figures"]
+
+# The mean over so many draws is settled to about a tenth of the spread of one.
+_DRAWS = 100
+# More cells take more memory than they are worth: on many rows a choice flatters little.
+_MAX_CELLS = 2**24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """What each design does with each row [designs, rows], as numbers: sums over rows are then matrix products."""
+
+    accepted: Floats
+    right: Floats
+    cost: Floats
+
+    def sums(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return accepted rows, right ones and cost of each design, on rows that count so much each."""
+        return self.accepted @ weights, self.right @ weights, self.cost @ weights
+
+
+def estimate_likely_figures(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> LikelyFigures | None:
+    """Return what the choice by these requirements from these designs is likely to give.
+
+    None where nothing is required, where there are too many rows for it to matter, and where no draw has a design to choose.
+    """
+    designs = tuple(front)
+    rows = problem.validation
+    if not requirements.any() or not designs or len(designs) * len(rows) > _MAX_CELLS:
+        return None
+    outcomes = _collect_outcomes(problem, designs, jobs)
+    # A stream of its own: the same choice from the same run has the same figures.
+    rng = np.random.default_rng((problem.settings.seed, 3))
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    found = np.zeros(4)
+    for _ in range(_DRAWS):
+        drawn = _draw_rows(len(rows), rows.groups, rng)
+        inside, outside = weights * drawn, weights * (drawn == 0)
+        chosen = _choose_again(designs, outcomes, inside, requirements, front.full_cost)
+        if chosen is not None:
+            accepted, right, cost = outcomes.sums(outside)
+            found += [accepted[chosen], right[chosen], cost[chosen], outside.sum()]
+    rows_accepted, rows_right, total_cost, total = found.tolist()
+    if not rows_accepted:
+        return None
+    return LikelyFigures(coverage=rows_accepted / total, accuracy=rows_right / rows_accepted, cost=total_cost / total)
+
+
+def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int) -> _Outcomes:
+    shape = (len(designs), len(problem.validation))
+    accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    levels = sorted({design.thresholds for design in designs})
+    for bench in make_workbenches(problem, levels, len({design.chromosome for design in designs}), jobs):
+        for place, level in enumerate(bench.thresholds):
+            evaluator = bench.evaluator(place)
+            own = [index for index, design in enumerate(designs) if design.thresholds == level]
+            population = np.array([designs[index].chromosome for index in own], dtype=np.int8)
+            # Fits all sets at once, which is quicker than one design after the other.
+            evaluator.exits(population)
+            for index, chromosome in zip(own, population, strict=True):
+                exit_stage, right[index] = evaluator.row_exits(chromosome)
+                accepted[index] = exit_stage >= 0
+                costs = [stage.total for stage in problem.meter.stage_costs(designs[index].stages)]
+                # A rejected row, at stage -1, has paid for the last stage.
+                cost[index] = np.array(costs)[exit_stage]
+    return _Outcomes(accepted, right, cost)
+
+
+def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints:
+    """Return how often each row is drawn; rows of a group are drawn together."""
+    if groups is None:
+        return np.bincount(rng.integers(rows, size=rows), minlength=rows)
+    names, member = np.unique(groups, return_inverse=True)
+    return np.asarray(np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))[member])
+
+
+def _choose_again(
+    designs: Sequence[Design], outcomes: _Outcomes, weights: Floats, requirements: Requirements, full_cost: float
+) -> int | None:
+    """Return the position of the design that is chosen where rows count so much each; None: no design satisfies."""
+    total = weights.sum()
+    accepted, right, cost = outcomes.sums(weights)
+    coverage, mean_cost = np.minimum(accepted / total, 1.0), cost / total
+    accuracy = np.minimum(np.divide(right, accepted, out=np.zeros(len(accepted)), where=accepted > 0), 1.0)
+    # Bounds are never better than the figures: whoever misses a limit by these needs none.
+    short = sum(requirements.shortfalls(mean_cost, coverage, accuracy), np.zeros(len(designs)))
+    near = {
+        position: _with_figures(
+            designs[position], float(coverage[position]), float(accuracy[position]), float(mean_cost[position])
+        )
+        for position in np.flatnonzero(short == 0).tolist()
+    }
+    if not near:
+        return None
+    try:
+        chosen = requirements.choose(tuple(near.values()), full_cost)
+    except SelectionError:
+        return None
+    return next(position for position, design in near.items() if design is chosen)
+
+
+def _with_figures(design: Design, coverage: float, accuracy: float, cost: float) -> Design:
+    """Return a design with other figures, on as many rows as before."""
+    precision = design.precision
+    if precision is not None and design.coverage:
+        precision = replace(precision, accepted=precision.accepted * coverage / design.coverage)
+    return replace(design, coverage=coverage, accuracy=accuracy, cost=cost, precision=precision)
