@@ -46,7 +46,7 @@ class Genes:
         Once one feature of a unit is paid for, the others are free: a unit that is taken whole costs no more than a part of it.
         """
         found: dict[object, int] = {}
-        keys = [name if meter.features[name] > 0 else (meter.group_of.get(name),) for name in names]
+        keys = [name if meter.features[name] > 0 else frozenset(meter.groups_of(name)) for name in names]
         return cls(tuple(found.setdefault(key, len(found)) for key in keys))
 
     @property
