@@ -16,14 +16,19 @@ def choose_genes(problem: Problem, settings: Settings) -> Genes:
     A choice that depends on problem and settings alone, so that a resumed search has the genes of its checkpoint.
     """
     features = Genes.of_features(len(problem.names))
-    if settings.units == "features" or (settings.units == "auto" and is_affordable(problem, settings, features)):
-        return features
-    return Genes.of_units(problem.meter, problem.names)
+    return _choose(problem, settings, features, is_exact=is_affordable(problem, settings, features))
 
 
 def choose_exact_genes(problem: Problem, settings: Settings, seconds: float) -> Genes:
     """Return the genes of an exact search that was asked for: for units="auto", features if that is done in so many seconds."""
     features = Genes.of_features(len(problem.names))
-    if settings.units == "features" or (settings.units == "auto" and fits_within(problem, settings, features, seconds)):
+    return _choose(problem, settings, features, is_exact=fits_within(problem, settings, features, seconds))
+
+
+def _choose(problem: Problem, settings: Settings, features: Genes, *, is_exact: bool) -> Genes:
+    """Return the genes that the settings ask for, given whether an exact search by features is possible."""
+    units = Genes.of_units(problem.meter, problem.names)
+    # A single unit is a single design: where everything is paid at once, only features are left to choose.
+    if settings.units == "features" or (settings.units == "auto" and (is_exact or units.n == 1)):
         return features
-    return Genes.of_units(problem.meter, problem.names)
+    return units

@@ -139,12 +139,13 @@ def test_more_stages_than_units_are_as_many_as_there_are_units() -> None:
 
 
 def test_auto_takes_units_where_features_are_too_many() -> None:
-    """Few features are searched exactly one by one; many in few groups exactly by units; what is asked for stays."""
+    """Few features are searched exactly one by one; many in few groups exactly by units; never in one group."""
     few, many = grouped_problem(), wide_problem()
     assert choose_genes(few, Settings()) == Genes.of_features(8)
     assert choose_genes(many, Settings()).n == 6
     assert choose_genes(many, Settings(units="features")).n == 24
     assert choose_genes(few, Settings(units="groups")).n == 5
+    assert choose_genes(wide_problem(groups=1, members=24), Settings()).n == 24
     outcome = run_search(many, jobs=1)
     assert (outcome.method, outcome.genes.n, outcome.fits) == ("exhaustive", 6, 63)
     outcome = run_search(many, Settings(units="features", population=20, generations=1), jobs=1)
