@@ -105,6 +105,7 @@ bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 experiments: $(READY)  ## the long measurements of docs/experiments.md; needs the shared data, and an hour or two
 	$(BIN)/python benchmarks/landscapes.py
 	$(BIN)/python benchmarks/spambase.py
+	$(BIN)/python benchmarks/units.py
 	$(BIN)/python benchmarks/choices.py --repeats 100 --cases spambase-9 --rows 1000 2000
 	$(BIN)/python benchmarks/choices.py --repeats 100 --cases nsl_kdd-10 --rows 1000 2000 4000
 	$(BIN)/python benchmarks/promises.py small

@@ -16,37 +16,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from _shared_data import DATA
+from _spam_sample import ARCHIVE, ARTEFACTS, COLLECTORS, read_sample
+from spam_filter.features import acquirers, feature_names
+from spam_filter.learned.stores import Stores
+from spam_filter.message.mail import Mail
+from spam_filter.model import BUNDLE, COSTS, STORES
+from spam_filter.training.corpus import LabelledMail
+from spam_filter.training.extraction import extract_row
+from spam_filter.training.pipeline import TrainingSettings, train_model
+from spam_filter.training.splitting import SplitBy
 
 from emsco_runtime import Acquirers, Cascade
 from emsco_runtime.cli.console import format_table
 from emsco_runtime.decision import Decision
 from emsco_train.errors import CertificationError, SelectionError
 
-# The example is not an installed package.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-
-from spam_filter.features import acquirers, feature_names
-from spam_filter.learned.stores import Stores
-from spam_filter.message.mail import Mail
-from spam_filter.model import BUNDLE, COSTS, STORES
-from spam_filter.training.corpus import LabelledMail, read_corpus
-from spam_filter.training.extraction import extract_row
-from spam_filter.training.pipeline import TrainingSettings, train_model
-from spam_filter.training.splitting import SplitBy
-
-ARCHIVE = DATA / "spamassassin_sample.tar.gz"
-# Hosts of those who collected the sample: they show who collected it, not what it is. So does the number of hops there: the way
-# of the ham changed by two hops in the course of the collection, and the way of the spam by three, in the other direction.
-COLLECTORS = frozenset({"taint.org", "jmason.org", "netnoteinc.com", "localhost", "example.com"})
-ARTEFACTS = frozenset({"hops"})
 # Wanted of the test mail.
 ERROR, COVERAGE, COST, HAM_LOST, SPEED = 0.015, 0.9, 1 / 3, 0.005, 2.0
 
@@ -136,13 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Path(options.out).write_text(text, encoding="utf-8")
     passed = [figures.passes() for figures in found if figures.split == "families"]
     return 0 if len(passed) == len(wanted) and all(passed) else 1
-
-
-def read_sample(folder: Path) -> list[LabelledMail]:
-    """Unpack the sample and read it."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    return read_corpus(folder / "spamassassin_sample")
 
 
 def measure(mails: Sequence[LabelledMail], folder: Path, split: SplitBy, seed: int) -> Figures:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.acquirers import Acquirers, OnFailure, Shape
-from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label, Manifest, Model, RawValue
+from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, Label, Manifest, Model, RawValue, needed_version
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
@@ -132,7 +132,7 @@ def make_bundle(
     costs
         Own cost of each feature; 1 each by default.
     groups
-        Group -> its cost and its members.
+        Group -> its cost and its members; a feature may be in several.
     features
         Full descriptions, for features that are not plain numbers; then `costs` and the members of `groups` are taken from there.
     labels
@@ -149,17 +149,15 @@ def make_bundle(
     rng = np.random.default_rng(seed)
     inputs = [[name for names in stages[: index + 1] for name in names] for index in range(len(stages))]
     prices, shared = costs or {}, groups or {}
-    group_of = {member: group for group, (_, members) in shared.items() for member in members}
-    described = features or [
-        Feature(name=one, kind="numeric", cost=prices.get(one, 1.0), group=group_of.get(one), fallback=0.0) for one in inputs[-1]
-    ]
+    described = features or [_numeric_feature(one, prices.get(one, 1.0), shared) for one in inputs[-1]]
     models = []
     for index, names in enumerate(inputs):
         matrix = rng.normal(size=(len(labels), len(names))) if weights is None else weights[index]
         imputed = [0.0] * len(names) if any(feature.missing == "impute" for feature in described) else None
         models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=imputed))
     thresholds = dict(threshold) if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
-    document = {
+    document: dict[str, Any] = {
+        "schema_version": needed_version(described),
         "id": "0" * 64,
         "name": name,
         "version": "1",
@@ -191,6 +189,11 @@ def make_bundle(
     }
     draft = Manifest.model_validate_json(json.dumps(document))
     return build_bundle(draft.model_copy(update={"golden": (_draw_golden(draft, models, rng),)}), models)
+
+
+def _numeric_feature(name: str, cost: float, groups: Mapping[str, tuple[float, Sequence[str]]]) -> Feature:
+    own = [group for group, (_, members) in groups.items() if name in members]
+    return Feature(name=name, kind="numeric", cost=cost, fallback=0.0).with_groups(own)
 
 
 def _draw_golden(draft: Manifest, models: Sequence[bytes], rng: np.random.Generator) -> Golden:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from emsco_runtime import Decision, Manifest
+from emsco_runtime.bundle.manifest import NEW_FIELDS, SCHEMA_VERSION
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 
@@ -25,12 +26,15 @@ _ACCEPTED_OR_NOT: dict[str, Any] = {
 }
 
 
-def manifest_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `manifest.json`."""
+def manifest_schema(version: int) -> dict[str, Any]:
+    """Return the JSON Schema of a `manifest.json` of one version: without the fields that later versions added."""
     schema = Manifest.model_json_schema()
+    for model, field in (added for later, fields in NEW_FIELDS.items() if later > version for added in fields):
+        del schema["$defs"][model]["properties"][field]
+    schema["properties"]["schema_version"] = {"const": version, "default": version, "title": "Schema Version", "type": "integer"}
     # They have a default for those who make a manifest in Python, but a file without them is not read.
     schema["required"] = ["format", "schema_version", *schema["required"]]
-    return _with_header(schema, "emsco:manifest.v1", "emsco bundle manifest, version 1")
+    return _with_header(schema, f"emsco:manifest.v{version}", f"emsco bundle manifest, version {version}")
 
 
 def decision_schema() -> dict[str, Any]:
@@ -41,7 +45,8 @@ def decision_schema() -> dict[str, Any]:
 
 def files() -> dict[str, str]:
     """Return the name and the text of every schema file."""
-    schemas = {"manifest.v1.schema.json": manifest_schema(), "decision.v1.schema.json": decision_schema()}
+    schemas = {f"manifest.v{version}.schema.json": manifest_schema(version) for version in range(1, SCHEMA_VERSION + 1)}
+    schemas["decision.v1.schema.json"] = decision_schema()
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
 
 

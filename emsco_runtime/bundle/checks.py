@@ -56,9 +56,7 @@ def _check_features(manifest: Manifest) -> Iterator[ManifestFault]:
     groups = {group.name for group in manifest.groups}
     for index, feature in enumerate(manifest.features):
         path = f"$.features[{index}]"
-        if feature.group is not None and feature.group not in groups:
-            message = f"the group {feature.group!r} is not in $.groups. Declare it there with its cost"
-            yield ManifestFault(f"{path}.group", message)
+        yield from _check_groups(feature, groups, manifest.schema_version, path)
         yield from _check_kind(feature, path)
     prices = [feature.cost for feature in manifest.features] + [group.cost for group in manifest.groups]
     if not any(prices):
@@ -68,6 +66,18 @@ def _check_features(manifest: Manifest) -> Iterator[ManifestFault]:
         math.fsum(prices)
     except OverflowError:
         yield ManifestFault("$.features", "the costs add up to infinity. Use a larger cost unit")
+
+
+def _check_groups(feature: Feature, known: set[str], version: int, path: str) -> Iterator[ManifestFault]:
+    field = f"{path}.{'groups' if feature.groups else 'group'}"
+    if feature.groups and version == 1:
+        yield ManifestFault(field, "several groups of a feature need schema version 2. Write the bundle as version 2")
+    if feature.groups and feature.group is not None:
+        yield ManifestFault(f"{path}.group", f"got {feature.group!r} beside several in `groups`. Name them all there")
+    yield from _check_unique(field, "group", feature.all_groups)
+    for group in feature.all_groups:
+        if group not in known:
+            yield ManifestFault(field, f"the group {group!r} is not in $.groups. Declare it there with its cost")
 
 
 def _check_kind(feature: Feature, path: str) -> Iterator[ManifestFault]:

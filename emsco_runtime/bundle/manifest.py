@@ -1,14 +1,18 @@
 """`manifest.json` as pydantic models: the one definition of the bundle format.
 
-`schemas/manifest.v1.schema.json` is generated from these classes (``make schemas``) and a test keeps the two equal.
+`schemas/manifest.v1.schema.json` and `v2` are generated from these classes (``make schemas``) and a test keeps them equal.
+
+Version 2 is version 1 and more: a feature may need several groups (`Feature.groups`). What only version 2 has is empty in memory,
+and not written, where it is not used; and a bundle that uses nothing of it is written as version 1, which older readers know.
 
 How to change the format
 ------------------------
 1. Readers are strict: an unknown field is an error. So *every* change of shape or meaning, a new optional field included, is a
    new `schema_version`; nothing is ever added to a version that was released. (Version 1 was not yet: until then
    fields with a default may be added to it, as those of `Certificate` were, since bundles without them stay readable.)
-2. To make version N + 1: copy the models that change, keep the old ones readable (a function that lifts a version N document to
-   the new models, called in `parse`), set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
+2. To make version N + 1: add fields that are empty unless used, as version 2 did, list them in `NEW_FIELDS` under N + 1, and
+   leave them out when written; or, where old fields change, copy the models and lift a version N document to the new ones when
+   it is parsed. Set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
 3. Old schema files, and the golden bundles under ``tests/runtime/golden/``, stay for good: a test loads each of them.
 4. A newer version than ours is refused before anything else is looked at, with the advice to upgrade.
 5. `id` covers the document as written, so a lifted document keeps the id of its file.
@@ -19,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -27,9 +32,11 @@ from pydantic import (
     FailFast,
     Field,
     JsonValue,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -37,6 +44,7 @@ from pydantic_core import PydanticCustomError
 from emsco_runtime.bundle.meter import Meter, StageCost
 
 __all__ = [
+    "NEW_FIELDS",
     "SCHEMA_VERSION",
     "Certificate",
     "CertifiedChoice",
@@ -65,9 +73,13 @@ __all__ = [
     "WeightedShares",
     "WrongShare",
     "manifest_id",
+    "needed_version",
 ]
 
-SCHEMA_VERSION = 1
+# The newest that is read and written.
+SCHEMA_VERSION = 2
+# The fields that a version added, by the name of their model.
+NEW_FIELDS: dict[int, tuple[tuple[str, str], ...]] = {2: (("Feature", "groups"),)}
 
 # Limits that no honest bundle comes near; they keep a hostile one from exhausting memory. For the same reason the longest lists
 # are `FailFast`: of their entries only the first one at fault is reported.
@@ -105,9 +117,28 @@ class Feature(_Record):
     categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES), FailFast()] = ()
     cost: Cost
     group: Name | None = None
+    # Version 2: two or more, and then `group` is None. A feature with one group has it in `group` in every version.
+    groups: Annotated[tuple[Name, ...], Field(min_length=2, max_length=MAX_FEATURES)] = ()
     missing: Literal["forbid", "impute"] = "forbid"
     unknown: Literal["fail", "ignore"] = "fail"
     fallback: RawValue = None
+
+    @property
+    def all_groups(self) -> tuple[str, ...]:
+        """The groups that it needs: none, one, or several."""
+        return self.groups or (() if self.group is None else (self.group,))
+
+    def with_groups(self, names: Sequence[str]) -> Feature:
+        """Return this feature with the groups that it needs."""
+        one, several = (names[0] if len(names) == 1 else None), ({"groups": tuple(names)} if len(names) > 1 else {})
+        return Feature.model_validate({**self.model_dump(exclude={"group", "groups"}), "group": one, **several})
+
+    @model_serializer(mode="wrap")
+    def _leave_out_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        if not self.groups:
+            document.pop("groups", None)
+        return document
 
 
 class Group(_Record):
@@ -449,7 +480,7 @@ class Manifest(_Record):
     """The whole of `manifest.json`."""
 
     format: Literal["emsco-bundle"] = "emsco-bundle"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 1
     id: Sha256
     name: Name
     version: Name
@@ -478,7 +509,7 @@ class Manifest(_Record):
         """Return the cost function over this bundle's features and groups."""
         return Meter(
             {feature.name: feature.cost for feature in self.features},
-            {feature.name: feature.group for feature in self.features if feature.group is not None},
+            {feature.name: feature.all_groups for feature in self.features},
             {group.name: group.cost for group in self.groups},
         )
 
@@ -508,6 +539,11 @@ def _seen_share(wrong: int, rows: int, weighted: float | None) -> float:
 def _contradiction_error(detail: str) -> PydanticCustomError:
     # The text goes in as a value: braces in a label must not be taken for a field of the message.
     return PydanticCustomError("contradiction", "the certificate contradicts itself: {detail}", {"detail": detail})
+
+
+def needed_version(features: Iterable[Feature]) -> Literal[1, 2]:
+    """Return the lowest version that holds these features: the oldest readers possible can read the bundle."""
+    return 2 if any(feature.groups for feature in features) else 1
 
 
 def manifest_id(document: dict[str, Any]) -> str:

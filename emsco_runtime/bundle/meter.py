@@ -30,7 +30,7 @@ class Meter:
     features
         Own cost of each feature.
     group_of
-        Group of each feature that belongs to one.
+        Group of each feature that belongs to one; a tuple of them for a feature that needs several.
     groups
         Cost of each group, paid once per item, whichever of its features comes first.
 
@@ -43,10 +43,15 @@ class Meter:
     23.6
     >>> meter.stage_costs([["glucose"], ["insulin"]])
     [StageCost(added=3.1, total=3.1), StageCost(added=20.5, total=23.6)]
+
+    A feature that is computed from two sources needs both groups:
+
+    >>> Meter({"links": 0.0, "age": 0.0}, {"links": "body", "age": ("body", "whois")}, {"body": 2.0, "whois": 30.0}).cost(["age"])
+    32.0
     """
 
     features: Mapping[str, float]
-    group_of: Mapping[str, str]
+    group_of: Mapping[str, str | tuple[str, ...]]
     groups: Mapping[str, float]
 
     def cost(self, names: Iterable[str]) -> float:
@@ -75,5 +80,10 @@ class Meter:
         """Return what all features cost together."""
         return self.cost(self.features)
 
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the groups that a feature needs, in their given order."""
+        found = self.group_of.get(name, ())
+        return (found,) if isinstance(found, str) else found
+
     def _groups(self, names: Iterable[str]) -> set[str]:
-        return {self.group_of[name] for name in names if name in self.group_of}
+        return {group for name in names for group in self.groups_of(name)}

@@ -131,7 +131,7 @@ def _feature_row(manifest: Manifest, feature: Feature) -> list[str]:
         feature.name,
         f"{feature.kind} ({len(feature.categories)})" if feature.categories else feature.kind,
         format_number(feature.cost),
-        feature.group or "-",
+        ", ".join(feature.all_groups) or "-",
         stages[0] if stages else "-",
         feature.missing,
         feature.unknown if feature.kind == "categorical" else "-",

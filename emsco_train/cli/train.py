@@ -94,6 +94,13 @@ def _add_search(group: Any) -> None:
     )
     group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
     group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
+    group.add_argument(
+        "--units",
+        choices=("auto", "features", "groups"),
+        default="auto",
+        help="what moves from stage to stage: each feature, or features that cost nothing beside their groups as one; auto "
+        "(the default): groups unless all designs by features can be searched exactly",
+    )
     group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
     group.add_argument("--min-coverage", type=float, metavar="C", help="search only designs that accept at least this share")

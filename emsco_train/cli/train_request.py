@@ -47,6 +47,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             beta=options.beta,
             growth=options.growth,
             allow_exclusion=options.allow_exclusion,
+            units=options.units,
             constraints=Constraints(
                 max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy
             ),

@@ -79,7 +79,7 @@ def format_columns(prepared: PreparedRun) -> str:
             entry.kind if entry.kind != "categorical" else f"categorical ({entry.categories})",
             str(entry.gaps or "-"),
             format_number(feature.cost),
-            feature.group or "-",
+            ", ".join(feature.all_groups) or "-",
         ]
         for entry, feature in zip(describe_columns(problem), problem.features, strict=True)
     ]

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.bundle.meter import Meter
-from emsco_train.costs.costs_file import CostComments, CostGroup, format_costs, read_costs
+from emsco_train.costs.cost_group import CostGroup
+from emsco_train.costs.costs_file import CostComments, format_costs, read_costs
+from emsco_train.costs.derived import pay_through_sources
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
@@ -32,7 +34,7 @@ class CostModel:
     features
         Own cost of each feature: finite and not negative; all costs together are at most 1e300.
     groups
-        Groups of features with their shared costs.
+        Groups of features with their shared costs; a feature may be in several.
     unit
         What the numbers count: "EUR", "ms of CPU", "look-ups".
 
@@ -60,10 +62,31 @@ class CostModel:
         raise_faults("costs", faults)
 
     @classmethod
-    def from_mapping(cls, features: Mapping[str, float], *, groups: Iterable[CostGroup] = (), unit: str = "units") -> CostModel:
-        """Make a cost model from feature name -> cost."""
+    def from_mapping(
+        cls,
+        features: Mapping[str, float],
+        *,
+        groups: Iterable[CostGroup] = (),
+        derived: Mapping[str, Sequence[str]] | None = None,
+        unit: str = "units",
+    ) -> CostModel:
+        """Make a cost model from feature name -> cost.
+
+        Parameters
+        ----------
+        features, groups, unit
+            As above.
+        derived
+            Feature -> the features that it is derived from, through which it is paid: their own prices become groups.
+
+        Examples
+        --------
+        >>> costs = CostModel.from_mapping({"height": 1, "weight": 2, "bmi": 0}, derived={"bmi": ["height", "weight"]})
+        >>> [costs.meter().cost(names) for names in (["height"], ["bmi"], ["bmi", "height"])]
+        [1.0, 3.0, 3.0]
+        """
         # Copied, so that a later change of the caller's mapping does not reach a frozen record.
-        return cls(dict(features), tuple(groups), unit)
+        return cls(*pay_through_sources(dict(features), tuple(groups), derived or {}), unit)
 
     @classmethod
     def of(cls, costs: Costs, names: Sequence[str]) -> CostModel:
@@ -102,9 +125,9 @@ class CostModel:
         names
             Every feature of the data, in column order: needed for one line of numbers, which has no names.
         """
-        features, groups, unit = read_costs(path, names)
+        read = read_costs(path, names)
         try:
-            return cls(features, groups, unit)
+            return cls.from_mapping(read.features, groups=read.groups, derived=read.derived, unit=read.unit)
         except DesignError as error:
             raise DesignError(f"costs file {os.fspath(path)}: {str(error).removeprefix('costs: ')}") from None
 
@@ -129,13 +152,19 @@ class CostModel:
 
     def meter(self) -> Meter:
         """Return the cost function over these prices."""
-        group_of = {name: group.name for group in self.groups for name in group.features}
         own = {name: float(cost) for name, cost in self.features.items()}
-        return Meter(own, group_of, {group.name: float(group.cost) for group in self.groups})
+        needed: dict[str, tuple[str, ...]] = {}
+        for group in self.groups:
+            needed |= {name: (*needed.get(name, ()), group.name) for name in group.features}
+        return Meter(own, needed, {group.name: float(group.cost) for group in self.groups})
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the names of the groups that a feature needs, in the order of the groups."""
+        return tuple(group.name for group in self.groups if name in group.features)
 
     def group_of(self, name: str) -> str | None:
-        """Return the name of the group that a feature belongs to, or None."""
-        return next((group.name for group in self.groups if name in group.features), None)
+        """Return the name of the first group that a feature needs, or None."""
+        return next(iter(self.groups_of(name)), None)
 
     def check(self, known: Iterable[str], needed: Iterable[str]) -> None:
         """Raise one error that lists every price that is missing or belongs to no feature.
@@ -182,17 +211,15 @@ def _sum_faults(model: CostModel) -> list[str]:
 def _group_faults(model: CostModel) -> list[str]:
     faults: list[str] = []
     names: set[str] = set()
-    owner: dict[str, str] = {}
     for group in model.groups:
         if group.name in names:
             faults.append(f"two groups are called {group.name!r}: give each its own name")
         names.add(group.name)
-        for name in group.features:
-            if name not in model.features:
-                faults.append(f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (it may be 0)")
-            if name in owner:
-                faults.append(f"feature {name!r} is in two groups, {owner[name]!r} and {group.name!r}: keep it in one")
-            owner[name] = group.name
+        faults += [
+            f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (it may be 0)"
+            for name in group.features
+            if name not in model.features
+        ]
     return faults
 
 

@@ -8,10 +8,17 @@ TOML, the form to write by hand::
     age = 1
     "glucose, fasting" = 15.5           # names with other characters than letters, digits, - and _ need quotes
     insulin = 20.5
+    sugar = {cost = 0.5, groups = ["blood", "urine"]}       # needs several groups, each paid once per item
+    index = {from = ["age", "insulin"]}                     # derived from others: paid through what these need
 
     [groups.blood]                      # paid once per item, whichever of its features comes first
     cost = 2.1
     features = ["glucose, fasting", "insulin"]
+
+    [groups.urine]
+    cost = 1.4
+
+A feature is in a group that lists it, and in those that it names itself.
 
 JSON of the same shape, and one line of comma-separated numbers in column order (``1, 15.5, 20.5``), which needs the column names.
 
@@ -32,11 +39,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.costs.cost_group import CostGroup
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_numeric_text
 from emsco_train.support.validation_errors import raise_faults
 
-__all__ = ["CostComments", "CostGroup", "format_costs", "read_costs"]
+__all__ = ["CostComments", "CostsFile", "format_costs", "read_costs"]
 
 FileFormat: TypeAlias = Literal["TOML", "JSON", "line"]
 
@@ -47,26 +55,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class CostGroup:
-    """Features that share one acquisition.
+class CostsFile:
+    """What a file says: own costs, groups, what features are derived from, and the unit.
 
-    Parameters
-    ----------
-    name
-        Name of the group.
-    cost
-        Paid once per item, whichever of the features comes first.
-    features
-        Names of the features; each still has its own cost, which may be 0.
+    The shape is right; numbers and names are checked by `CostModel`.
     """
 
-    name: str
-    cost: float
-    features: tuple[str, ...]
-
-
-# Costs of features, groups, and unit: the shape is right, the numbers are checked by `CostModel`.
-_FileContent: TypeAlias = tuple[dict[str, float], tuple[CostGroup, ...], str]
+    features: Mapping[str, float]
+    groups: tuple[CostGroup, ...] = ()
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str = _DEFAULT_UNIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,13 @@ class CostComments:
     groups: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_costs(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> _FileContent:
+def read_costs(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> CostsFile:
     """Read a costs file of any form; one error lists every fault of its shape. Only one line of numbers needs `names`."""
     where = f"costs file {os.fspath(path)}"
     text = _read_text(Path(path), where)
     file_format = _FORMAT_BY_SUFFIX.get(Path(path).suffix.lower()) or _detect_format(text)
     if file_format == "line":
-        return _read_line(text, names, where), (), _DEFAULT_UNIT
+        return CostsFile(_read_line(text, names, where))
     return _check_content(_parse(text, file_format, where), where)
 
 
@@ -150,7 +148,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_content(parsed: Mapping[str, Any], where: str) -> _FileContent:
+def _check_content(parsed: Mapping[str, Any], where: str) -> CostsFile:
     faults = _unknown_keys(parsed, ("unit", "features", "groups"), "")
     unit = parsed.get("unit", _DEFAULT_UNIT)
     if not isinstance(unit, str):
@@ -158,14 +156,43 @@ def _check_content(parsed: Mapping[str, Any], where: str) -> _FileContent:
     features = _get_table(parsed, "features", faults)
     if not features and "features" not in parsed:
         faults.append("there are no [features]: give each feature its cost")
+    entries = {name: _parse_feature(name, entry, faults) for name, entry in features.items()}
+    tables = _get_table(parsed, "groups", faults)
     faults += [
-        f'features.{name} is a table: expected a number. A name with a dot needs quotes, such as "{name}.x" = 1'
-        for name, cost in features.items()
-        if isinstance(cost, Mapping)
+        f"features.{name}.groups names {group!r}, which is not there: add [groups.{_toml_key(group)}] with its cost"
+        for name, entry in entries.items()
+        for group in entry.groups
+        if group not in tables
     ]
-    groups = tuple(_parse_group(name, entry, faults) for name, entry in _get_table(parsed, "groups", faults).items())
+    named = {group: tuple(name for name, entry in entries.items() if group in entry.groups) for group in tables}
+    groups = tuple(_parse_group(name, entry, named[name], faults) for name, entry in tables.items())
     raise_faults(where, faults)
-    return {name: _clip_integer(cost) for name, cost in features.items()}, groups, unit
+    sources = {name: entry.sources for name, entry in entries.items() if entry.sources}
+    own = {name: entry.cost for name, entry in entries.items()}
+    return CostsFile(own, groups, sources, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class _FeatureEntry:
+    """What a file says of a feature: its own cost, the groups that it names, and what it is derived from."""
+
+    cost: float
+    groups: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+def _parse_feature(name: str, entry: Any, faults: list[str]) -> _FeatureEntry:
+    if not isinstance(entry, Mapping):
+        return _FeatureEntry(_clip_integer(entry))
+    place = f"features.{name}"
+    if not any(key in entry for key in ("cost", "groups", "from")):
+        dotted = f'A name with a dot needs quotes, such as "{name}.x" = 1'
+        faults.append(f"{place} is a table: expected a number, or a table with cost, groups and from. {dotted}")
+        return _FeatureEntry(0.0)
+    faults += _unknown_keys(entry, ("cost", "groups", "from"), f"{place}.")
+    groups = _parse_names(entry.get("groups", []), f"{place}.groups", "group", faults)
+    sources = _parse_names(entry.get("from", []), f"{place}.from", "feature", faults)
+    return _FeatureEntry(_clip_integer(entry.get("cost", 0.0)), groups, sources)
 
 
 def _get_table(parsed: Mapping[str, Any], key: str, faults: list[str]) -> Mapping[str, Any]:
@@ -176,7 +203,8 @@ def _get_table(parsed: Mapping[str, Any], key: str, faults: list[str]) -> Mappin
     return {}
 
 
-def _parse_group(name: str, entry: object, faults: list[str]) -> CostGroup:
+def _parse_group(name: str, entry: object, naming: tuple[str, ...], faults: list[str]) -> CostGroup:
+    """Return a group with the features that it lists, and those that name it themselves."""
     place = f"groups.{name}"
     if not isinstance(entry, Mapping):
         faults.append(f"{place} is {_shorten(entry)}: expected a table with cost and features")
@@ -184,13 +212,19 @@ def _parse_group(name: str, entry: object, faults: list[str]) -> CostGroup:
     faults += _unknown_keys(entry, ("cost", "features"), f"{place}.")
     if "cost" not in entry:
         faults.append(f"{place} has no cost: add it")
-    members = entry.get("features")
-    if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-        faults.append(f"{place}.features is {_shorten(members)}: expected a list of feature names")
-        members = []
-    duplicates = sorted({member for member in members if members.count(member) > 1})
-    faults += [f"{place}.features names {member!r} twice: once is enough" for member in duplicates]
-    return CostGroup(name, _clip_integer(entry.get("cost", 0.0)), tuple(members))
+    members = _parse_names(entry.get("features", [] if naming else None), f"{place}.features", "feature", faults)
+    own = tuple(member for member in naming if member not in members)
+    return CostGroup(name, _clip_integer(entry.get("cost", 0.0)), members + own)
+
+
+def _parse_names(value: object, place: str, noun: str, faults: list[str]) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        faults.append(f"{place} is {_shorten(value)}: expected a list of {noun} names")
+        return ()
+    faults += [
+        f"{place} names {name!r} twice: once is enough" for name in sorted({name for name in value if value.count(name) > 1})
+    ]
+    return tuple(value)
 
 
 def _unknown_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> list[str]:

@@ -48,11 +48,11 @@ class CostUnits:
 
         Costs are to be summed over `rows` rows; above four million, prices with many digits are rounded a little more.
         """
-        groups = sorted({meter.group_of[name] for name in names if name in meter.group_of})
+        groups = sorted({group for name in names for group in meter.groups_of(name)})
         own = [meter.features[name] for name in names]
         shared = [meter.groups[group] for group in groups]
         scale = _scale([*own, *shared], min(_MAX_ITEM_UNITS, _MAX_TOTAL_UNITS // rows))
-        members = np.array([[meter.group_of.get(name) == group for group in groups] for name in names], dtype=np.bool_)
+        members = np.array([[group in meter.groups_of(name) for group in groups] for name in names], dtype=np.bool_)
         return cls(_to_units(own, scale), _to_units(shared, scale), members.reshape(len(names), len(groups)), float(scale))
 
     def cost(self, sets: Mask) -> NDArray[np.int64]:

@@ -115,10 +115,9 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
             kind=kind,
             categories=categories,
             cost=float(costs.features[name]),
-            group=costs.group_of(name),
             missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
             unknown=options.unknown or "fail",
-        )
+        ).with_groups(costs.groups_of(name))
     except ValidationError as error:
         # Names and categories are the user's words, and the bundle format cannot hold all of them.
         fault = first_error(error)

@@ -45,7 +45,7 @@ from emsco_train.export.searched_design import build_cascade, check_design, expo
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design
 from emsco_train.guarantee.ledger import MemoryLedger
-from emsco_train.search.settings import Method
+from emsco_train.search.settings import Method, SearchUnits
 
 __all__ = ["EmscoClassifier"]
 
@@ -71,6 +71,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         "evolve", "exhaustive", or "auto": exact where that is affordable.
     population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
         Of the genetic algorithm: see `Settings`.
+    units
+        "features", "groups" (features that are paid together move as one), or "auto": see `Settings`.
     pinned
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
@@ -155,6 +157,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         beta: float = 2.0,
         growth: int = 0,
         allow_exclusion: bool = False,
+        units: SearchUnits = "auto",
         pinned: Sequence[str | int] = (),
         max_cost: float | None = None,
         min_coverage: float | None = None,
@@ -190,6 +193,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.beta = beta
         self.growth = growth
         self.allow_exclusion = allow_exclusion
+        self.units = units
         self.pinned = pinned
         self.max_cost = max_cost
         self.min_coverage = min_coverage

@@ -37,6 +37,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         beta=model.beta,
         growth=model.growth,
         allow_exclusion=model.allow_exclusion,
+        units=model.units,
         pinned=pinned_positions(model.pinned, problem.names),
         constraints=limits,
         polish=model.polish,

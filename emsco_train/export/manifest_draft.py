@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import JsonValue, ValidationError
 
-from emsco_runtime.bundle.manifest import Expected, Feature, Group, Manifest, Model, Stage
+from emsco_runtime.bundle.manifest import Expected, Feature, Group, Manifest, Model, Stage, needed_version
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
@@ -62,6 +62,7 @@ def build_manifest(
     true_labels = [model.labels[position] for position in train.target.tolist()]
     try:
         return Manifest(
+            schema_version=needed_version(model.features),
             id=_PLACEHOLDER_ID,
             name=info.name,
             version=info.version,
@@ -96,7 +97,7 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
 
 
 def _groups(cost_model: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:
-    touched = {feature.group for feature in features}
+    touched = {group for feature in features for group in feature.all_groups}
     return tuple(Group(name=group.name, cost=float(group.cost)) for group in cost_model.groups if group.name in touched)
 
 

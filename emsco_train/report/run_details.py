@@ -115,8 +115,9 @@ def _feature_table(data: ReportData) -> str:
     rows = []
     for column in data.run.columns:
         kind = f"{column.kind} ({column.categories})" if column.kind == "categorical" else column.kind
-        group = costs.group_of(column.name)
-        rows.append([column.name, kind, group or "", f"{costs.features[column.name]:.6g}", f"{column.gaps:,}"])
+        rows.append(
+            [column.name, kind, ", ".join(costs.groups_of(column.name)), f"{costs.features[column.name]:.6g}", f"{column.gaps:,}"]
+        )
     shared = "".join(
         f"<li><code>{escape_html(group.name)}</code>: {escape_html(f'{group.cost:.6g} {costs.unit}')}</li>"
         for group in costs.groups

@@ -111,6 +111,8 @@ class ThresholdEntry(FileModel):
     designs: int
     fits: int
     elapsed_s: float
+    # What moved from stage to stage; None in runs of an earlier emsco: each feature.
+    genes: int | None = None
     everything: tuple[CountsEntry, ...]
 
 

@@ -108,6 +108,7 @@ def _make_threshold_entry(
         designs=outcome.designs,
         fits=outcome.fits,
         elapsed_s=round(searched.elapsed_s, 3),
+        genes=outcome.genes.n,
         everything=everything,
     )
 

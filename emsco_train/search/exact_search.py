@@ -12,10 +12,11 @@ import numpy as np
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import Population
+from emsco_train.designs.genes import Genes
 from emsco_train.errors import DesignError
 from emsco_train.search.exact.bit_counting import MAX_ENUMERATED_ROWS
 from emsco_train.search.exact.set_bits import SetBits
-from emsco_train.search.exact.workload import Workload, estimate_workload
+from emsco_train.search.exact.workload import MAX_FEATURES, Workload, estimate_workload
 from emsco_train.search.genetic.pareto import violations
 from emsco_train.search.pace import AdaptiveBatches, OnStep, Step, TimeLimit
 from emsco_train.search.scoring.objectives import Objectives
@@ -25,11 +26,11 @@ from emsco_train.search.workbench import Workbench
 if TYPE_CHECKING:
     from emsco_train.search.exact.exact_front import ExactFront
 
-__all__ = ["MAX_SECONDS", "is_affordable", "search_exactly"]
+__all__ = ["MAX_SECONDS", "fits_within", "is_affordable", "search_exactly"]
 
-# "auto" searches exactly what is estimated to take no longer than this on one core, and has no more features.
+# "auto" searches exactly what is estimated to take no longer than this on one core, and has no more genes.
 _AFFORDABLE_S = 60.0
-_AFFORDABLE_FEATURES = 14
+_AFFORDABLE_GENES = 14
 # Without a limit of the user's, an exact search is estimated to take at most this.
 MAX_SECONDS = 3600.0
 # Memory of bits and tables.
@@ -42,6 +43,7 @@ _PER_FIT_S, _PER_CELL_S = 5e-5, 2.5e-8
 def search_exactly(
     bench: Workbench,
     settings: Settings,
+    genes: Genes,
     threshold: int,
     *,
     limit: TimeLimit,
@@ -51,19 +53,18 @@ def search_exactly(
     max_designs: int,
     on_progress: OnStep | None,
 ) -> tuple[Population, list[int], int]:
-    """Search every design of a workbench's problem; what is estimated to take more than `max_seconds` is refused before any fit.
+    """Search every design of a workbench's problem by genes; what would take over `max_seconds` is refused before any fit.
 
-    Returns the feasible designs of the front, how many are tied with each, itself included, and the number of designs in the
-    space.
+    Returns the feasible designs of the front by features, how many are tied with each, itself included, and the number of
+    designs in the space.
     """
-    n = len(bench.problem.names)
-    chosen = settings.resolved(n)
+    chosen = settings.for_genes(genes).resolved(genes.n)
     if bench.row_units is not None:
         raise DesignError(
             "the exact search counts rows and cannot count their weights: use `search='evolve'`, or leave the weights out"
         )
-    workers = _affordable_jobs(bench.problem, chosen, jobs)
-    work = _estimate_work(bench.problem, chosen, max(workers, 1))
+    workers = _affordable_jobs(bench.problem, chosen, genes, jobs)
+    work = _estimate_work(bench.problem, chosen, genes, max(workers, 1))
     if workers == 0:
         rows = pluralize(len(bench.problem.validation), f"{bench.problem.validation.name} row")
         detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
@@ -78,8 +79,8 @@ def search_exactly(
 
     on_step = _limited_progress(limit, on_progress)
     exact = enumerate_front(
-        _collect_set_bits(bench, n, threshold, on_step),
-        n,
+        _collect_set_bits(bench, genes, threshold, on_step),
+        genes.n,
         max_stages=chosen.max_stages or 1,
         allow_exclusion=chosen.allow_exclusion,
         pinned=sum(1 << position for position in chosen.pinned),
@@ -88,45 +89,52 @@ def search_exactly(
         max_designs=max_designs,
         on_progress=on_step,
     )
-    return *_feasible_designs(exact, chosen, bench, threshold), exact.designs
+    population, tied = _feasible_designs(exact, chosen, bench, threshold)
+    return genes.expand(population), tied, exact.designs
 
 
-def is_affordable(problem: Problem, settings: Settings, time_limit: float | None = None) -> bool:
-    """Return whether "auto" searches this problem exactly: few features, and an estimate within a minute and the time limit.
+def fits_within(problem: Problem, settings: Settings, genes: Genes, seconds: float) -> bool:
+    """Return whether an exact search by these genes fits into memory, and is estimated to take no longer, without the fits."""
+    if genes.n > MAX_FEATURES:
+        return False
+    chosen = settings.for_genes(genes).resolved(genes.n)
+    return (
+        _affordable_jobs(problem, chosen, genes, 1) > 0 and _estimate_work(problem, chosen, genes, 1).seconds_estimate <= seconds
+    )
+
+
+def is_affordable(problem: Problem, settings: Settings, genes: Genes, time_limit: float | None = None) -> bool:
+    """Return whether "auto" searches this problem exactly: few genes, and an estimate within a minute and the time limit.
 
     Rows with weights are never searched exactly: the bits of the exact search are counted, not summed.
     """
-    n = len(problem.names)
     # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
-    if n > _AFFORDABLE_FEATURES or problem.settings.classifier is not None or problem.validation.weights is not None:
-        return False
-    chosen = settings.resolved(n)
-    # For one core whatever the jobs, so that these do not change which search is made, and so the front.
-    if _affordable_jobs(problem, chosen, 1) == 0:
+    if genes.n > _AFFORDABLE_GENES or problem.settings.classifier is not None or problem.validation.weights is not None:
         return False
     allowed = _AFFORDABLE_S if time_limit is None else min(_AFFORDABLE_S, time_limit)
-    return _estimate_work(problem, chosen, 1).seconds_estimate + _fit_seconds(problem) <= allowed
+    # For one core whatever the jobs, so that these do not change which search is made, and so the front.
+    return fits_within(problem, settings, genes, allowed - _fit_seconds(problem, genes))
 
 
-def _estimate_work(problem: Problem, settings: Settings, jobs: int) -> Workload:
-    n, stages, rows = len(problem.names), settings.max_stages or 1, len(problem.validation)
-    return estimate_workload(n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+def _estimate_work(problem: Problem, settings: Settings, genes: Genes, jobs: int) -> Workload:
+    stages, rows = settings.max_stages or 1, len(problem.validation)
+    return estimate_workload(genes.n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
 
 
-def _affordable_jobs(problem: Problem, settings: Settings, jobs: int) -> int:
+def _affordable_jobs(problem: Problem, settings: Settings, genes: Genes, jobs: int) -> int:
     """Return how many of so many threads fit into the memory allowed, each with its table of limits; 0 if not even one does."""
     if len(problem.validation) >= MAX_ENUMERATED_ROWS:
         return 0
-    fitting = (count for count in range(jobs, 0, -1) if _estimate_work(problem, settings, count).bytes <= _MAX_BYTES)
+    fitting = (count for count in range(jobs, 0, -1) if _estimate_work(problem, settings, genes, count).bytes <= _MAX_BYTES)
     return next(fitting, 0)
 
 
-def _fit_seconds(problem: Problem) -> float:
-    """Return about how long the fits of all feature sets take on one core, where they are logistic regressions."""
+def _fit_seconds(problem: Problem, genes: Genes) -> float:
+    """Return about how long the fits of all sets of genes take on one core, where they are logistic regressions."""
     columns, labels = problem.encoder.width, len(problem.labels)
     per_row = columns * _PER_CELL_S * (1.0 if labels == 2 else labels**2 / 3)
     per_set = sum(_PER_FIT_S + len(part.fitted) * per_row for part in problem.parts)
-    return float(2 ** len(problem.names) * per_set)
+    return float(2**genes.n * per_set)
 
 
 def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:
@@ -144,10 +152,10 @@ def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:
     return on_step
 
 
-def _collect_set_bits(bench: Workbench, n: int, threshold: int, on_step: OnStep) -> SetBits:
-    """Fit every feature set and return the bits by mask."""
-    masks = np.arange(1, 2**n)
-    sets = ((masks[:, None] >> np.arange(n)) & 1).astype(np.bool_)
+def _collect_set_bits(bench: Workbench, genes: Genes, threshold: int, on_step: OnStep) -> SetBits:
+    """Fit every set of genes and return the bits by mask."""
+    masks = np.arange(1, 2**genes.n)
+    sets = genes.expand_sets(((masks[:, None] >> np.arange(genes.n)) & 1).astype(np.bool_))
     for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(sets[part])):
         on_step(Step("fits", part.stop, len(sets)))
     rows = bench.bits.locate(sets)

@@ -129,7 +129,9 @@ class Progress:
         self.close()
         seconds = _duration(self._clock() - self._started)
         fits = pluralize(outcome.fits, "feature set")
-        found = f"{_front_text(len(outcome.front))}, {outcome.designs:,} evaluated, {fits} fitted, {seconds}"
+        genes, features = outcome.genes.n, len(outcome.genes.of_feature)
+        units = "" if genes == features else f" ({features} features in {pluralize(genes, 'unit')})"
+        found = f"{_front_text(len(outcome.front))}, {outcome.designs:,} evaluated, {fits} fitted{units}, {seconds}"
         self._write(f"{_describe_end(outcome)}: {found}")
 
     def close(self) -> None:

@@ -12,14 +12,17 @@ from typing import Literal
 
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
+from emsco_train.designs.genes import Genes
 from emsco_train.errors import DesignError
 from emsco_train.search.exact_search import MAX_SECONDS, is_affordable, search_exactly
+from emsco_train.search.gene_choice import choose_exact_genes, choose_genes
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import Evolution, OnGeneration, StopReason, evolve_population
 from emsco_train.search.genetic.polish import PolishResult, PolishStopReason, polish_population
 from emsco_train.search.pace import OnStep, TimeLimit
+from emsco_train.search.scoring.evaluator import GeneEvaluator
 from emsco_train.search.scoring.objectives import Evaluator
-from emsco_train.search.settings import Constraints, Method, Settings
+from emsco_train.search.settings import Constraints, Method, SearchUnits, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import check_seed, check_time_limit, worker_count
 
@@ -43,6 +46,8 @@ class Outcome:
         Designs evaluated (or covered, by the exact search).
     fits
         Feature sets fitted.
+    genes
+        What moved from stage to stage: each feature, or units of features that are paid together.
     polished
         How the polish ended, as in `PolishResult`; "skipped" if the generations were cut short before it; None without
         polish.
@@ -53,6 +58,7 @@ class Outcome:
     stopped: StopReason | Literal["complete"]
     designs: int
     fits: int
+    genes: Genes
     polished: PolishStopReason | Literal["skipped"] | None = None
 
 
@@ -85,6 +91,7 @@ def exhaustive(
     *,
     max_stages: int | None = None,
     allow_exclusion: bool = False,
+    units: SearchUnits = "features",
     pinned: tuple[int, ...] = (),
     constraints: Constraints | None = None,
     ties: Literal["count", "all"] = "count",
@@ -97,8 +104,9 @@ def exhaustive(
 
     Parameters
     ----------
-    problem, max_stages, allow_exclusion, pinned, constraints
-        The problem, and what designs are allowed, as in `Settings`.
+    problem, max_stages, allow_exclusion, units, pinned, constraints
+        The problem, and what designs are allowed, as in `Settings`. The front is complete among the designs by features, or
+        among those that keep the units together.
     ties
         "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
     max_designs
@@ -126,7 +134,11 @@ def exhaustive(
     1
     """
     settings = Settings(
-        max_stages=max_stages, allow_exclusion=allow_exclusion, pinned=pinned, constraints=constraints or Constraints()
+        max_stages=max_stages,
+        allow_exclusion=allow_exclusion,
+        units=units,
+        pinned=pinned,
+        constraints=constraints or Constraints(),
     )
     return run_exhaustive(
         problem, settings, ties=ties, max_designs=max_designs, on_progress=on_progress, time_limit=time_limit, jobs=jobs
@@ -189,9 +201,11 @@ def run_evolve(
     >>> outcome.stopped, outcome.fits <= 15, outcome.front.select().coverage > 0.5
     ('generations', True, True)
     """
-    limit, chosen = TimeLimit.of(time_limit), settings or Settings()
+    limit, asked = TimeLimit.of(time_limit), settings or Settings()
+    genes = choose_genes(problem, asked)
+    chosen = asked.for_genes(genes)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
-    evaluator = bench.evaluator(threshold)
+    evaluator = GeneEvaluator(bench.evaluator(threshold), genes)
     found = evolve_population(
         evaluator,
         chosen,
@@ -206,8 +220,8 @@ def run_evolve(
     if chosen.polish:
         result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
         designs += 0 if result is found else result.evaluations
-    front = bench.front(bench.designs(result.chromosomes, result.ties.tolist(), threshold))
-    return Outcome(front, "evolve", stopped, designs, bench.bits.fits, polished)
+    front = bench.front(bench.designs(genes.expand(result.chromosomes), result.ties.tolist(), threshold))
+    return Outcome(front, "evolve", stopped, designs, bench.bits.fits, genes, polished)
 
 
 def run_exhaustive(
@@ -229,21 +243,24 @@ def run_exhaustive(
     (without the fits) is refused. For the other parameters see `exhaustive`, and for the last two `run_evolve`. Ctrl-C raises
     KeyboardInterrupt at any time: only the fits are kept, in the workbench.
     """
-    limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
+    limit, workers, chosen = TimeLimit.of(time_limit), worker_count(jobs), settings or Settings()
+    allowed = max_seconds if limit.seconds is None else limit.seconds
+    genes = choose_exact_genes(problem, chosen, allowed)
     bench = workbench or Workbench(problem, jobs=workers)
     population, tied, designs = search_exactly(
         bench,
-        settings or Settings(),
+        chosen,
+        genes,
         threshold,
         limit=limit,
-        max_seconds=max_seconds if limit.seconds is None else limit.seconds,
+        max_seconds=allowed,
         jobs=workers,
         ties=ties,
         max_designs=max_designs,
         on_progress=on_progress,
     )
     front = bench.front(bench.designs(population, tied, threshold))
-    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits)
+    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits, genes)
 
 
 def run_search(
@@ -298,13 +315,20 @@ def run_search(
     if method not in ("auto", "evolve", "exhaustive"):
         raise DesignError(f"search is {method!r}: expected 'auto', 'evolve' or 'exhaustive'")
     chosen, checked = settings or Settings(), check_seed(seed)
-    if method == "exhaustive" or (method == "auto" and is_affordable(problem, chosen, check_time_limit(time_limit))):
+    genes = choose_genes(problem, chosen)
+    is_exact = method == "auto" and is_affordable(problem, chosen, genes, check_time_limit(time_limit))
+    if is_exact or method == "exhaustive":
+        by_genes = chosen.for_genes(genes)
         if checkpoints is not None:
-            _bind_to_problem(checkpoints, problem, workbench, threshold).load(
-                chosen.resolved(len(problem.names)).digest(), checked
-            )
+            _bind_to_problem(checkpoints, problem, workbench, threshold).load(by_genes.resolved(genes.n).digest(), checked)
         return run_exhaustive(
-            problem, chosen, time_limit=time_limit, jobs=jobs, on_progress=on_progress, workbench=workbench, threshold=threshold
+            problem,
+            replace(chosen, units=by_genes.units) if is_exact else chosen,
+            time_limit=time_limit,
+            jobs=jobs,
+            on_progress=on_progress,
+            workbench=workbench,
+            threshold=threshold,
         )
     return run_evolve(
         problem,

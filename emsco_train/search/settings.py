@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.chromosome import DesignSpace
+from emsco_train.designs.genes import Genes
 from emsco_train.designs.selection import Constraints
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import is_integer, is_number
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_STAGES",
     "Constraints",
     "Method",
+    "SearchUnits",
     "Settings",
     "pinned_positions",
     "round_half_up",
@@ -26,6 +28,8 @@ __all__ = [
 
 # Which search: exact where that is affordable, genetic, or exact.
 Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
+# What moves from stage to stage: each feature, or features that are paid together as one.
+SearchUnits: TypeAlias = Literal["auto", "features", "groups"]
 
 # Chromosomes are int8, and the local search numbers the stages and the gaps between them.
 MAX_STAGES = 60
@@ -106,6 +110,9 @@ class Settings:
         run spends its generations on new designs.
     allow_exclusion
         Whether a feature may be left out altogether.
+    units
+        What moves from stage to stage: "features", each by itself; "groups", features that cost nothing beside the groups
+        they share move as one; "auto", groups unless all designs by features can be searched exactly.
     pinned
         Positions of features that stay in the first stage.
     constraints
@@ -138,6 +145,7 @@ class Settings:
     share_ties: bool = False
     revisit: bool = False
     allow_exclusion: bool = False
+    units: SearchUnits = "auto"
     pinned: tuple[int, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
     polish: bool = False
@@ -191,6 +199,13 @@ class Settings:
             polish_evaluations=self.polish_evaluations or (1_000_000 if n <= 16 else 50_000),
         )
 
+    def for_genes(self, genes: Genes) -> Settings:
+        """Return these settings for a search of genes: pins by gene, and no more stages than there are genes."""
+        self.resolved(len(genes.of_feature))
+        stages = self.max_stages if self.max_stages is None else min(self.max_stages, genes.n)
+        units: SearchUnits = "features" if genes.n == len(genes.of_feature) else "groups"
+        return replace(self, max_stages=stages, pinned=genes.positions(self.pinned), units=units)
+
     def digest(self) -> str:
         """Return a hash of all settings: the same in every process and on every machine.
 
@@ -237,6 +252,8 @@ def _number_faults(settings: Settings) -> Iterator[str]:
 def _choice_faults(settings: Settings) -> Iterator[str]:
     if settings.distinct not in {"objectives", "chromosomes"}:
         yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
+    if settings.units not in {"auto", "features", "groups"}:
+        yield _describe_fault("units", settings.units, "'auto', 'features' or 'groups'")
     for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")

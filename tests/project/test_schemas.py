@@ -22,8 +22,9 @@ MANIFEST: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")
 
 
 def validate_manifest(document: Any) -> None:
-    """Hold a document to the manifest's schema."""
-    Draft202012Validator(manifest_schema()).validate(document)
+    """Hold a document to the manifest's schema of its version; of another one, to that of version 1."""
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    Draft202012Validator(manifest_schema(2 if version == 2 else 1)).validate(document)
 
 
 def validate_decision(document: Any) -> None:
@@ -41,7 +42,7 @@ def test_files_are_up_to_date() -> None:
 def test_files_are_schemas() -> None:
     """Every file is a valid schema of its dialect, with an identity and a title."""
     paths = sorted(FOLDER.iterdir())
-    assert {path.name for path in paths} >= {"manifest.v1.schema.json", "decision.v1.schema.json"}
+    assert {path.name for path in paths} >= {"manifest.v1.schema.json", "manifest.v2.schema.json", "decision.v1.schema.json"}
     for path in paths:
         schema = json.loads(path.read_text(encoding="utf-8"))
         Draft202012Validator.check_schema(schema)
@@ -65,10 +66,21 @@ def test_a_fresh_manifest() -> None:
     validate_manifest(make_bundle([["a"], ["b"]], labels=(0, 1, "x")).manifest.model_dump(mode="json"))
 
 
+def test_several_groups_are_of_version_2_alone() -> None:
+    """A manifest of several groups follows the schema of version 2; the one of version 1 does not know them."""
+    several = {"g": (1.0, ["a", "b"]), "h": (2.0, ["b"])}
+    document = make_bundle([["a"], ["b"]], groups=several).manifest.model_dump(mode="json")
+    assert document["schema_version"] == 2
+    validate_manifest(document)
+    Draft202012Validator(manifest_schema(2)).validate(MANIFEST | {"schema_version": 2})
+    with pytest.raises(ValidationError, match="'groups' was unexpected"):
+        validate_manifest(document | {"schema_version": 1})
+
+
 BROKEN_MANIFESTS: dict[str, tuple[Any, ...]] = {
     "format left out": ("format", ...),
     "schema_version left out": ("schema_version", ...),
-    "another version": ("schema_version", 2),
+    "another version": ("schema_version", 3),
     "another format": ("format", "zip"),
     "extra field": ("owner", "me"),
     "extra field inside": ("stages", 0, "model", "url", "http://example.org"),

@@ -18,11 +18,11 @@ prices = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 1.1, 2.675, 7.27, 22.78, 41.5
 
 @st.composite
 def bundles(draw: st.DrawFn, *, mixed: bool = False) -> Bundle:
-    """Draw a bundle: up to seven features, some in groups, up to four stages; mixed kinds of features on request."""
+    """Draw a bundle: up to seven features, some in one or several groups, up to four stages; mixed kinds on request."""
     names = list(draw(st.permutations(NAMES[: draw(st.integers(1, len(NAMES)))])))
     cuts = sorted(draw(st.sets(st.integers(1, len(names) - 1), max_size=3))) if len(names) > 1 else []
     stages = [names[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(names)], strict=True)]
-    group_costs = draw(st.lists(prices, max_size=2))
+    group_costs = draw(st.lists(prices, max_size=3))
     groups = {f"g{index}": (cost, []) for index, cost in enumerate(group_costs)}
     features = [draw(_features(name, list(groups), mixed=mixed)) for name in names]
     if not any(feature.cost for feature in features) and not any(group_costs):
@@ -47,11 +47,10 @@ def _features(draw: st.DrawFn, name: str, groups: list[str], *, mixed: bool) -> 
         kind=kind,
         categories=("red", "green", "3") if kind == "categorical" else (),
         cost=draw(prices),
-        group=draw(st.sampled_from([None, *groups])),
         missing=draw(st.sampled_from(["forbid", "impute"])) if mixed else "forbid",
         unknown=draw(st.sampled_from(["fail", "ignore"])) if kind == "categorical" else "fail",
         fallback=fallback,
-    )
+    ).with_groups(draw(st.lists(st.sampled_from(groups), unique=True)) if groups else [])
 
 
 good_numbers = st.floats(-5, 5, allow_nan=False) | st.integers(-5, 5)

@@ -105,6 +105,22 @@ def weigh_more(document: Document) -> None:
     document["expected"]["weighted"] = {"units": 5, "accepted": 6, "right": 2, "mean_cost": 1.0}
 
 
+def in_groups(version: int, *groups: str) -> Callable[[Document], object]:
+    """Let the first feature need several groups, in a manifest of a version."""
+
+    def change(document: Document) -> None:
+        document["schema_version"], document["features"][0]["groups"] = version, list(groups)
+        document["groups"].append({"name": "mail", "cost": 1.0})
+
+    return change
+
+
+def beside_several(document: Document) -> None:
+    """Give the second feature several groups beside the one that it has."""
+    in_groups(2, "lookup", "mail")(document)
+    document["features"][1]["groups"] = document["features"][0].pop("groups")
+
+
 def drop_golden_value(document: Document) -> None:
     """Take an acquired feature out of the golden item."""
     del document["golden"][0]["values"]["signed"]
@@ -136,6 +152,10 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
     ("feature twice", repeat("features"), "$.features", "the feature 'size' occurs twice"),
     ("group twice", repeat("groups"), "$.groups", "the group 'lookup' occurs twice"),
     ("unknown group", set_at("features", 0, "group", "dns"), "$.features[0].group", "'dns' is not in $.groups"),
+    ("unknown group of several", in_groups(2, "lookup", "dns"), "$.features[0].groups", "'dns' is not in $.groups"),
+    ("the same group of several", in_groups(2, "lookup", "lookup"), "$.features[0].groups", "'lookup' occurs twice"),
+    ("several groups in version 1", in_groups(1, "lookup", "mail"), "$.features[0].groups", "need schema version 2"),
+    ("a group beside several", beside_several, "$.features[1].group", "got 'lookup' beside several in `groups`"),
     ("all costs zero", no_costs, "$.features", "all costs are zero"),
     ("costs add up to infinity", endless_costs, "$.features", "the costs add up to infinity"),
     ("no categories", set_at("features", 2, "categories", []), "$.features[2].categories", "'country' has no categories"),

@@ -228,6 +228,15 @@ KEPT_BUNDLES: dict[str, tuple[str, list[tuple[dict[str, Any], tuple[str, str | i
         "7a18a4cef1468cbbada91e40577c11f98fd6c08d1306d9794b02a368e80cff6c",
         [({"flag": 0, "colour": "green", "weight": 50.5, "size": 0.9}, ("rejected", None, 3, 11.344999999999999))],
     ),
+    # Features that need several groups: written by hand.
+    "v2-groups": (
+        "1f97b05ef031cb1d4d80416b46d35e104c883de4fa715e53e68d5d8ac19d8f9b",
+        [
+            ({"size": 3.0}, ("accepted", "spam", 1, 1.0)),
+            ({"size": 0.1, "links": 2.0, "signed": True}, ("accepted", "spam", 2, 13.1)),
+            ({"size": 0.0, "links": 0.0, "signed": 0, "reputation": 0.0, "country": "es"}, ("rejected", None, 3, 16.3)),
+        ],
+    ),
 }
 
 

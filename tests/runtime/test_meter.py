@@ -12,7 +12,8 @@ from tests.runtime.strategies import NAMES, prices
 meters = st.builds(
     lambda costs, group_of, groups: Meter(dict(zip(NAMES, costs, strict=True)), group_of, groups),
     st.lists(prices, min_size=len(NAMES), max_size=len(NAMES)),
-    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["g0", "g1"])),
+    # Of three features one is in no group, one in one, and one in several.
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["g0", "g1", ("g0", "g1"), ("g1",), ()])),
     st.fixed_dictionaries({"g0": prices, "g1": prices}),
 )
 names = st.lists(st.sampled_from(NAMES))
@@ -20,7 +21,8 @@ names = st.lists(st.sampled_from(NAMES))
 
 def exact(meter: Meter, chosen: list[str]) -> float:
     """Add the same amounts as exact fractions and round once: an independent cost function."""
-    groups = {meter.group_of[name] for name in chosen if name in meter.group_of}
+    needed = [meter.group_of.get(name, ()) for name in chosen]
+    groups = {group for one in needed for group in ([one] if isinstance(one, str) else one)}
     amounts = [meter.features[name] for name in set(chosen)] + [meter.groups[group] for group in groups]
     return float(sum(map(Fraction, amounts), Fraction(0)))
 
@@ -45,6 +47,19 @@ def test_an_increment_is_what_was_not_paid_before(meter: Meter, before: list[str
     whole = exact(meter, before + added)
     assert abs(meter.cost(before) + meter.increment(before, added) - whole) <= 1e-9 * max(1.0, whole)
     assert meter.increment(before + added, added) == 0.0
+
+
+def test_a_feature_of_several_groups_pays_each_once() -> None:
+    """It touches all its groups; what others have paid for is not paid again."""
+    meter = Meter({"a": 1.0, "b": 0.5, "c": 0.0}, {"a": ("dns", "body"), "b": "dns", "c": "body"}, {"dns": 8.0, "body": 2.0})
+    assert [meter.cost(names) for names in (["a"], ["a", "b"], ["b", "c"], ["a", "b", "c"])] == [11.0, 11.5, 10.5, 11.5]
+    assert meter.increment(["b"], ["a"]) == 3.0
+    assert meter.increment(["b", "c"], ["a"]) == 1.0
+    assert (meter.groups_of("a"), meter.groups_of("b"), Meter({"x": 1.0}, {}, {}).groups_of("x")) == (
+        ("dns", "body"),
+        ("dns",),
+        (),
+    )
 
 
 def test_turneys_discount_is_a_group() -> None:

@@ -428,3 +428,21 @@ def test_a_foreign_folder_of_stages_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="not empty and holds no bundle"):
         write_bundle(tmp_path, made.manifest, made.models)
     assert (tmp_path / "stages" / "backstage.txt").read_text() == "mine"
+
+
+def test_several_groups_are_written_as_version_2_and_nothing_else_is(tmp_path: Path) -> None:
+    """A feature that needs several groups makes the file version 2, and reads back; without one, older readers can read it."""
+    shared = {"dns": (8.0, ["a", "b"]), "body": (2.0, ["b"])}
+    made = make_bundle([["a"], ["b"]], groups=shared)
+    written = write_bundle(tmp_path / "several", made.manifest, made.models)
+    read = read_bundle(tmp_path / "several").manifest
+    assert read == written.manifest
+    assert read.schema_version == 2
+    assert [feature.all_groups for feature in read.features] == [("dns",), ("dns", "body")]
+    assert [cost.total for cost in read.stage_costs()] == [9.0, 12.0]
+    plain = make_bundle([["a"], ["b"]], groups={"dns": (8.0, ["a", "b"])})
+    write_bundle(tmp_path / "one", plain.manifest, plain.models)
+    document = json.loads((tmp_path / "one" / "manifest.json").read_bytes())
+    assert document["schema_version"] == 1
+    assert not any("groups" in feature for feature in document["features"])
+    assert plain.manifest.features[0].with_groups([]).all_groups == ()

@@ -109,6 +109,37 @@ def test_the_settings_of_the_genetic_algorithm_arrive(mixed: MixedTable, tmp_pat
     assert (search.method, search.time_limit) == ("evolve", 600.0)
 
 
+def test_units_and_shared_prices(mixed: MixedTable, tmp_path: Path) -> None:
+    """--units groups moves what is paid together as one; dropping a source keeps its price for what is derived from it."""
+    shared = """unit = "EUR"
+[features]
+size = 1
+rate = 0
+flag = {groups = ["lab", "desk"]}
+colour = 0
+count = {from = ["size", "rate"]}
+[groups.lab]
+cost = 3
+features = ["rate", "colour"]
+[groups.desk]
+cost = 0.5
+"""
+    costs = tmp_path / "costs.toml"
+    costs.write_text(shared, encoding="utf-8")
+    options = MixedTable(mixed.data, costs).options()
+    run_successfully("emsco-train", *options, "--units", "groups", "--out", tmp_path / "run")
+    record = RunFolder(tmp_path / "run").read()
+    assert (record.search.settings["units"], record.thresholds[0].genes) == ("groups", 4)
+    assert all(design.chromosome[1] == design.chromosome[3] for design in front(tmp_path / "run"))
+    run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    shown = run_successfully("emsco-inspect", tmp_path / "bundle")
+    assert "lab, size" in shown
+    assert Cascade.load(tmp_path / "bundle").manifest.meter().total == 4.5
+    shown = run_successfully("emsco-train", *options, "--drop", "size", "--out", tmp_path / "dropped")
+    assert "all features: 4.5 EUR" in shown
+    write_report(tmp_path / "run")
+
+
 def test_a_search_on_a_sample_is_measured_on_all_rows(mixed: MixedTable, tmp_path: Path) -> None:
     """--max-search-rows: figures are those of all validation rows, as `emsco-run` finds them; no design dominates another."""
     run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--max-search-rows", 40, "--out", tmp_path / "run")

@@ -77,8 +77,7 @@ def cost_models(draw: st.DrawFn) -> CostModel:
     features = draw(st.dictionaries(NAMES, COSTS, min_size=1, max_size=6))
     features[next(iter(features))] = 1.25
     groups = draw(st.dictionaries(NAMES, COSTS, max_size=3))
-    owner = {name: draw(st.sampled_from([*groups, None])) for name in features}
-    members = {group: tuple(name for name in features if owner[name] == group) for group in groups}
+    members = {group: tuple(name for name in features if draw(st.booleans())) for group in groups}
     unit = draw(NAMES.filter(bool))
     return CostModel(features, tuple(CostGroup(group, cost, members[group]) for group, cost in groups.items()), unit)
 
@@ -93,6 +92,32 @@ def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, mo
     document = tomllib.loads(model.to_toml())
     path.with_suffix(".json").write_text(json.dumps(document), encoding="utf-8")
     assert CostModel.from_file(path.with_suffix(".json")) == model
+
+
+SHARED = """
+[features]
+links = 1
+entropy = {cost = 0.1, groups = ["body", "dns"]}
+age = {groups = ["dns"]}
+ratio = {from = ["links", "entropy"]}
+[groups.body]
+cost = 2
+features = ["links"]
+[groups.dns]
+cost = 30
+"""
+
+
+@pytest.mark.parametrize("name", ["costs.toml", "costs.json"])
+def test_several_groups_and_derived_features(tmp_path: Path, name: str) -> None:
+    """A feature names the groups that it needs, or what it is derived from; groups may still list their features."""
+    text = SHARED if name == "costs.toml" else json.dumps(tomllib.loads(SHARED))
+    costs = CostModel.from_file(write_file(tmp_path, name, text))
+    prices = [costs.meter().cost([feature]) for feature in ("links", "entropy", "age", "ratio")]
+    assert prices == [3.0, 32.1, 30.0, 33.1]
+    assert costs.meter().cost(costs.features) == 33.1
+    assert costs.groups_of("entropy") == ("body", "dns", "entropy")
+    assert CostModel.from_file(write_file(tmp_path, "written.toml", costs.to_toml())) == costs
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
@@ -120,7 +145,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("c.toml", 'unit = ""\n[features]\na = 1', "unit is empty"),
         ("c.toml", "features = 3", "features is 3: expected a table"),
         ("c.toml", "groups = []\n[features]\na = 1", "groups is []: expected a table"),
-        ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: expected a number. A name with a dot needs quotes"),
+        ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: expected a number, or a table with cost"),
         ("c.toml", '[features]\na = "1"', "the cost of feature 'a' is '1': expected a finite number"),
         ("c.toml", "[features]\na = true", "the cost of feature 'a' is True"),
         ("c.toml", "[features]\na = -1\nb = nan\nc = inf", "'a' is -1"),
@@ -145,9 +170,16 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ),
         (
             "c.toml",
-            '[features]\na = 1\n[groups.g]\ncost = 1\nfeatures = ["a"]\n[groups.h]\ncost = 1\nfeatures = ["a"]',
-            "feature 'a' is in two groups, 'g' and 'h'",
+            '[features]\na = {cost = 1, groups = ["g"]}',
+            "features.a.groups names 'g', which is not there: add [groups.g]",
         ),
+        ("c.toml", "[features]\na = {cost = 1, groups = 3}", "features.a.groups is 3: expected a list of group names"),
+        ("c.toml", "[features]\na = {cost = 1, from = [1]}", "features.a.from is [1]: expected a list of feature names"),
+        ("c.toml", '[features]\na = {from = ["b", "b"]}\nb = 1', "features.a.from names 'b' twice"),
+        ("c.toml", "[features]\na = {cost = 1, price = 2}", "features.a.price is unknown here: known are cost, groups, from"),
+        ("c.toml", '[features]\na = {cost = "1"}', "the cost of feature 'a' is '1'"),
+        ("c.toml", '[features]\na = {from = ["c"]}\nb = 1', "feature 'a' is derived from 'c', which has no cost"),
+        ("c.toml", '[features]\na = {from = ["b"]}\nb = {cost = 1, from = ["a"]}', "feature 'a' is derived from itself"),
     ],
 )
 def test_faults_of_documents(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -17,6 +17,7 @@ from emsco_train.data.folds import AUTO_FOLDS, MAX_AUTO_ROWS, make_folds, resolv
 from emsco_train.data.split_keys import group_codes
 from emsco_train.data.splits import Splits
 from emsco_train.designs.design import Design
+from emsco_train.designs.genes import Genes
 from emsco_train.errors import RareLabelWarning, RepeatedRowsWarning
 from emsco_train.export.searched_design import check_counts, export_searched_design, fit_design
 from emsco_train.models.cascade_model import CascadeFitter
@@ -357,7 +358,8 @@ def test_the_time_of_an_exact_search_counts_every_fold() -> None:
     table, y = make_table()
     plain, folded = (Problem.of(table, y, folds=folds, shares=ALL_POOL) for folds in (0, 5))
     limits = np.geomspace(1e-4, 10, 60)
-    affordable = [[is_affordable(problem, Settings(), float(limit)) for limit in limits] for problem in (plain, folded)]
+    genes = Genes.of_features(len(plain.names))
+    affordable = [[is_affordable(problem, Settings(), genes, float(limit)) for limit in limits] for problem in (plain, folded)]
     assert sum(affordable[0]) > sum(affordable[1]) > 0
     assert all(one or not other for one, other in zip(*affordable, strict=True))
 

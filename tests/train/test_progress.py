@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_train.designs.front import Front
+from emsco_train.designs.genes import Genes
 from emsco_train.search.genetic.evolution import Generation
 from emsco_train.search.pace import Step
 from emsco_train.search.progress import Progress, _duration
@@ -44,7 +45,7 @@ def generation(number: int, *, front: int = 5) -> Generation:
 
 def outcome(stopped: str, polished: str | None = None) -> Outcome:
     """Return an outcome without designs."""
-    return Outcome(Front([], full_cost=1.0), "evolve", stopped, 1_234, 56, polished)  # type: ignore[arg-type]
+    return Outcome(Front([], full_cost=1.0), "evolve", stopped, 1_234, 56, Genes((0, 1, 0)), polished)  # type: ignore[arg-type]
 
 
 def test_plain_lines_are_rare_and_the_last_is_written() -> None:
@@ -161,7 +162,8 @@ def test_the_end(stopped: str, polished: str | None, message: str) -> None:
     clock.now += 75.0
     progress.ended(outcome(stopped, polished))
     assert stream.getvalue() == (
-        f"ham=0.9: {message}: 0 designs on the front, 1,234 evaluated, 56 feature sets fitted, 1 min 15 s\n"
+        f"ham=0.9: {message}: 0 designs on the front, 1,234 evaluated, 56 feature sets fitted (3 features in 2 units), "
+        "1 min 15 s\n"
     )
 
 

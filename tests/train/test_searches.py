@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.problem import Problem
+from emsco_train.designs.genes import Genes
 from emsco_train.errors import DesignError
 from emsco_train.export.given_design import export_design
 from emsco_train.models.stage_model import StageFitter
@@ -329,9 +330,9 @@ def test_an_interrupted_exact_search_raises(phase: str) -> None:
 def test_auto_depends_on_the_time_limit_and_not_on_the_machine() -> None:
     """An exact search that would take longer than the limit is not chosen; nothing but problem, settings and limit counts."""
     problem = random_problem(16, 6)
-    assert is_affordable(problem, Settings(), None)
-    assert is_affordable(problem, Settings(), 10.0)
-    assert not is_affordable(problem, Settings(), 1e-9)
+    assert is_affordable(problem, Settings(), Genes.of_features(len(problem.names)), None)
+    assert is_affordable(problem, Settings(), Genes.of_features(len(problem.names)), 10.0)
+    assert not is_affordable(problem, Settings(), Genes.of_features(len(problem.names)), 1e-9)
     outcome = run_search(problem, SHORT, time_limit=1e-9, jobs=1)
     assert (outcome.method, outcome.stopped) == ("evolve", "time")
     assert len(outcome.front) >= 1
@@ -345,8 +346,8 @@ def test_auto_counts_the_fits_too() -> None:
     rows = rng.normal(size=(20_000, 14))
     many = Problem.of(rows, rng.integers(0, 5, 20_000))
     few = Problem.of(rows[:500], rng.integers(0, 2, 500))
-    assert not is_affordable(many, Settings(max_stages=2))
-    assert is_affordable(few, Settings(max_stages=2))
+    assert not is_affordable(many, Settings(max_stages=2), Genes.of_features(len(many.names)))
+    assert is_affordable(few, Settings(max_stages=2), Genes.of_features(len(few.names)))
 
 
 def test_auto_is_the_same_every_time() -> None:

@@ -120,6 +120,7 @@ def test_digest_knows_every_setting() -> None:
     """A change of any one setting changes the hash; another way to write the same number does not."""
     other: dict[str, Any] = {
         "distinct": "chromosomes",
+        "units": "groups",
         "constraints": Constraints(max_cost=3),
         "pinned": (1,),
         "max_stages": 3,

@@ -19,6 +19,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.row_units import MAX_UNITS, row_units
 from emsco_train.data.splits import Shares
 from emsco_train.designs.design import Design
+from emsco_train.designs.genes import Genes
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError
 from emsco_train.export.searched_design import check_counts, export_searched_design
@@ -198,8 +199,8 @@ def test_equal_weights_are_none() -> None:
     plain, equal = make_problem(), make_problem(np.full(800, 2.0))
     assert equal.validation.weights is None
     assert equal.weights is not None
-    assert is_affordable(plain, SETTINGS)
-    assert is_affordable(equal, SETTINGS)
+    assert is_affordable(plain, SETTINGS, Genes.of_features(len(plain.names)))
+    assert is_affordable(equal, SETTINGS, Genes.of_features(len(equal.names)))
     designs = [Workbench(problem).designs(POPULATION[:1], [1]) for problem in (plain, make_problem(np.ones(800)))]
     assert designs[0] == designs[1]
 

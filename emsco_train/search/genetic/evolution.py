@@ -43,7 +43,7 @@ class Generation:
     performance
         E of the fittest chromosome.
     best
-        The fittest chromosome.
+        The fittest chromosome: a stage for each gene, which is a feature or a unit of features.
     evaluations
         Chromosomes evaluated so far.
     elapsed_s

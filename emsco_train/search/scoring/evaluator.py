@@ -1,4 +1,4 @@
-"""`CachedEvaluator`: objectives of whole populations, from packed bits."""
+"""`CachedEvaluator`: objectives of whole populations, from packed bits; `GeneEvaluator`, the same for chromosomes by genes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
+from emsco_train.designs.genes import Genes
 from emsco_train.search.scoring.bit_cache import BitCache, unpack_bits
 from emsco_train.search.scoring.exit_counting import count_exits, sum_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
-__all__ = ["CachedEvaluator", "ExitCounts", "cumulative_sets"]
+__all__ = ["CachedEvaluator", "ExitCounts", "GeneEvaluator", "cumulative_sets"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +87,23 @@ class CachedEvaluator:
         right = unpack_bits(self._bits.right(self._threshold)[places], self._bits.items)
         accepted, first = confident.any(axis=0), confident.argmax(axis=0)
         return np.where(accepted, first, -1), right[first, np.arange(self._bits.items)]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneEvaluator:
+    """The evaluator of a search whose chromosomes have a stage for each gene."""
+
+    evaluator: CachedEvaluator
+    genes: Genes
+
+    @property
+    def n(self) -> int:
+        """Number of genes."""
+        return self.genes.n
+
+    def __call__(self, population: Population) -> Objectives:
+        """Return the objectives of compressed chromosomes [designs, genes]."""
+        return self.evaluator(self.genes.expand(population))
 
 
 def cumulative_sets(population: Population) -> tuple[Mask, Mask]:
