@@ -74,8 +74,10 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
+# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
+PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
 # The mark says what is in which run. Files that hold nothing for a run are not given to it: every process would import them.
-IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
+IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
 FOLDERS := tests/project tests/spam_filter
 WHOLE := $(FOLDERS) $(shell grep -rl --include='test_*.py' '^pytestmark = pytest.mark.uncounted$$' tests)
 ANY := $(FOLDERS) $(shell grep -rl --include='test_*.py' 'mark\.uncounted' tests)

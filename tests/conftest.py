@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,21 @@ def _open_the_lock_of_coverage() -> None:
 
 # Before ours: hooks run in the order in which they were registered, and ours are measured.
 os.register_at_fork(after_in_child=_open_the_lock_of_coverage)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Leave all that is imported before the first test out of later garbage collections.
+
+    It is most of what there is, takes long to look at, and many tests collect garbage to see that nothing is left over.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 # Files that take long, longest first: the one that is begun last must not keep a core busy when all others are done.
