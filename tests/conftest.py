@@ -55,7 +55,6 @@ _LONGEST = (
     "test_guarantee_proof.py",
     "test_folds.py",
     "test_cli_train.py",
-    "test_demo.py",
     "test_guarantee_joint_proof.py",
 )
 
