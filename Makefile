@@ -21,12 +21,14 @@ PIP := -m pip --disable-pip-version-check install --quiet
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-# Without isolation the package is built by the pinned tools, too.
+# Without isolation the package is built by the pinned tools, too. pip would compile everything in one process, the packages' own
+# tests with it; some files are no Python, and are left out.
 $(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables
-	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
+	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
 
 demo: $(READY)  ## train, export and decide on a small data set, and show what happens; SHOW=mail: a spam filter at work
