@@ -21,12 +21,14 @@ PIP := -m pip --disable-pip-version-check install --quiet
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-# Without isolation the package is built by the pinned tools, too.
+# Without isolation the package is built by the pinned tools, too. pip would compile everything in one process, the packages' own
+# tests with it; some files are no Python, and are left out.
 $(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables
-	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
+	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
 
 demo: $(READY)  ## train, export and decide on a small data set, and show what happens; SHOW=mail: a spam filter at work
@@ -74,12 +76,20 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
+# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
+PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
+# The mark says what is in which run. Files that hold nothing for a run are not given to it: every process would import them.
+IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
+FOLDERS := tests/project tests/spam_filter
+WHOLE := $(FOLDERS) $(shell grep -rl --include='test_*.py' '^pytestmark = pytest.mark.uncounted$$' tests)
+ANY := $(FOLDERS) $(shell grep -rl --include='test_*.py' 'mark\.uncounted' tests)
+
 counted:
-	$(BIN)/coverage run -m pytest --numprocesses=$(JOBS) --dist=loadfile -m 'not uncounted'
+	$(BIN)/coverage run -m pytest $(IN_PARALLEL) -m 'not uncounted' $(addprefix --ignore=,$(WHOLE))
 
 uncounted:
 	@mkdir -p build
-	@$(BIN)/pytest --numprocesses=$(JOBS) --dist=loadfile -m uncounted tests > build/uncounted.log 2>&1; \
+	@$(BIN)/pytest $(IN_PARALLEL) -m uncounted $(ANY) > build/uncounted.log 2>&1; \
 	  status=$$?; cat build/uncounted.log; exit $$status
 
 $(WHEEL_READY): pyproject.toml $(wildcard $(PINS))

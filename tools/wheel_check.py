@@ -151,7 +151,9 @@ def run_tests(python: str, names: Sequence[str]) -> int:
     shutil.copytree(ROOT / "schemas", folder / "schemas")
     (folder / "pytest.ini").write_text(CONFIG)
     chosen = [f"tests/runtime/{name}.py" for name in names] or ["tests/runtime"]
-    return subprocess.run([python, "-m", "pytest", *chosen], check=False, cwd=folder).returncode
+    return subprocess.run(
+        [python, "-m", "pytest", "--disable-plugin-autoload", "-p", "hypothesispytest", *chosen], check=False, cwd=folder
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -7,35 +7,90 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from emsco_runtime import write_bundle
+from emsco_runtime import Cascade, write_bundle
 from emsco_runtime.testing import sample_bundle
+from tests.train.sample_tables import write_mixed
 
 pytest.importorskip("sklearn", reason="the README trains: it needs the train extra")
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+DEMO = "emsco-demo --out demo\n"
 
 
-def test_every_block_of_the_readme_works_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """The folder that the README's `emsco-demo` was run in, and what it printed."""
+
+    folder: Path
+    shown: str
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
+    """Run `emsco-demo` as the README does, once for all tests, where an earlier one is to be replaced."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    _write_earlier_demonstration(folder / "demo", tmp_path_factory.mktemp("earlier"))
+    return Demonstration(folder, _run_shell(DEMO, folder))
+
+
+def _write_earlier_demonstration(folder: Path, elsewhere: Path) -> None:
+    """Write everything that a demonstration replaces: quicker than one of its own."""
+    from emsco_train.cli.export import main as export
+    from emsco_train.cli.train import main as train
+    from emsco_train.demo.clinic import create_clinic
+
+    create_clinic(folder)
+    table = write_mixed(elsewhere)
+    assert train([*map(str, table.options()), "--max-stages", "1", "--out", str(folder / "run")]) == 0
+    assert export([str(folder / "run"), "--out", str(folder / "bundle")]) == 0
+    (folder / "report.html").write_text("old")
+
+
+def test_the_demo_goes_from_a_table_to_decisions(demonstration: Demonstration) -> None:
+    """It trains, exports, certifies, decides patients with different outcomes, shows the cost, and replaces an earlier one."""
+    shown, folder = demonstration.shown, demonstration.folder / "demo"
+    for words in ("$ emsco-train", "$ emsco-export", "569 rows replayed", "certificate  error among accepted <=", "saved"):
+        assert words in shown
+    # Items that leave at the first stage query nothing that a later stage needs, and pay for the first stage alone.
+    patients = shown.split("4. Decide")[1].split("5. In short")[0].split("   patient ")[1:]
+    first = [output for output in patients if "after 1 of " in output]
+    assert first
+    for output in first:
+        assert "asking whole slide" not in output
+    assert any("rejected (inconclusive)" in output for output in patients)
+    assert any("asking whole slide" in output for output in patients)
+    manifest = Cascade.load(folder / "bundle").manifest
+    assert manifest.name == "clinic"
+    assert manifest.certificate is not None
+    assert "<svg" in (folder / "report.html").read_text()
+
+
+def test_every_block_of_the_readme_works_in_order(demonstration: Demonstration, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shell blocks run as written, Python blocks as one session; what they print is what the README shows."""
-    monkeypatch.chdir(tmp_path)
+    folder = demonstration.folder
+    monkeypatch.chdir(folder)
     _, *blocks = BLOCK.findall(README.read_text())
     assert [kind for kind, _ in blocks[:3]] == ["sh", "sh", "sh"]
+    assert blocks[1] == ("sh", DEMO)
     assert sum(kind == "python" for kind, _ in blocks) >= 5
+    # The demonstration has been run.
+    del blocks[1]
     names: dict[str, object] = {}
     for kind, text in blocks:
         if kind == "sh":
-            _run_shell(text, tmp_path)
+            _run_shell(text, folder)
         else:
             _run_session(text, names)
-    assert (tmp_path / "runs" / "clinic" / "report.html").is_file()
-    assert (tmp_path / "decisions.csv").is_file()
+    assert (folder / "runs" / "clinic" / "report.html").is_file()
+    assert (folder / "decisions.csv").is_file()
 
 
 def test_the_first_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +114,11 @@ def test_the_first_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (names["decision"].label, senders) == ("ham", ["a@example.com"])
 
 
-def _run_shell(text: str, folder: Path) -> None:
+def _run_shell(text: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(["bash", "-euc", text], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def _run_session(text: str, names: dict[str, object]) -> None:

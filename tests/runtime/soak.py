@@ -153,7 +153,7 @@ class Soak:
 
     def __init__(self, items: int, seed: int, period_s: float, folder: Path) -> None:
         self.world = World(items, seed)
-        self.calls = Calls(items)
+        self.calls = Calls(items, until_refused=True)
         self.versions = versions(seed)
         self.models = {version.id: Model(version) for version in self.versions}
         self.figures = Figures(items=items, injected=self.world.injected())
@@ -310,6 +310,8 @@ class Soak:
                 compared = check_reference(model, self.world, request, decision)
             except WrongDecision as wrong:
                 self._record_mismatch(f"item {request.item} by {decision.bundle[:12]}, {request.options}: {wrong}; {decision}")
+        if seen["refused"]:
+            self.calls.note_refusal()
         with self._lock:
             self._decided[request.item] += 1
             self._costs[request.item] = decision.cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -29,10 +30,26 @@ BREAKING = ("auth", "reputation")
 FREE, FULL = "country", "reputation"
 
 
-class Calls:
-    """Counts the calls of each source for each item; the batch source's are one for each of its items."""
+# How long a source that hangs waits for the first refusal: long enough for any machine, and not for ever.
+REFUSAL_S = 60.0
 
-    def __init__(self, items: int) -> None:
+
+class Calls:
+    """Counts the calls of each source for each item; the batch source's are one for each of its items.
+
+    Parameters
+    ----------
+    items
+        How many items there are.
+    until_refused
+        Whether calls that hang go on until the pool has refused one. How many are abandoned at the same time would otherwise
+        depend on how fast the machine is: on a slow one the first ends before there are enough.
+    """
+
+    def __init__(self, items: int, *, until_refused: bool = False) -> None:
+        self._refused = threading.Event()
+        if not until_refused:
+            self._refused.set()
         # Written to, so that the memory is taken before it is first measured.
         self._counts = {source: bytearray(b"\1") * items for source in SOURCES}
         for counts in self._counts.values():
@@ -41,6 +58,15 @@ class Calls:
     def note(self, source: str, item: int) -> None:
         """Count a call."""
         self._counts[source][item] += 1
+
+    def note_refusal(self) -> None:
+        """Let calls that hang end."""
+        self._refused.set()
+
+    def hang(self) -> None:
+        """Hang, as a plain source does."""
+        time.sleep(HANG_S)
+        self._refused.wait(REFUSAL_S)
 
     def of(self, source: str, item: int) -> int:
         """Return how often a source was called for an item."""
@@ -68,7 +94,7 @@ def plain_source(world: World, calls: Calls, source: str) -> Any:
         if fault is Fault.RAISE:
             raise SourceError(f"{source} does not know {item}")
         if fault is Fault.HANG:
-            time.sleep(HANG_S)
+            calls.hang()
         return expected_answer(world, source, item, fault)
 
     return ask
@@ -98,7 +124,7 @@ def batch_source(world: World, calls: Calls, source: str) -> Any:
         if whole is Fault.RAISE:
             raise SourceError(f"{source} does not know {len(items)} items")
         if whole is Fault.HANG:
-            time.sleep(HANG_S)
+            calls.hang()
         return [expected_answer(world, source, item, world.fault(source, item, many=True)) for item in items]
 
     return ask

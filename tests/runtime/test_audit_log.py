@@ -227,22 +227,22 @@ def _write(writer: AuditWriter, number: int, count: int) -> None:
         writer(decision)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(("method", "count"), [("fork", 4), pytest.param("spawn", 2, marks=pytest.mark.uncounted)])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
-def test_lines_of_several_processes_do_not_mix(method: str, tmp_path: Path) -> None:
-    """Four processes write long lines to one file: all are there, and each is whole."""
+def test_lines_of_several_processes_do_not_mix(method: str, count: int, tmp_path: Path) -> None:
+    """Several processes write long lines to one file: all are there, and each is whole."""
     path = tmp_path / "audit.jsonl"
     context = multiprocessing.get_context(method)
     with AuditWriter(path) as writer:
-        children = [context.Process(target=_write, args=(writer, number, 50)) for number in range(4)]
+        children = [context.Process(target=_write, args=(writer, number, 50)) for number in range(count)]
         for child in children:
             child.start()
         for child in children:
             child.join(120)
-    assert [child.exitcode for child in children] == [0] * 4
+    assert [child.exitcode for child in children] == [0] * count
     found = lines(path)
     owners = [line["decision"]["trace"][0]["acquired"][0].split("-")[0] for line in found]
-    assert sorted(owners) == sorted("0123" * 50)
+    assert sorted(owners) == sorted("0123"[:count] * 50)
     assert min(len(json.dumps(line)) for line in found) > 8192
 
 

@@ -189,7 +189,7 @@ def test_reader_races_writer(folder: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        found = [read_bundle(folder) for _ in range(600)]
+        found = [read_bundle(folder) for _ in range(200)]
     finally:
         done.set()
         writer.join()

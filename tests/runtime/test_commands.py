@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -17,7 +18,7 @@ import pytest
 
 from emsco_runtime import Bundle, Cascade, write_bundle
 from emsco_runtime.bundle.manifest import Feature, WeightedCounts
-from emsco_runtime.cli import inspect
+from emsco_runtime.cli import inspect, run as run_rows
 from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.processes import BIN, preload_modules, run, start
@@ -33,14 +34,24 @@ preload_modules(
 
 
 def run_refused(status: int, command: str, *arguments: object) -> str:
-    """Run a command that must fail with one line on standard error and no traceback; return the line."""
-    done = run(command, *arguments)
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
+    """Run a command that must fail with one line on standard error and no traceback; return the line.
+
+    In this process: a command is begun in the same way whatever it then refuses, and other tests show that.
+    """
+    main = {"emsco-inspect": inspect.main, "emsco-run": run_rows.main}[command]
+    error = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
+        try:
+            ended: object = main([str(argument) for argument in arguments])
+        except SystemExit as exit_:
+            ended = exit_.code
+    shown = error.getvalue()
+    assert ended == status, shown
+    assert "Traceback" not in shown
     if status == 1:
-        assert len(done.stderr.splitlines()) == 1
-        assert done.stderr.startswith(f"{command}: ")
-    return done.stderr
+        assert len(shown.splitlines()) == 1
+        assert shown.startswith(f"{command}: ")
+    return shown
 
 
 @pytest.fixture

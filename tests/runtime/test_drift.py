@@ -86,6 +86,7 @@ def delays(streams: int, items: int, rows: int, seed: int) -> list[float]:
 # ---------------------------------------------------------------- the stated rates
 
 
+@pytest.mark.uncounted
 def test_few_false_alarms() -> None:
     """In healthy streams, each with its own draw of the manifest's figures, alarms and warnings stay under the stated rates."""
     alarms, warnings = false_alarms(100, 2000, 500, seed=1)
@@ -104,6 +105,7 @@ def test_few_false_alarms_long(rows: int, capsys: pytest.CaptureFixture[str]) ->
     assert warnings <= 0.1
 
 
+@pytest.mark.uncounted
 def test_a_shift_of_five_points_is_found() -> None:
     """With 2,000 rows, five points more rejected are found in nearly all streams, in the median within 2,000 items."""
     found = delays(30, 10_000, 2000, seed=2)
@@ -357,6 +359,7 @@ def test_states_follow_the_limits() -> None:
         assert status.state == ("ok" if shares == SHARES else "alarm")
 
 
+@pytest.mark.uncounted
 def test_a_late_change_is_found() -> None:
     """After 50,000 healthy items a shift is found within 10,000; without later windows, not even in 20,000."""
     soon, late = [], []
@@ -449,6 +452,7 @@ def test_labels_that_arrive_later(error: float, state: str, certified: bool) -> 
         assert (shown.live or 0.0) > shown.high if wanted == "alarm" else (shown.live or 0.0) <= shown.high
 
 
+@pytest.mark.uncounted
 def test_an_error_within_the_certificate_is_no_alarm() -> None:
     """At just the guaranteed error, with no allowance beyond it, alarms in 100 streams stay under the rate."""
     rng = np.random.default_rng(13)

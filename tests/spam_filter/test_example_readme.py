@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "examples").symlink_to(TOP / "examples")
     monkeypatch.chdir(tmp_path)
     # The demonstration with less mail: what it shows is the same.
-    monkeypatch.setenv("COUNT", "600")
+    monkeypatch.setenv("COUNT", "400")
     yield tmp_path
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         os.kill(int((tmp_path / "serve.pid").read_text(encoding="utf-8")), signal.SIGKILL)

@@ -86,6 +86,8 @@ def test_errors_are_raised_before_any_work(trained: TrainedModel, tmp_path: Path
         train_model(MAILS, new, TrainingSettings(), keep=work)
     with pytest.raises(ModelError, match="'colour' is not a feature"):
         train_model(MAILS, new, TrainingSettings(without=frozenset({"colour"})))
+    with pytest.raises(ModelError, match="cost_messages is 0: expected at least 1 message"):
+        train_model(MAILS, new, TrainingSettings(cost_messages=0))
     with pytest.raises(CorpusError, match="expected both kinds"):
         train_model([mail for mail in MAILS if mail.label == "ham"], new, TrainingSettings())
     assert not new.exists()

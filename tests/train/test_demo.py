@@ -1,57 +1,14 @@
-"""`emsco-demo`, as a process."""
+"""`emsco-demo`: folders that it leaves alone. What it shows is tested with the README, which begins with it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from emsco_runtime import Cascade
 from emsco_train.cli.demo import main as demo
-from emsco_train.cli.export import main as export
-from emsco_train.cli.train import main as train
 from emsco_train.demo.clinic import create_clinic
 from emsco_train.errors import DesignError
-from tests.train.sample_tables import write_mixed
-
-# Much of it repeats what other tests have counted.
-pytestmark = pytest.mark.uncounted
-
-DEMO = Path(sys.executable).parent / "emsco-demo"
-
-
-def test_the_demo_goes_from_a_table_to_decisions(tmp_path: Path) -> None:
-    """It trains, exports, certifies, decides patients with different outcomes, shows the cost, and replaces an earlier one."""
-    folder = tmp_path / "demo"
-    _write_earlier_demonstration(folder)
-    done = subprocess.run([DEMO, "--out", folder], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    shown = done.stdout
-    for words in ("$ emsco-train", "$ emsco-export", "569 rows replayed", "certificate  error among accepted <=", "saved"):
-        assert words in shown
-    # Items that leave at the first stage query nothing that a later stage needs, and pay for the first stage alone.
-    patients = shown.split("4. Decide")[1].split("5. In short")[0].split("   patient ")[1:]
-    first = [output for output in patients if "after 1 of " in output]
-    assert first
-    for output in first:
-        assert "asking whole slide" not in output
-    assert any("rejected (inconclusive)" in output for output in patients)
-    assert any("asking whole slide" in output for output in patients)
-    manifest = Cascade.load(folder / "bundle").manifest
-    assert manifest.name == "clinic"
-    assert manifest.certificate is not None
-    assert "<svg" in (folder / "report.html").read_text()
-
-
-def _write_earlier_demonstration(folder: Path) -> None:
-    """Write everything that a demonstration replaces: quicker than one of its own."""
-    create_clinic(folder)
-    table = write_mixed(folder.parent)
-    assert train([*map(str, table.options()), "--max-stages", "1", "--out", str(folder / "run")]) == 0
-    assert export([str(folder / "run"), "--out", str(folder / "bundle")]) == 0
-    (folder / "report.html").write_text("old")
 
 
 def test_the_demo_in_an_impossible_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

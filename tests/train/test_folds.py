@@ -217,27 +217,40 @@ def test_columns_that_a_fold_has_no_value_of() -> None:
 # What the search counts
 
 
-def run_by_hand(problem: Problem, design: Design) -> tuple[int, int, float]:
-    """Return accepted rows, right ones and the mean cost, from scikit-learn's own fits of each fold."""
-    accepted = right = 0
-    costs = []
-    for part in problem.parts:
-        left = np.arange(len(part.scored))
-        used: list[str] = []
-        for number, stage in enumerate(design.stages, start=1):
-            used += stage
-            columns = problem.encoder.positions(used)
+class IndependentFits:
+    """scikit-learn's own fits of each fold, one for each set of features: the designs of a front share them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._scores: dict[tuple[int, frozenset[str]], np.ndarray] = {}
+
+    def scores(self, fold: int, used: frozenset[str]) -> np.ndarray:
+        """Return the scores of all scored rows of a fold."""
+        if (fold, used) not in self._scores:
+            part, columns = self._problem.parts[fold], self._problem.encoder.positions(sorted(used))
             scaler = StandardScaler().fit(part.fitted.codes[:, columns])
             model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000)
             model.fit(scaler.transform(part.fitted.codes[:, columns]), part.fitted.target)
-            scores = model.predict_proba(scaler.transform(part.scored.codes[left][:, columns]))
-            confident = scores.max(axis=1) >= 0.75
-            accepted += int(confident.sum())
-            right += int((scores.argmax(axis=1) == part.scored.target[left])[confident].sum())
-            leaving = confident | (number == len(design.stages))
-            costs += [problem.meter.cost(used)] * int(leaving.sum())
-            left = left[~confident]
-    return accepted, right, float(np.mean(costs))
+            self._scores[fold, used] = model.predict_proba(scaler.transform(part.scored.codes[:, columns]))
+        return self._scores[fold, used]
+
+    def run(self, design: Design) -> tuple[int, int, float]:
+        """Return accepted rows, right ones and the mean cost of a design."""
+        accepted = right = 0
+        costs = []
+        for fold, part in enumerate(self._problem.parts):
+            left = np.arange(len(part.scored))
+            used: list[str] = []
+            for number, stage in enumerate(design.stages, start=1):
+                used += stage
+                scores = self.scores(fold, frozenset(used))[left]
+                confident = scores.max(axis=1) >= 0.75
+                accepted += int(confident.sum())
+                right += int((scores.argmax(axis=1) == part.scored.target[left])[confident].sum())
+                leaving = confident | (number == len(design.stages))
+                costs += [self._problem.meter.cost(used)] * int(leaving.sum())
+                left = left[~confident]
+        return accepted, right, float(np.mean(costs))
 
 
 @pytest.mark.parametrize("options", [{}, {"time": np.arange(240)}, {"groups": np.arange(240) // 3}])
@@ -250,9 +263,10 @@ def test_counts_are_those_of_independent_fits(options: dict[str, Any]) -> None:
     problem = Problem.of(table, y, costs=[3, 1, 2], threshold=0.75, folds=4, shares=ALL_POOL, **options)
     front = run_exhaustive(problem, Settings(max_stages=3), jobs=1).front
     assert len(front) > 3
+    fits = IndependentFits(problem)
     for design in front:
         counts = design.with_rows(len(problem.validation)).counts
-        accepted, right, cost = run_by_hand(problem, design)
+        accepted, right, cost = fits.run(design)
         assert (counts.accepted, counts.right) == (accepted, right)
         assert counts.cost == pytest.approx(cost, rel=1e-12)
 

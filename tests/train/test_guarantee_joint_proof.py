@@ -30,7 +30,7 @@ pytestmark = pytest.mark.uncounted
 
 ALPHA = 0.05
 ROWS = 600
-SHORT, LONG = 200, 20_000
+SHORT, LONG = 100, 20_000
 LABELS = ("ham", "spam")
 SPAM, SPAM_SHARE, SPAM_FACTOR = 1, 0.4, 1.2
 HAM_FACTOR = (1 - SPAM_SHARE * SPAM_FACTOR) / (1 - SPAM_SHARE)

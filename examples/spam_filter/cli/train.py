@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         help="share of the mail that must be decided (as much as possible)",
     )
     add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
+    add("--cost-messages", type=int, default=200, metavar="N", help="messages that costs are measured on (200)")
     add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
     add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
     return parser
@@ -83,6 +84,7 @@ def _train(options: argparse.Namespace) -> None:
         split=options.split,
         own_domains=frozenset(options.own_domain),
         without=frozenset(options.without),
+        cost_messages=options.cost_messages,
         generations=options.generations,
         seed=options.seed,
     )

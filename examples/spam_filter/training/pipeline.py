@@ -146,6 +146,8 @@ def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool)
         raise ModelError(f"{out} exists and is not a model: choose another folder")
     if keep is not None and keep.exists():
         raise ModelError(f"{keep} already exists: choose another folder to keep the run in")
+    if plan.cost_messages < 1:
+        raise ModelError(f"cost_messages is {plan.cost_messages}: expected at least 1 message to measure costs on")
     unknown = sorted(plan.without - set(feature_names()))
     if unknown:
         raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(feature_names())})")
