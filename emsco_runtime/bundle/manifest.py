@@ -60,6 +60,7 @@ __all__ = [
     "Group",
     "Label",
     "LabelBounds",
+    "LabelCounts",
     "LabelLimit",
     "LikelyFigures",
     "Manifest",
@@ -67,6 +68,8 @@ __all__ = [
     "PromisedLimits",
     "Provenance",
     "RawValue",
+    "RecallLimit",
+    "RightShare",
     "Stage",
     "StageExits",
     "WeightedCounts",
@@ -205,10 +208,62 @@ class LikelyFigures(_Record):
     cost: Cost
 
 
+class LabelCounts(_Record):
+    """What the cascade did with the rows of one label, and with the rows that it accepted as this label.
+
+    `rows` have the label; of these `accepted` got some label, and `right` got this one. `accepted_as` are all rows that got it,
+    whatever they have. The one place where figures per label are defined:
+
+    - recall: right / rows, the share of the label's rows that are answered rightly; a rejected row counts against it.
+    - accuracy: right / accepted_as, the share of the rows accepted as the label that have it.
+    - coverage: accepted / rows, the share of the label's rows that are accepted at all.
+
+    Examples
+    --------
+    >>> fraud = LabelCounts(label="fraud", rows=50, accepted=30, accepted_as=32, right=24)
+    >>> fraud.recall, fraud.accuracy, fraud.coverage, fraud.is_missed
+    (0.48, 0.75, 0.6, False)
+    """
+
+    label: Label
+    rows: Count
+    accepted: Count
+    accepted_as: Count
+    right: Count
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if not self.right <= min(self.accepted, self.accepted_as) or self.accepted > self.rows:
+            detail = f"{self.rows} rows, {self.accepted} accepted, {self.accepted_as} accepted as it, {self.right} right"
+            raise _contradiction_error(f"label {self.label!r}, {detail}", "the counts contradict each other")
+        return self
+
+    @property
+    def recall(self) -> float:
+        """Share of the label's rows that are answered rightly; 0 without rows."""
+        return self.right / self.rows if self.rows else 0.0
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows accepted as the label that have it; 0 where none is."""
+        return self.right / self.accepted_as if self.accepted_as else 0.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of the label's rows that are accepted; 0 without rows."""
+        return self.accepted / self.rows if self.rows else 0.0
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether there are rows of the label, and none of them is answered rightly."""
+        return self.rows > 0 and self.right == 0
+
+
 class Expected(_Record):
     """What the cascade did on a named held-out split, as counts of rows; where these have weights, also by weight.
 
     `likely` is there where the same rows helped to choose the cascade: its counts flatter it.
+    `labels` has the counts of rows per label, in the order of the labels; empty where they were not kept.
     """
 
     split: Name
@@ -219,6 +274,18 @@ class Expected(_Record):
     cost: CostSummary
     weighted: WeightedCounts | None = None
     likely: LikelyFigures | None = None
+    labels: Annotated[tuple[LabelCounts, ...], Field(max_length=MAX_LABELS)] = ()
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Self:
+        if not self.labels:
+            return self
+        sums = [sum(getattr(counts, name) for counts in self.labels) for name in ("rows", "accepted_as", "right")]
+        # Fewer rows are possible: a row may have a label that training never saw.
+        if sums[0] > self.rows or sums[1:] != [self.accepted, self.right]:
+            detail = f"the labels do not add up to {self.rows} rows, {self.accepted} accepted and {self.right} right"
+            raise _contradiction_error(detail, "the counts contradict each other")
+        return self
 
 
 class CoverageBounds(_Record):
@@ -250,12 +317,49 @@ class WrongShare(_Record):
         return _seen_share(self.wrong, self.rows, self.weighted)
 
 
+class RightShare(_Record):
+    """How many of some rows were accepted with the right label, and the lower bound on that share; 0 where there are no rows.
+
+    Where rows have weights, `weighted` is the share by weight, which the bound is about.
+    """
+
+    rows: Count
+    right: Count
+    lower: Share
+    weighted: Share | None = None
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if self.right > self.rows or self.lower > self.share:
+            by_weight = "" if self.weighted is None else f" ({self.weighted} by weight)"
+            raise _contradiction_error(f"{self.right} right of {self.rows} rows{by_weight} and a lower bound of {self.lower}")
+        return self
+
+    @property
+    def share(self) -> float:
+        """The share that was seen, by weight where there are weights; 0 where there are no rows."""
+        if not self.rows:
+            return 0.0
+        return self.right / self.rows if self.weighted is None else self.weighted
+
+
 class LabelBounds(_Record):
-    """What is known of one label: errors among items accepted as it, and among items that truly have it."""
+    """What is known of one label: errors among items accepted as it, and among items that truly have it, and its recall.
+
+    The recall is the share of the items that truly have the label that are accepted as it; None: it was not kept.
+    """
 
     label: Label
     accepted_as: WrongShare
     true: WrongShare
+    recall: RightShare | None = None
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        seen = self.recall
+        if seen is not None and (seen.rows != self.true.rows or seen.right != self.accepted_as.rows - self.accepted_as.wrong):
+            raise _contradiction_error(f"{seen.right} right of {seen.rows} rows of the label {self.label!r}, by its other counts")
+        return self
 
 
 class CertifiedChoice(_Record):
@@ -297,25 +401,34 @@ class LabelLimit(_Record):
     max_error: Share
 
 
+class RecallLimit(_Record):
+    """Of the items that truly have a label, at least the share `min_recall` is accepted as it."""
+
+    label: Label
+    min_recall: Share
+
+
 class PromisedLimits(_Record):
     """Limits that were stated before the certify rows were looked at; all of them hold together at the certificate's confidence.
 
-    Errors are among the items accepted, or accepted as a label; coverage and mean cost are over all items. None, or no label: not
-    promised.
+    Errors are among the items accepted, or accepted as a label; a recall is among the items that have a label; coverage and mean
+    cost are over all items. None, or no label: not promised.
     """
 
     max_error: Share | None
     max_error_of: Annotated[tuple[LabelLimit, ...], Field(max_length=MAX_LABELS)]
     min_coverage: Share | None
     max_cost: Cost | None
+    min_recall: Annotated[tuple[RecallLimit, ...], Field(max_length=MAX_LABELS)] = ()
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.max_error is None and not self.max_error_of:
             raise _contradiction_error("limits are promised, but none of them on an error")
-        names = [str(limit.label) for limit in self.max_error_of]
-        if len(set(names)) < len(names):
-            raise _contradiction_error(f"two limits for one label, among {names}")
+        for limits in (self.max_error_of, self.min_recall):
+            names = [str(limit.label) for limit in limits]
+            if len(set(names)) < len(names):
+                raise _contradiction_error(f"two limits for one label, among {names}")
         return self
 
 
@@ -399,7 +512,12 @@ class Certificate(_Record):
         if self.choice is None and (self.method == "betting") != (self.weights is not None):
             detail = f"method {self.method!r}, weights {'given' if self.weights else 'left out'}"
             raise _contradiction_error(f"{detail}: rows with weights are tested by betting, and others are not")
-        weighted = {part.weighted is not None for bounds in self.labels for part in (bounds.accepted_as, bounds.true)}
+        weighted = {
+            part.weighted is not None
+            for bounds in self.labels
+            for part in (bounds.accepted_as, bounds.true, bounds.recall)
+            if part is not None
+        }
         if weighted != {self.weights is not None}:
             raise _contradiction_error("some figures are by weight, and others are not")
         if (self.order_seed is None) != (self.cost is None) or (self.weights is not None and self.cost is None):
@@ -430,6 +548,14 @@ class Certificate(_Record):
                 found = "there is no such label" if share is None else f"{share} was seen"
                 raise _contradiction_error(
                     f"an error of {limit.max_error} is promised for the label {limit.label!r}, but {found}"
+                )
+        recalls = {(type(bounds.label), bounds.label): bounds.recall for bounds in self.labels}
+        for floor in promise.min_recall:
+            recall = recalls.get((type(floor.label), floor.label))
+            if recall is None or recall.share < floor.min_recall:
+                found = "none was measured" if recall is None else f"{recall.share} was seen"
+                raise _contradiction_error(
+                    f"a recall of {floor.min_recall} is promised for the label {floor.label!r}, but {found}"
                 )
         if promise.min_coverage is not None and promise.min_coverage > self._seen_coverage():
             raise _contradiction_error(f"a coverage of {promise.min_coverage} is promised, but {self._seen_coverage()} was seen")
@@ -495,6 +621,16 @@ class Manifest(_Record):
     golden: Annotated[tuple[Golden, ...], Field(min_length=1, max_length=MAX_GOLDEN)]
     provenance: Provenance
 
+    @field_validator("expected")
+    @classmethod
+    def _check_expected_labels(cls, expected: Expected, info: ValidationInfo) -> Expected:
+        # Invalid labels are not there to compare with; their own error is reported.
+        counted = tuple(counts.label for counts in expected.labels)
+        if counted and "labels" in info.data and counted != info.data["labels"]:
+            detail = f"its labels are {list(counted)}, the bundle's are {list(info.data['labels'])}"
+            raise _contradiction_error(detail, "the counts contradict each other")
+        return expected
+
     @field_validator("certificate")
     @classmethod
     def _check_labels_match(cls, certificate: Certificate | None, info: ValidationInfo) -> Certificate | None:
@@ -536,9 +672,9 @@ def _seen_share(wrong: int, rows: int, weighted: float | None) -> float:
     return wrong / rows if weighted is None else weighted
 
 
-def _contradiction_error(detail: str) -> PydanticCustomError:
+def _contradiction_error(detail: str, what: str = "the certificate contradicts itself") -> PydanticCustomError:
     # The text goes in as a value: braces in a label must not be taken for a field of the message.
-    return PydanticCustomError("contradiction", "the certificate contradicts itself: {detail}", {"detail": detail})
+    return PydanticCustomError("contradiction", "{what}: {detail}", {"what": what, "detail": detail})
 
 
 def needed_version(features: Iterable[Feature]) -> Literal[1, 2]:

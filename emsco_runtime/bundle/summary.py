@@ -117,6 +117,7 @@ def _describe_limits(certificate: Certificate, cost_unit: str) -> list[str]:
         return [f"error among accepted <= {percent_at_most(certificate.max_error)}"]
     limits = [] if promise.max_error is None else [f"error among accepted <= {percent_at_most(promise.max_error)}"]
     limits += [f"error among accepted as {limit.label} <= {percent_at_most(limit.max_error)}" for limit in promise.max_error_of]
+    limits += [f"recall of {limit.label} >= {percent_at_least(limit.min_recall)}" for limit in promise.min_recall]
     if promise.min_coverage is not None:
         limits.append(f"coverage >= {percent_at_least(promise.min_coverage)}")
     if promise.max_cost is not None:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emsco_runtime.cli.console import format_costs, format_number, format_table, run_command
-from emsco_runtime.support.formatting import percent, percent_at_most, pluralize
+from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize
 
 if TYPE_CHECKING:
-    from emsco_runtime.bundle.manifest import Certificate, Feature, Manifest, Stage, WeightedCounts, WrongShare
+    from emsco_runtime.bundle.manifest import Certificate, Expected, Feature, Manifest, Stage, WeightedCounts, WrongShare
 
 __all__ = ["main"]
 
@@ -73,13 +73,21 @@ def _format_manifest(manifest: Manifest) -> str:
                 ["feature", "kind", "cost", "group", "stage", "if missing", "if unknown", "fallback"],
                 [_feature_row(manifest, feature) for feature in manifest.features],
             ),
+            *([_format_labels(manifest.expected)] if manifest.expected.labels else []),
             "\n".join(_format_footer(manifest)),
             *([] if manifest.certificate is None else [_format_label_bounds(manifest.certificate)]),
         ]
     )
 
 
+def _format_labels(expected: Expected) -> str:
+    from emsco_runtime.bundle.label_figures import COLUMNS, label_rows  # noqa: PLC0415 - loads pydantic; --help must answer at once
+
+    return format_table([f"expected {COLUMNS[0]}", *COLUMNS[1:]], label_rows(expected.labels))
+
+
 def _format_footer(manifest: Manifest) -> list[str]:
+    from emsco_runtime.bundle.label_figures import describe_base_rate, describe_missed_labels  # noqa: PLC0415 - as below
     from emsco_runtime.bundle.summary import describe_certificate, describe_likely  # noqa: PLC0415 - loads numpy; --help must answer at once
 
     expected = manifest.expected
@@ -93,6 +101,8 @@ def _format_footer(manifest: Manifest) -> list[str]:
         f"             cost mean {format_number(expected.cost.mean)} {manifest.cost_unit}, {format_costs(expected.cost)}",
         *([] if by_weight is None else [f"             {_format_weighted(by_weight, manifest.cost_unit)}"]),
         *([] if expected.likely is None else [f"likely       {describe_likely(expected.likely, manifest.cost_unit)}"]),
+        *([f"base rate    {describe_base_rate(expected.labels)}"] if expected.labels else []),
+        *(f"caution      {text}" for text in describe_missed_labels(expected.labels)),
         *describe_certificate(manifest.certificate, manifest.cost_unit),
         f"golden       {pluralize(len(manifest.golden), 'item')}, replayed whenever the bundle is loaded",
         f"made with    {', '.join(versions) or 'unknown versions'}",
@@ -105,10 +115,13 @@ def _format_weighted(counts: WeightedCounts, unit: str) -> str:
 
 
 def _format_label_bounds(certificate: Certificate) -> str:
-    return format_table(
-        ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"],
-        [[str(label.label), *_format_bound(label.accepted_as), *_format_bound(label.true)] for label in certificate.labels],
-    )
+    header = ["certified label", "accepted as it", "wrong", "at most", "truly it", "accepted wrongly", "at most"]
+    rows = [[str(label.label), *_format_bound(label.accepted_as), *_format_bound(label.true)] for label in certificate.labels]
+    recalls = [label.recall for label in certificate.labels if label.recall is not None]
+    if len(recalls) == len(rows):
+        header += ["accepted rightly", "at least"]
+        rows = [[*row, str(recall.right), percent_at_least(recall.lower)] for row, recall in zip(rows, recalls, strict=True)]
+    return format_table(header, rows)
 
 
 def _format_bound(share: WrongShare) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from emsco_runtime.cli.console import RowProgress, format_costs, format_number, run_command
+from emsco_runtime.cli.console import RowProgress, format_costs, format_number, format_table, run_command
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.csv_file import CsvRow, CsvRows, open_csv
 from emsco_runtime.support.files import open_output
@@ -78,14 +78,26 @@ def _parse_budget(text: str) -> float:
 
 @dataclass(slots=True)
 class _DecisionCounts:
-    """Counts over the rows decided so far; exits are accepted rows by stage, reasons are those of rejected rows."""
+    """Counts over the rows decided so far; exits are accepted rows by stage, reasons are those of rejected rows.
 
-    labelled: int = 0
-    right: int = 0
+    `answers` are the rows whose true label is known, by this label and the one they got, None for a rejected row.
+    """
+
     degraded: int = 0
     costs: list[float] = field(default_factory=list)
     exits: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    answers: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+
+    @property
+    def labelled(self) -> int:
+        """Accepted rows whose true label is known."""
+        return sum(number for (_, answer), number in self.answers.items() if answer is not None)
+
+    @property
+    def right(self) -> int:
+        """Those of them that got it."""
+        return sum(number for (truth, answer), number in self.answers.items() if answer == truth)
 
     def add(self, decision: Decision, truth: str | None) -> None:
         """Count one decision."""
@@ -93,10 +105,10 @@ class _DecisionCounts:
         self.degraded += decision.degraded
         if decision.status == "accepted":
             self.exits[decision.stages] += 1
-            self.labelled += truth is not None
-            self.right += truth == str(decision.label)
         else:
             self.reasons[decision.reason] += 1
+        if truth is not None:
+            self.answers[truth, None if decision.label is None else str(decision.label)] += 1
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -202,7 +214,24 @@ def _format_summary(manifest: Manifest, counts: _DecisionCounts, out: str) -> st
         lines.append(f"rejected   {', '.join(rejected)}")
     if counts.degraded:
         lines.append(f"degraded   {pluralize(counts.degraded, 'row')} decided with a fallback value")
-    return "\n".join([*lines, f"written    {out}"])
+    return "\n".join([*lines, *_format_labels(manifest, counts), f"written    {out}"])
+
+
+def _format_labels(manifest: Manifest, counts: _DecisionCounts) -> list[str]:
+    """Return the figures per label, where some rows have a label that the bundle knows."""
+    from emsco_runtime.bundle.label_figures import (  # noqa: PLC0415 - loads pydantic; --help must answer at once
+        COLUMNS,
+        count_labels,
+        describe_base_rate,
+        describe_missed_labels,
+        label_rows,
+    )
+
+    labels = count_labels(counts.answers, manifest.labels)
+    if not any(one.rows for one in labels):
+        return []
+    cautions = [f"caution    {text}" for text in describe_missed_labels(labels)]
+    return [f"base rate  {describe_base_rate(labels)}", *cautions, "", format_table(COLUMNS, label_rows(labels)), ""]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="emsco-export",
         description="Choose a design of a run, fit its stages, replay every row through the runtime, certify it, and write the "
-        "bundle. Without requirements, the fittest design is taken.",
+        "bundle. Without requirements, the knee of the front is taken: near to accepting all, all right, at no cost.",
         epilog="example: emsco-export runs/mail --out bundles/mail --min-accuracy 0.97 --min-coverage 0.9",
     )
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
@@ -33,8 +33,21 @@ def _parser() -> OneLineParser:
     requirements = parser.add_argument_group(
         "requirements", "of figures on the validation rows, by bounds on them; the cheapest design that satisfies them is taken"
     )
-    requirements.add_argument("--min-accuracy", type=float, metavar="A", help="share of accepted rows that are right, at least")
+    requirements.add_argument(
+        "--min-accuracy",
+        action="append",
+        default=[],
+        metavar="[LABEL=]A",
+        help="share of accepted rows that are right, at least; with a label, of the rows accepted as it; may be repeated",
+    )
     requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
+    requirements.add_argument(
+        "--min-recall",
+        action="append",
+        default=[],
+        metavar="LABEL=R",
+        help="share of the rows of a label that are accepted as it, at least; may be repeated",
+    )
     requirements.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
     requirements.add_argument(
         "--sure",
@@ -43,14 +56,16 @@ def _parser() -> OneLineParser:
         metavar="P",
         help=f"level of the bounds, from 0.5 to below 1 ({DEFAULT_SURE:g}); none: by the figures as they are",
     )
-    requirements.add_argument("--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it")
+    requirements.add_argument(
+        "--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it; or fittest, the paper's choice"
+    )
     certificate = parser.add_argument_group("certificate", "from the certify rows; the run records each use of them")
     certificate.add_argument(
         "--max-error",
         type=float,
         metavar="E",
-        help="guarantee that at most this share of accepted items is wrong; --min-coverage and --max-cost are then guaranteed "
-        "too, all of them together",
+        help="guarantee that at most this share of accepted items is wrong; --min-coverage, --min-recall and --max-cost are then "
+        "guaranteed too, all of them together",
     )
     certificate.add_argument(
         "--max-error-of",
@@ -72,17 +87,20 @@ def _parser() -> OneLineParser:
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
-    from emsco_train.cli.label_numbers import parse_numbers  # noqa: PLC0415
+    from emsco_train.cli.label_numbers import parse_floors, parse_numbers  # noqa: PLC0415
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
 
     with parser.usage_errors(options):
-        requirements = Requirements(
-            min_accuracy=options.min_accuracy,
+        min_accuracy, min_accuracy_of = parse_floors(options.min_accuracy, "--min-accuracy")
+        requirements = Requirements.of(
+            min_accuracy=min_accuracy,
             min_coverage=options.min_coverage,
             max_cost=options.max_cost,
+            min_recall=parse_numbers(options.min_recall, "--min-recall"),
+            min_accuracy_of=min_accuracy_of,
             sure=options.sure,
         )
         criteria = SelectionCriteria.of(

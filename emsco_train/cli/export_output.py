@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from emsco_runtime.bundle.label_figures import describe_missed_labels
 from emsco_runtime.bundle.summary import describe_certificate, describe_likely, percent, pluralize
 from emsco_runtime.cli.console import format_costs, format_number
 from emsco_train.cli.training_output import (
@@ -11,6 +12,7 @@ from emsco_train.cli.training_output import (
     calibration_warnings,
     format_bounds,
     format_counts,
+    format_labels,
     minimum_coverage,
 )
 from emsco_train.designs.counts import Counts
@@ -52,13 +54,14 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"             probabilities within {exported.export.largest:.0e}",
         *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
+        *(f"caution      {text}" for text in describe_missed_labels(expected.labels)),
+        *("", f"by label, on the {expected.split} rows:", "", *format_labels(expected.labels), ""),
     ]
     if exported.choice.is_default:
-        # No floor was given, and the fittest is often cheap and inaccurate.
         bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]
         floors = ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all))
         reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(bounds_of_all):g}"
-        lines.append(f"suggestion   the fittest is often cheap and inaccurate; floors in reach: {reach}")
+        lines.append(f"suggestion   floors in reach: {reach}; --min-recall LABEL=R for a label")
     quoted = shlex.quote(out)
     return [
         *lines,

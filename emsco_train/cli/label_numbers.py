@@ -1,4 +1,4 @@
-"""Options of the form LABEL=NUMBER."""
+"""Options of the form LABEL=NUMBER, and of either NUMBER or LABEL=NUMBER."""
 
 from __future__ import annotations
 
@@ -6,7 +6,25 @@ from collections.abc import Sequence
 
 from emsco_train.errors import DesignError
 
-__all__ = ["parse_numbers"]
+__all__ = ["parse_floors", "parse_numbers"]
+
+
+def parse_floors(given: Sequence[str], option: str) -> tuple[float | None, dict[str | int, float]]:
+    """Read an option that may be repeated, once as a number and once for each label: return the number, and those of labels.
+
+    Examples
+    --------
+    >>> parse_floors(["0.95", "fraud=0.9"], "--min-accuracy")
+    (0.95, {'fraud': 0.9})
+    """
+    plain = [text for text in given if "=" not in text]
+    if len(plain) > 1:
+        raise DesignError(f"{option} {plain[1]!r}: a number for all rows was given before, {plain[0]}")
+    try:
+        number = float(plain[0]) if plain else None
+    except ValueError:
+        raise DesignError(f"{option} {plain[0]!r}: expected a number, or LABEL=NUMBER such as fraud=0.9") from None
+    return number, parse_numbers([text for text in given if "=" in text], option)
 
 
 def parse_numbers(given: Sequence[str], option: str) -> dict[str | int, float]:

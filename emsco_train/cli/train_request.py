@@ -51,6 +51,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             constraints=Constraints(
                 max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy
             ),
+            objective=options.objective,
             polish=options.polish,
         ),
         pinned=tuple(options.pin),

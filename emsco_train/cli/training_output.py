@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from emsco_runtime.bundle.label_figures import COLUMNS, describe_base_rate, describe_missed_labels, label_rows
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
+from emsco_train.designs.knee import least_useful_coverage
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.front_measurement import MeasuredDesign
@@ -28,12 +31,14 @@ __all__ = [
     "format_counts",
     "format_data",
     "format_front",
+    "format_labels",
     "minimum_coverage",
 ]
 
 _MAX_SHOWN_COLUMNS = 60
 _MAX_STAGE_CHARACTERS = 100
 _FLOOR_COUNT = 4
+_MAX_SHOWN_LABELS = 40
 
 
 def format_data(prepared: PreparedRun) -> list[str]:
@@ -41,7 +46,10 @@ def format_data(prepared: PreparedRun) -> list[str]:
     problem, source = prepared.problem, prepared.source
     counts = Counter(position for split in problem.splits() for position in split.target.tolist())
     files = ", ".join(Path(file.path).name for file in source.files)
-    labels = ", ".join(f"{label}: {counts[position]}" for position, label in enumerate(problem.labels))
+    rows = sum(counts.values())
+    labels = ", ".join(
+        f"{label}: {counts[position]} ({percent(counts[position], rows)})" for position, label in enumerate(problem.labels)
+    )
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
     weights = prepared.request.columns.weight
     return [
@@ -88,7 +96,7 @@ def format_columns(prepared: PreparedRun) -> str:
 
 
 def format_front(trained: TrainedRun) -> list[str]:
-    """Return the designs worth a look: the fittest of each threshold, the cheapest at several floors; and what to type next."""
+    """Return the designs worth a look: the knee, the fittest of each threshold, the cheapest at floors; what to type next."""
     front, path = trained.front, shlex.quote(str(trained.folder.path))
     measured = {one.design.id: one for one in trained.measured}
     has_test_rows = "test" in trained.run.rows
@@ -101,6 +109,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         "id",
         *(f"{name} (bound)" for name in figures),
         *([f"test {name}" for name in figures] if has_test_rows else []),
+        "lowest recall",
         "stages",
     ]
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
@@ -108,7 +117,20 @@ def format_front(trained: TrainedRun) -> list[str]:
     requirements = f" --min-accuracy {floor} --min-coverage {least:g}" if floor else ""
     where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
     where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
-    output = [f"{pluralize(len(front), 'design')} on the front; of these, {where}:", "", format_table(header, lines), ""]
+    held_out = "test" if has_test_rows else trained.run.measured.split
+    shown = measured[notable[0][1].id]
+    output = [
+        f"{pluralize(len(front), 'design')} on the front; of these, {where}:",
+        f"(lowest recall: of the {held_out} rows of a label, the smallest share that is accepted as it)",
+        "",
+        format_table(header, lines),
+        "",
+        f"the knee, by label, on the {held_out} rows:",
+        "",
+        *format_labels(shown.labels),
+        "",
+        *(f"caution  {text}" for text in describe_missed_labels(shown.labels)),
+    ]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
         output.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
@@ -127,7 +149,7 @@ def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list
     for entry in entries:
         where = "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds)) if len(entries) > 1 else "once"
         texts = [text for counts in entry.everything for text in format_counts(counts)]
-        lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "(one stage)"])
+        lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
     return lines
 
 
@@ -147,7 +169,7 @@ def format_bounds(bounds: Bounds) -> list[str]:
 
 
 def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
-    """Return named designs: the fittest at each threshold, and the cheapest above floors between it and the most accurate."""
+    """Return named designs: the knee, the fittest at each threshold, and the cheapest above floors up to the most accurate."""
     front = trained.front
     levels = list(dict.fromkeys(design.thresholds for design in front))
     best = [next(design for design in front if design.thresholds == level) for level in levels]
@@ -159,12 +181,12 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     for floor in accuracy_floors(bounds):
         design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(bounds))
         cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
-    return [*zip(names, best, strict=True), *cheapest.values()]
+    return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
 
 
 def minimum_coverage(bounds: Sequence[Bounds]) -> float:
-    """Return half of the best coverage: an accurate design that accepts hardly anything is not worth a look."""
-    return round(max(one.coverage for one in bounds) / 2, 2)
+    """Return the coverage below which a design is not worth a look, to two digits."""
+    return round(least_useful_coverage(bounds), 2)
 
 
 def accuracy_floors(bounds: Sequence[Bounds]) -> list[float]:
@@ -188,4 +210,22 @@ def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]
     own = [f"{figure} ({bound})" for figure, bound in figures]
     stages = format_stages(design.stages)
     shown = stages if len(stages) <= _MAX_STAGE_CHARACTERS else f"{stages[: _MAX_STAGE_CHARACTERS - 3]}..."
-    return [design.id, *own, *(format_counts(measured.figures) if has_test_rows else []), shown]
+    tested = format_counts(measured.figures) if has_test_rows else []
+    return [design.id, *own, *tested, _lowest_recall(measured.labels), shown]
+
+
+def format_labels(labels: Sequence[LabelCounts]) -> list[str]:
+    """Return the figures of each label as every command prints them, and the base rate."""
+    table = format_table(COLUMNS, label_rows(labels)[:_MAX_SHOWN_LABELS])
+    more = len(labels) - _MAX_SHOWN_LABELS
+    return [
+        table + (f"\n... and {more} more" if more > 0 else ""),
+        "",
+        f"base rate  {describe_base_rate(labels)}: compare accuracies with that",
+    ]
+
+
+def _lowest_recall(labels: Sequence[LabelCounts]) -> str:
+    """Return the lowest recall of any label that has rows, and which label."""
+    lowest = min((counts for counts in labels if counts.rows), key=lambda counts: counts.recall)
+    return f"{percent(lowest.right, lowest.rows)} ({lowest.label})"

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from emsco_runtime.bundle.label_figures import describe_missed_labels
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
@@ -28,6 +30,7 @@ from emsco_train.errors import (
 __all__ = [
     "warn_class_weight",
     "warn_low_thresholds",
+    "warn_missed_labels",
     "warn_outliers",
     "warn_rare_labels",
     "warn_repeated_rows",
@@ -65,6 +68,14 @@ def warn_rare_labels(labels: Sequence[Label], splits: Sequence[Split]) -> None:
         text += ", and nothing is certified about a label without certify rows"
     advice = "give more rows of it, or join it with another label"
     warnings.warn(f"{text}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_missed_labels(labels: Sequence[LabelCounts]) -> None:
+    """Warn of labels that a design never gives rightly."""
+    missed = describe_missed_labels(labels)
+    if missed:
+        advice = "ask for it with `min_recall`, or search with `objective='balanced'`"
+        warnings.warn(f"{'; '.join(missed)}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())
 
 
 def warn_repeated_rows(parts: Sequence[Split]) -> None:

@@ -8,9 +8,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.counts import Counts
-from emsco_train.designs.precision import Bounds, Precision
+from emsco_train.designs.precision import Bounds, LabelLowerBounds, LabelSizes, Precision
 from emsco_train.errors import DesignError
 
 __all__ = ["Design", "design_id", "format_names", "format_stages"]
@@ -51,6 +52,9 @@ class Design:
     precision
         What bounds on the figures are computed from; None where the rows are unknown. Unless given, all rows are independent and
         the cost is exact. Not part of equality.
+    labels
+        What it did with the rows of each label, in the order of the labels and in units where there are some; empty where that is
+        unknown. Not part of equality.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class Design:
     rows: int = field(default=0, compare=False, repr=False)
     precision: Precision | None = field(default=None, compare=False, repr=False)
     units: int | None = field(default=None, compare=False, repr=False)
+    labels: tuple[LabelCounts, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Raise for figures that no rows can have, and complete the precision."""
@@ -133,11 +138,12 @@ class Design:
         *,
         ties: int = 1,
         precision: Precision | None = None,
+        labels: tuple[LabelCounts, ...] = (),
     ) -> Design:
         """Make a design from a chromosome and what it did with some rows."""
         shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
         design = cls.of(chromosome, names, thresholds, **shares, ties=ties)
-        return replace(design, rows=counts.rows, precision=precision, units=counts.units)
+        return replace(design, rows=counts.rows, precision=precision, units=counts.units, labels=labels)
 
     def with_rows(self, rows: int) -> Design:
         """Return the design with the number of rows that its figures were counted on; unchanged where it knows this number."""
@@ -145,7 +151,9 @@ class Design:
 
     def with_more_rows(self, factor: float) -> Design:
         """Return the design as if the same figures had been counted on so many times as many rows of the same kind."""
-        precision = None if self.precision is None else self.precision.scaled(factor)
+        precision = self.precision
+        if precision is not None:
+            precision = replace(precision, labels=self._label_sizes(precision)).scaled(factor)
         return replace(self, rows=math.ceil(factor * self.rows), precision=precision)
 
     @property
@@ -169,6 +177,34 @@ class Design:
                 "Give it by Design.with_rows or Front.from_json(..., rows=...), or use the figures as they are with `sure=None`"
             )
         return self.precision.bounds(self.coverage, self.accuracy, self.cost, sure)
+
+    def label_bounds(self, label: Label, sure: float | None) -> LabelLowerBounds:
+        """Return one-sided lower bounds on the figures of a label at the level `sure`; with None the figures themselves.
+
+        Labels are compared as text: on a command line, the label 1 is the text "1".
+
+        Raises
+        ------
+        DesignError
+            If there is no such label, or if the counts behind its figures are unknown.
+        """
+        place = next((place for place, counts in enumerate(self.labels) if str(counts.label) == str(label)), None)
+        if place is None:
+            known = ", ".join(repr(counts.label) for counts in self.labels)
+            detail = (
+                f"there is no label {label!r} (labels: {known})" if known else "its figures per label are unknown: train again"
+            )
+            raise DesignError(f"design {self.id}: {detail}")
+        counts = self.labels[place]
+        if sure is None:
+            return LabelLowerBounds(counts.recall, counts.accuracy)
+        precision = self.precision or Precision.of_counts(self.counts)
+        return self._label_sizes(precision)[place].bounds(counts, sure)
+
+    def _label_sizes(self, precision: Precision) -> tuple[LabelSizes, ...]:
+        if precision.labels:
+            return precision.labels
+        return tuple(LabelSizes(float(counts.rows), float(counts.accepted_as)) for counts in self.labels)
 
     @property
     def threshold_text(self) -> str:

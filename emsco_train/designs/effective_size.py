@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
-from emsco_train.designs.precision import Precision
+from emsco_train.designs.precision import LabelSizes, Precision
 
-__all__ = ["measure_precision", "standard_error"]
+__all__ = ["measure_label_sizes", "measure_precision", "standard_error"]
 
 
 def measure_precision(
@@ -60,6 +60,38 @@ def measure_precision(
         accepted=_effective_size(accepted_weight, right_weight, int(accepted.sum())),
         cost_error=_mean_error(costs, group, weight),
     )
+
+
+def measure_label_sizes(
+    answer: Ints, target: Ints, labels: int, groups: Ints | None = None, weights: Floats | None = None
+) -> tuple[LabelSizes, ...]:
+    """Return how much rows say about the recall and the accuracy of each of so many labels.
+
+    `answer` and `target` hold the position of the label that each row got, -1 for a rejected one, and of the one that it has;
+    for `groups` and `weights` see `measure_precision`.
+
+    Examples
+    --------
+    >>> answer, target = np.array([0, 0, 0, 1, -1, 1]), np.array([0, 0, 1, 1, 1, 1])
+    >>> measure_label_sizes(answer, target, 2, groups=np.array([0, 0, 1, 1, 2, 3]))[0]
+    LabelSizes(rows=1.0, accepted_as=2.125)
+    """
+    if weights is not None and not weights.all():
+        there = weights > 0
+        of_groups = None if groups is None else groups[there]
+        return measure_label_sizes(answer[there], target[there], labels, of_groups, weights[there])
+    count = len(answer)
+    weight = np.ones(count) if weights is None else weights
+    group = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
+    right = answer == target
+    among = {"rows": (target, np.ones(count, dtype=np.bool_)), "accepted_as": (answer, answer >= 0)}
+    sizes = {}
+    for name, (label, there) in among.items():
+        sums = _sum_by_group_and_label(group, label, there, weight, labels)
+        hits = _sum_by_group_and_label(group, label, there & right, weight, labels)
+        rows = np.bincount(label[there], minlength=labels).tolist()
+        sizes[name] = [_effective_size(sums[:, place], hits[:, place], rows[place]) for place in range(labels)]
+    return tuple(map(LabelSizes, sizes["rows"], sizes["accepted_as"]))
 
 
 def standard_error(counts: Sequence[int], costs: Sequence[float]) -> float:
@@ -105,3 +137,10 @@ def _mean_error(costs: Floats, group: Ints, weight: Floats) -> float:
 
 def _sum_by_group(group: Ints, values: Floats) -> Floats:
     return np.bincount(group, values).astype(np.float64)
+
+
+def _sum_by_group_and_label(group: Ints, label: Ints, there: Mask, weight: Floats, labels: int) -> Floats:
+    """Return the weight of the rows that are there [groups, labels]."""
+    groups = int(group.max()) + 1 if len(group) else 0
+    cells = np.bincount(group[there] * labels + label[there], weight[there], minlength=groups * labels)
+    return cells.astype(np.float64).reshape(groups, labels)

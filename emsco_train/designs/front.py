@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design, design_id, format_names, format_stages
 from emsco_train.designs.selection import Requirements, SelectBy
@@ -113,6 +114,8 @@ class Front(Sequence[Design]):
         min_accuracy: float | None = None,
         min_coverage: float | None = None,
         max_cost: float | None = None,
+        min_recall: Mapping[Label, float] | None = None,
+        min_accuracy_of: Mapping[Label, float] | None = None,
         by: SelectBy | None = None,
         sure: float | None = DEFAULT_SURE,
     ) -> Design:
@@ -124,10 +127,14 @@ class Front(Sequence[Design]):
             Floors, from 0 to 1; 0 is no floor.
         max_cost
             Cap on the mean cost per item, in the user's unit.
+        min_recall
+            Floors on the recall of labels, such as ``{"fraud": 0.8}``: the share of the rows of a label that are accepted as it.
+        min_accuracy_of
+            Floors on the accuracy of labels: the share of the rows accepted as a label that have it.
         by
-            What decides among the designs that satisfy these: "cost" (cheapest), "accuracy", "coverage" or "fitness" (the
-            paper's). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap, the fittest
-            when nothing is required. Ties are broken by the other figures, then by the place in the front.
+            What decides among the designs that satisfy these: "cost" (cheapest), "accuracy", "coverage", "fitness" (the paper's)
+            or "knee" (see `knee`). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap,
+            the knee when nothing is required. Ties are broken by the other figures, then by the place in the front.
         sure
             Floors must hold by one-sided lower bounds at this level, the cap by an upper bound: from 0.5 to below 1. The best of
             many designs is partly the luckiest, so its figures alone promise too much. None: by the figures as they are.
@@ -139,11 +146,31 @@ class Front(Sequence[Design]):
         DesignError
             If bounds are needed, and the number of rows behind the figures is unknown.
         """
-        requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, by=by, sure=sure)
+        requirements = Requirements.of(
+            min_accuracy=min_accuracy,
+            min_coverage=min_coverage,
+            max_cost=max_cost,
+            min_recall=min_recall,
+            min_accuracy_of=min_accuracy_of,
+            by=by,
+            sure=sure,
+        )
         return requirements.choose(self._designs, self.full_cost)
 
+    @property
+    def knee(self) -> Design:
+        """The design to look at first: a good compromise of accuracy, coverage and cost, see `emsco_train.designs.knee`."""
+        return self.select(by="knee")
+
+    @property
+    def fittest(self) -> Design:
+        """The design with the highest fitness, the paper's choice: the first of the front."""
+        return self.select(by="fitness")
+
     def find(self, design_id: str) -> Design:
-        """Return the design with this id, or with an id that begins so, if there is just one."""
+        """Return the design with this id, or with an id that begins so, if there is just one; or "fittest" or "knee"."""
+        if design_id in ("fittest", "knee"):
+            return self.fittest if design_id == "fittest" else self.knee
         found = [design for design in self._designs if design_id and design.id.startswith(design_id)]
         if len(found) != 1:
             known = ", ".join(design.id for design in (found or self._designs)[:_MAX_SHOWN])
@@ -206,7 +233,7 @@ class Front(Sequence[Design]):
 
     def __repr__(self) -> str:
         """Return one line."""
-        best = f", fittest {self._designs[0].id}" if self._designs else ""
+        best = f", knee {self.knee.id}" if self._designs else ""
         return f"<Front: {pluralize(len(self), 'design')}{best}, costs in {self.unit}>"
 
     def __str__(self) -> str:

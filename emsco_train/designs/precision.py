@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_train.designs.counts import Counts
 from emsco_train.errors import DesignError
 from emsco_train.support.binomial import lower_bound
 
-__all__ = ["Bounds", "Precision"]
+__all__ = ["Bounds", "LabelLowerBounds", "LabelSizes", "Precision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,29 @@ class Bounds:
     coverage: float
     accuracy: float
     cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLowerBounds:
+    """Lower bounds on the figures of one label, as `LabelCounts` defines them."""
+
+    recall: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSizes:
+    """Effective numbers of rows for the figures of one label: of those that have it, and of those accepted as it."""
+
+    rows: float
+    accepted_as: float
+
+    def bounds(self, counts: LabelCounts, sure: float) -> LabelLowerBounds:
+        """Return the bounds of the label's figures, each at the level `sure`."""
+        return LabelLowerBounds(
+            recall=lower_bound(counts.recall * self.rows, self.rows, sure),
+            accuracy=lower_bound(counts.accuracy * self.accepted_as, self.accepted_as, sure),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +58,8 @@ class Precision:
         Effective number of accepted rows, which say as much about accuracy.
     cost_error
         Standard error of the mean cost.
+    labels
+        The same for the figures of each label, in the order of the labels; empty: those of independent rows of equal weight.
 
     Examples
     --------
@@ -46,10 +72,12 @@ class Precision:
     rows: float
     accepted: float
     cost_error: float = 0.0
+    labels: tuple[LabelSizes, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise for numbers that no rows can have."""
-        if not all(0 <= number < math.inf for number in (self.rows, self.accepted, self.cost_error)):
+        sizes = [size for label in self.labels for size in (label.rows, label.accepted_as)]
+        if not all(0 <= number < math.inf for number in (self.rows, self.accepted, self.cost_error, *sizes)):
             raise DesignError(f"{self}: expected finite numbers of at least 0")
 
     @classmethod
@@ -60,7 +88,8 @@ class Precision:
 
     def scaled(self, factor: float) -> Precision:
         """Return the precision of so many times as many rows of the same kind."""
-        return Precision(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor))
+        labels = tuple(LabelSizes(factor * label.rows, factor * label.accepted_as) for label in self.labels)
+        return Precision(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor), labels)
 
     def bounds(self, coverage: float, accuracy: float, cost: float, sure: float) -> Bounds:
         """Return the bounds of figures, each at the level `sure`.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
+from emsco_train.designs.knee import knee_of
+from emsco_train.designs.label_floors import LabelFloor, make_label_floors
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
@@ -19,7 +22,7 @@ from emsco_train.support.numbers import is_number
 
 __all__ = ["Constraints", "Requirements", "SelectBy"]
 
-SelectBy: TypeAlias = Literal["cost", "accuracy", "coverage", "fitness"]
+SelectBy: TypeAlias = Literal["cost", "accuracy", "coverage", "fitness", "knee"]
 
 # Each limit, the figure that it is on, the digits to show, and the word for a miss.
 _LIMITS = (
@@ -106,6 +109,30 @@ class Requirements(Constraints):
     sure: float | None = DEFAULT_SURE
     # Where cost decides and bounds are asked for: the surest design of those that cost at most this share more than the cheapest.
     slack: float = 0.0
+    # Floors on the figures of labels, as `make_label_floors` makes them.
+    label_floors: tuple[LabelFloor, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        min_accuracy: float | None = None,
+        min_coverage: float | None = None,
+        max_cost: float | None = None,
+        min_recall: Mapping[Label, float] | None = None,
+        min_accuracy_of: Mapping[Label, float] | None = None,
+        by: SelectBy | None = None,
+        sure: float | None = DEFAULT_SURE,
+    ) -> Requirements:
+        """Return requirements as users give them, floors per label as mappings label -> number."""
+        return cls(
+            min_accuracy=min_accuracy,
+            min_coverage=min_coverage,
+            max_cost=max_cost,
+            by=by,
+            sure=sure,
+            label_floors=make_label_floors(min_recall, min_accuracy_of),
+        )
 
     def __post_init__(self) -> None:
         """Check all of them, and list every fault in one error."""
@@ -117,14 +144,34 @@ class Requirements(Constraints):
         # Without a limit there is nothing to be sure of: requirements that ask for nothing are equal.
         object.__setattr__(self, "sure", self.sure if self.any() else DEFAULT_SURE)
 
+    def any(self) -> bool:
+        """Return whether anything is required at all."""
+        return bool(self.label_floors) or Constraints.any(self)
+
     @property
     def objective(self) -> SelectBy:
         """What decides: as required, or by which limits there are."""
         if self.by is not None:
             return self.by
-        if self.min_accuracy is not None or self.min_coverage is not None:
+        if self.min_accuracy is not None or self.min_coverage is not None or self.label_floors:
             return "cost"
-        return "fitness" if self.max_cost is None else "accuracy"
+        return "knee" if self.max_cost is None else "accuracy"
+
+    @property
+    def both_sides(self) -> bool:
+        """Whether both how often and how rightly it answers have a floor, so that neither can be had at the other's expense."""
+        figures = {floor.figure for floor in self.label_floors}
+        is_right = self.min_accuracy is not None or "accuracy" in figures
+        return is_right and (self.min_coverage is not None or "recall" in figures)
+
+    @property
+    def recall_labels(self) -> frozenset[str]:
+        """The labels, as text, whose recall has a floor."""
+        return frozenset(str(floor.label) for floor in self.label_floors if floor.figure == "recall")
+
+    def label_figures(self, design: Design) -> list[float]:
+        """Return the figures of a design that have a floor per label."""
+        return [floor.bound(design, None) for floor in self.label_floors]
 
     def choose(self, designs: Sequence[Design], full_cost: float) -> Design:
         """Return the best design that meets the requirements, the first of equals, or raise `SelectionError` with the nearest.
@@ -136,6 +183,8 @@ class Requirements(Constraints):
             most = (1.0 + self.slack) * min(design.cost for design in satisfying)
             near = [design for design in satisfying if design.cost <= most]
             return max(near, key=lambda design: (self._highest_level(design), *_sort_key(design, "cost")))
+        if satisfying and self.objective == "knee":
+            return knee_of(satisfying, full_cost)
         if satisfying:
             return max(satisfying, key=lambda design: _sort_key(design, self.objective))
         if not designs:
@@ -145,24 +194,32 @@ class Requirements(Constraints):
 
     def meets(self, design: Design) -> bool:
         """Return whether a design satisfies every floor and the cap, by bounds on its figures where `sure` asks for them."""
-        return not self.any() or self._allows(design.bounds(self.sure))
+        return not self.any() or self._allows(design, self.sure)
 
     def _highest_level(self, design: Design) -> float:
         """Return the highest level `sure` at which the bounds of a design still satisfy all limits, to four digits."""
         low, high = 0.5, 1.0
         while high - low > _LEVEL_DIGITS:
             middle = (low + high) / 2
-            low, high = (middle, high) if self._allows(design.bounds(middle)) else (low, middle)
+            low, high = (middle, high) if self._allows(design, middle) else (low, middle)
         return low
 
-    def _allows(self, figures: Bounds) -> bool:
-        return not any(self.shortfalls(figures.cost, figures.coverage, figures.accuracy))
+    def _allows(self, design: Design, sure: float | None) -> bool:
+        # Floors per label alone need no bounds on the other figures.
+        limited = Constraints.any(self)
+        return not (limited and self._misses(design.bounds(sure))) and not any(
+            floor.shortfall(design, sure) for floor in self.label_floors
+        )
+
+    def _misses(self, figures: Bounds) -> bool:
+        return any(self.shortfalls(figures.cost, figures.coverage, figures.accuracy))
 
     def _nearest(self, designs: Sequence[Design], full_cost: float) -> Design:
         def distance(design: Design) -> float:
             figures = design.bounds(self.sure)
             cost, coverage, accuracy = self.shortfalls(figures.cost, figures.coverage, figures.accuracy)
-            return float(accuracy + coverage + cost / full_cost)
+            of_labels = sum(floor.shortfall(design, self.sure) for floor in self.label_floors)
+            return float(accuracy + coverage + cost / full_cost + of_labels)
 
         return min(designs, key=distance)
 
@@ -177,14 +234,20 @@ class Requirements(Constraints):
         for name, figure, digits, miss in _LIMITS:
             limit, own, bound = getattr(self, name), getattr(nearest, figure), getattr(nearest.bounds(self.sure), figure)
             shortfall = 0.0 if limit is None else max(0.0, bound - limit if figure == "cost" else limit - bound)
-            notes = [] if self.sure is None else [f"bound {bound:{digits}}"]
-            notes += [f"{shortfall:.2g} {miss}"] if shortfall else []
-            near.append(f"{figure} {own:{digits}}" + (f" ({', '.join(notes)})" if notes else ""))
+            near.append(self._describe_figure(f"{figure} {own:{digits}}", f"{bound:{digits}}", shortfall, miss))
             if limit is not None:
                 asked.append(f"{name}={limit:g}")
                 reachable.append(f"{figure} {getattr(best, figure):{digits}}")
+        reached = not self._misses(best)
+        for floor in self.label_floors:
+            own, top = floor.bound(nearest, None), max(floor.bound(design, self.sure) for design in designs)
+            bound, shortfall = floor.bound(nearest, self.sure), floor.shortfall(nearest, self.sure)
+            near.append(self._describe_figure(f"{floor.name} {own:.4g}", f"{bound:.4g}", shortfall, "short"))
+            asked.append(floor.text)
+            reachable.append(f"{floor.name} {top:.4g}")
+            reached = reached and top >= floor.least
         reason = "Each of the requirements can be met alone, but not together"
-        if not self._allows(best):
+        if not reached:
             reason = f"Within reach alone: {', '.join(reachable)}"
         level = "" if self.sure is None else f" with bounds at `sure={self.sure}`"
         return (
@@ -192,17 +255,19 @@ class Requirements(Constraints):
             f"{', '.join(near)}. {reason}"
         )
 
+    def _describe_figure(self, figure: str, bound: str, shortfall: float, miss: str) -> str:
+        notes = [] if self.sure is None else [f"bound {bound}"]
+        notes += [f"{shortfall:.2g} {miss}"] if shortfall else []
+        return figure + (f" ({', '.join(notes)})" if notes else "")
+
     def _advise(self, designs: Sequence[Design], full_cost: float) -> str:
         """Return what would help: more rows where only the bounds are in the way, and other requirements."""
         if self.sure is None:
-            return "Ask for less, or search with other thresholds"
+            return self._other_searches()
         by_figures = replace(self, sure=None)
         hopeful = [design for design in designs if by_figures.meets(design)]
         if not hopeful:
-            return (
-                "No design satisfies this without bounds either, so more rows alone would not help. "
-                "Ask for less, or search with other thresholds"
-            )
+            return f"No design satisfies this without bounds either, so more rows alone would not help. {self._other_searches()}"
         design = self._nearest(hopeful, full_cost)
         rows = self._rows_needed(design)
         needed = f"about {rows:,} rows in place of {design.rows:,} would do" if rows else "no number of rows would be enough"
@@ -210,6 +275,15 @@ class Requirements(Constraints):
             f"Without bounds {design.id} satisfies this; if its figures stayed the same, {needed}. "
             "Give more rows, ask for less, or choose by the figures alone with `sure=None`"
         )
+
+    def _other_searches(self) -> str:
+        if self.recall_labels:
+            tuned = "" if self.both_sides else ", add a floor on accuracy, so that other thresholds are tried"
+            return (
+                f"Ask for less{tuned}, or search with a lower threshold of that label, with `objective='balanced'`, or with "
+                "`class_weight='balanced'`"
+            )
+        return "Ask for less, or search with other thresholds"
 
     def _rows_needed(self, design: Design) -> int | None:
         """Return about how many rows it takes until the bounds satisfy, if the figures stay; None where that is never."""
@@ -232,5 +306,7 @@ def _sort_key(design: Design, by: SelectBy) -> tuple[float, ...]:
         "accuracy": (design.accuracy, design.coverage, -design.cost),
         "coverage": (design.coverage, design.accuracy, -design.cost),
         "fitness": (design.fitness,),
+        # Where the knee decides, it is taken of all; this is for the comparison of two.
+        "knee": (design.fitness,),
     }
     return sort_keys[by]

@@ -21,6 +21,7 @@ from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions, encode_table
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
+from emsco_train.data.problem_warnings import warn_missed_labels
 from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.table import Table
@@ -45,7 +46,7 @@ from emsco_train.export.searched_design import build_cascade, check_design, expo
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design
 from emsco_train.guarantee.ledger import MemoryLedger
-from emsco_train.search.settings import Method, SearchUnits
+from emsco_train.search.settings import Method, Objective, SearchUnits
 
 __all__ = ["EmscoClassifier"]
 
@@ -53,7 +54,7 @@ __all__ = ["EmscoClassifier"]
 class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A cascade that is found, fitted and used like any scikit-learn classifier; it may refuse to answer.
 
-    `fit` divides the rows, searches designs, and chooses the fittest of the front; `use` chooses another. A row that no stage is
+    `fit` divides the rows, searches designs, and chooses the knee of the front; `use` chooses another. A row that no stage is
     confident about is rejected: `predict` returns the reject value for it, -1 for whole numbers and "" for text unless
     `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans are returned as whole numbers.
 
@@ -77,6 +78,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Names or positions of features that stay in the first stage.
     max_cost, min_coverage, min_accuracy
         What a design must satisfy, by its figures in the search, to be on the front.
+    objective
+        "balanced": in the search each label counts as much as any other, however rare; "plain": by its rows. See `Settings`.
     sure
         The design that `fit` takes into use satisfies them by one-sided bounds at this level; None: by its figures. See
         `Front.select`.
@@ -163,6 +166,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         min_coverage: float | None = None,
         min_accuracy: float | None = None,
         sure: float | None = DEFAULT_SURE,
+        objective: Objective = "plain",
         polish: bool = False,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
@@ -199,6 +203,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.min_coverage = min_coverage
         self.min_accuracy = min_accuracy
         self.sure = sure
+        self.objective = objective
         self.polish = polish
         self.classifier = classifier
         self.C = C
@@ -215,7 +220,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.reject_label = reject_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
-        """Divide the rows, search designs, and take the fittest that surely satisfies the limits into use.
+        """Divide the rows, search designs, and take the knee of those that surely satisfy the limits into use.
 
         Parameters
         ----------
@@ -228,7 +233,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             One value per row: rows with equal values go to the same split, and to the same fold.
         """
         requirements = Requirements(
-            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="fitness", sure=self.sure
+            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="knee", sure=self.sure
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
@@ -264,6 +269,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self, "problem_")
         self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
         self.cascade_ = build_cascade(self.problem_, self.design_)
+        warn_missed_labels(self.design_.labels)
         return self
 
     def select(
@@ -272,9 +278,14 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         min_accuracy: float | None = None,
         min_coverage: float | None = None,
         max_cost: float | None = None,
+        min_recall: Mapping[Label, float] | None = None,
+        min_accuracy_of: Mapping[Label, float] | None = None,
         sure: float | None = DEFAULT_SURE,
     ) -> Design:
-        """Choose a design for `use` or `export`, as `Front.select` does; with both floors, also at other thresholds.
+        """Choose a design for `use` or `export`, as `Front.select` does.
+
+        With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
+        thresholds.
 
         Examples
         --------
@@ -287,7 +298,14 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         (True, True)
         """
         check_is_fitted(self, "problem_")
-        wanted = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, sure=sure)
+        wanted = Requirements.of(
+            min_accuracy=min_accuracy,
+            min_coverage=min_coverage,
+            max_cost=max_cost,
+            min_recall=min_recall,
+            min_accuracy_of=min_accuracy_of,
+            sure=sure,
+        )
         return select_tuned_design(self.problem_, self.front_, wanted)
 
     def predict(self, X: Any) -> Array:  # noqa: N803
@@ -348,6 +366,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_error: float | None = None,
         max_error_of: Mapping[Label, float] | None = None,
         min_coverage: float | None = None,
+        min_recall: Mapping[Label, float] | None = None,
         max_cost: float | None = None,
         confidence: float = 0.95,
         force: bool = False,
@@ -370,9 +389,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             coverage; in place of a design. See docs/guarantee.md.
         max_error_of
             The same for items accepted as a label: label -> share.
-        min_coverage, max_cost
-            With a largest error: guarantee, together with it, that at least this share of the items is accepted, and that an item
-            costs at most this much on average. With a coverage, the cheapest of the designs is chosen.
+        min_coverage, min_recall, max_cost
+            With a largest error: guarantee, together with it, that at least this share of the items is accepted, or of the items
+            of a label as it (label -> share), and that an item costs at most this much on average. With a coverage, the cheapest
+            of the designs is chosen.
         confidence
             Of the certificate; planned uses of the certify rows share it.
 
@@ -383,7 +403,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         problem = self.problem_
-        requirements = Requirements(min_coverage=min_coverage, max_cost=max_cost)
+        requirements = Requirements.of(min_coverage=min_coverage, max_cost=max_cost, min_recall=min_recall)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
         # Before the certify rows are used.
         if Path(path).is_dir():
@@ -396,8 +416,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             chosen, certificate = choice.design, choice.certificate
         elif requirements != Requirements():
             raise DesignError(
-                "min_coverage and max_cost are guaranteed together with an error: give max_error too, or choose a design with "
-                "`front_.select` and give that"
+                "min_coverage, min_recall and max_cost are guaranteed together with an error: give max_error too, or choose a "
+                "design with `front_.select` and give that"
             )
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)

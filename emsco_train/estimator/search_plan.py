@@ -40,6 +40,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         units=model.units,
         pinned=pinned_positions(model.pinned, problem.names),
         constraints=limits,
+        objective=model.objective,
         polish=model.polish,
     )
     outcomes = search_thresholds(

@@ -114,7 +114,7 @@ def export_design(
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
     model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
-    expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split)
+    expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split, labels=labels)
     manifest = build_manifest(info, model, cost_model, train, expected, settings_record)
     tables = (("training", given.table), (split, held_out_given.table))
     return verify_and_write(path, manifest, model, tables, force=force)

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emsco_runtime.bundle.manifest import LikelyFigures
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.label_counts import count_by_label
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
@@ -32,11 +34,15 @@ _MAX_CELLS = 2**24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Outcomes:
-    """What each design does with each row [designs, rows], as numbers: sums over rows are then matrix products."""
+    """What each design does with each row [designs, rows], as numbers: sums over rows are then matrix products.
+
+    `answer` is the position of the label that the row gets, -1 for none.
+    """
 
     accepted: Floats
     right: Floats
     cost: Floats
+    answer: NDArray[np.int16]
 
     def sums(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
         """Return accepted rows, right ones and cost of each design, on rows that count so much each."""
@@ -60,7 +66,15 @@ def estimate_likely_figures(problem: Problem, front: Front, requirements: Requir
     for _ in range(_DRAWS):
         drawn = _draw_rows(len(rows), rows.groups, rng)
         inside, outside = weights * drawn, weights * (drawn == 0)
-        chosen = _choose_again(designs, outcomes, inside, requirements, front.full_cost)
+        # Floors per label are kept or missed by the drawn rows, too.
+        drawn_units = drawn if rows.units is None else drawn * rows.units
+        candidates = designs
+        if requirements.label_floors:
+            candidates = tuple(
+                replace(design, labels=count_by_label(answer, rows.target, problem.labels, drawn_units))
+                for design, answer in zip(designs, outcomes.answer, strict=True)
+            )
+        chosen = _choose_again(candidates, outcomes, inside, requirements, front.full_cost)
         if chosen is not None:
             accepted, right, cost = outcomes.sums(outside)
             found += [accepted[chosen], right[chosen], cost[chosen], outside.sum()]
@@ -73,6 +87,7 @@ def estimate_likely_figures(problem: Problem, front: Front, requirements: Requir
 def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int) -> _Outcomes:
     shape = (len(designs), len(problem.validation))
     accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    answers, target = np.zeros(shape, dtype=np.int16), problem.validation.target
     levels = sorted({design.thresholds for design in designs})
     for bench in make_workbenches(problem, levels, len({design.chromosome for design in designs}), jobs):
         for place, level in enumerate(bench.thresholds):
@@ -82,12 +97,12 @@ def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int) ->
             # Fits all sets at once, which is quicker than one design after the other.
             evaluator.exits(population)
             for index, chromosome in zip(own, population, strict=True):
-                exit_stage, right[index] = evaluator.row_exits(chromosome)
-                accepted[index] = exit_stage >= 0
+                exit_stage, answers[index] = evaluator.row_exits(chromosome, target)
+                accepted[index], right[index] = exit_stage >= 0, answers[index] == target
                 costs = [stage.total for stage in problem.meter.stage_costs(designs[index].stages)]
                 # A rejected row, at stage -1, has paid for the last stage.
                 cost[index] = np.array(costs)[exit_stage]
-    return _Outcomes(accepted, right, cost)
+    return _Outcomes(accepted, right, cost, answers)
 
 
 def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints:

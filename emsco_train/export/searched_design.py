@@ -138,12 +138,12 @@ def _draft_manifest(
 def _expected_figures(problem: Problem, design: Design, model: CascadeModel | None, split: Split) -> Expected:
     """Return what a design does on rows that its models have not seen; `model` is the exported one, not for validation rows."""
     if split is not problem.validation and model is not None:
-        return evaluate_split(problem, model, split).expected(split.target, split.name, split.units)
+        return evaluate_split(problem, model, split).expected(split.target, split.name, split.units, problem.labels)
     # The figures that the search counted are checked; those of a bundle come from folds that took no part in the choice.
     measured = problem if model is None else problem.with_other_folds()
     rows = measured.validation
     evaluation = evaluate_validation(measured, design.stages, design.thresholds)
-    return evaluation.expected(rows.target, rows.name, rows.units)
+    return evaluation.expected(rows.target, rows.name, rows.units, problem.labels)
 
 
 def _training_settings(problem: Problem) -> dict[str, JsonValue]:

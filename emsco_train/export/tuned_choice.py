@@ -1,7 +1,8 @@
 """The choice of a design with its thresholds tuned to what is asked for: from the threshold ladder, where that is safe.
 
-It is where accuracy and coverage are both asked for, or an error is to be guaranteed: then one holds the other. A floor on
-coverage alone would lead to the lowest threshold, and one on accuracy alone to the highest, which accepts next to nothing.
+It is where accuracy and coverage (of a label: its recall) are both asked for, or an error is to be guaranteed: then one holds the
+other. A floor on coverage alone would lead to the lowest threshold, and one on accuracy alone to the highest, which accepts next
+to nothing.
 
 The ladder has many designs of nearly the same cost, and the cheapest that satisfies is the one that was luckiest. So the surest
 of those that cost little more is taken: `benchmarks/choices.py` shows what that keeps, and what it costs.
@@ -30,9 +31,9 @@ def choose_tuned_design(
     problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, *, jobs: int = 1
 ) -> Choice:
     """Choose a design of a front and certify it, as `choose_design` does."""
-    both = _has_both_floors(criteria.requirements)
+    both = criteria.requirements.both_sides
     if criteria.promise.is_asked or both:
-        front = ladder_front(problem, front, jobs=jobs)
+        front = ladder_front(problem, front, criteria.requirements, jobs=jobs)
     if both and not criteria.promise.is_asked:
         criteria = replace(criteria, requirements=replace(criteria.requirements, slack=_SLACK))
     choice = choose_design(problem, front, criteria, ledger)
@@ -43,11 +44,7 @@ def choose_tuned_design(
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
     """Choose a design of a front by requirements, as `Front.select` does; no certify row is looked at."""
-    if _has_both_floors(requirements):
-        front = ladder_front(problem, front, jobs=jobs)
+    if requirements.both_sides:
+        front = ladder_front(problem, front, requirements, jobs=jobs)
         requirements = replace(requirements, slack=_SLACK)
     return requirements.choose(tuple(front), front.full_cost)
-
-
-def _has_both_floors(requirements: Requirements) -> bool:
-    return requirements.min_accuracy is not None and requirements.min_coverage is not None

@@ -54,7 +54,8 @@ class Candidate:
     decide
         Returns what the design does with the certify rows. It is called when the design is tested, and otherwise never.
     decide_validation
-        Returns what it does with the validation rows: for limits per label and on the cost, which take more than its figures.
+        Returns what it does with the validation rows: for limits on the cost, and for limits per label where the design does
+        not know its counts per label, or rows have weights.
     """
 
     design: Design
@@ -93,7 +94,7 @@ class Candidate:
             return Hits(self.counts.wrong, self.counts.accepted)
         if limit.kind == "coverage":
             return Hits(self.counts.rows - self.counts.accepted, self.counts.rows)
-        return limit.count(self.validation.counts)
+        return self._count_label(limit)
 
     def expected_rows(self, limit: ShareLimit, rows: int) -> int:
         """Return how many of so many other rows a limit would be about, by the validation rows, rounded up."""
@@ -101,7 +102,17 @@ class Candidate:
             return rows
         if limit.kind == "error":
             return -(-self.counts.accepted * rows // self.counts.total)
-        return -(-limit.count(self.validation.counts).rows * rows // self.validation.rows)
+        return -(-self._count_label(limit).rows * rows // self.counts.rows)
+
+    def _count_label(self, limit: ShareLimit) -> Hits:
+        """Return the validation rows that a limit per label is about, whatever they weigh."""
+        own = next((counts for counts in self.design.labels if counts.label == limit.label), None)
+        if own is None or self.design.units is not None:
+            return limit.count(self.validation.counts)
+        # The search has counted them: nothing needs to be fitted again.
+        if limit.kind == "recall":
+            return Hits(own.rows - own.right, own.rows)
+        return Hits(own.accepted_as - own.right, own.accepted_as)
 
     def _effective_count(self, limit: ShareLimit) -> Hits:
         design = self.design
@@ -281,7 +292,13 @@ def _fault_text(fault: _Fault, designs: int, of: int, rows: int, confidence: flo
         return f"{pluralize(rows, 'certify row')} are fewer than the {least} that show such a coverage if all are accepted"
     as_label = f" as {limit.label!r}" if limit.kind == "label" else ""
     if not fault.too_few:
-        return f"{designs} of {pluralize(of, 'design')} have a larger {limit.name()} there"
+        other = "smaller" if limit.kind == "recall" else "larger"
+        return f"{designs} of {pluralize(of, 'design')} have a {other} {limit.name()} there"
+    if limit.kind == "recall":
+        least = min_rows(limit.most, confidence)
+        return (
+            f"there are fewer certify rows of {limit.label!r} than the {least} that show such a recall if all are accepted as it"
+        )
     least = min_rows(limit.most, confidence)
     too_few = f"{designs} would accept fewer than {least} of the {pluralize(rows, 'certify row')}{as_label}"
     return f"{too_few}, too few even if all were right"

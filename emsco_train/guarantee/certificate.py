@@ -14,6 +14,7 @@ from emsco_runtime.bundle.manifest import (
     CostBound,
     CoverageBounds,
     LabelBounds,
+    RightShare,
     WeightedShares,
     WrongShare,
 )
@@ -31,9 +32,9 @@ def certify(evidence: Evidence, confidence: float) -> Certificate:
     """Certify a design that was fixed before anyone looked at these rows, at a confidence from 0.5 to below 1.
 
     The error among accepted items gets its exact (Clopper-Pearson) upper bound; so do the error among items accepted as each
-    label, and the share of each true label that is accepted wrongly. Coverage is bounded from both sides, the mean cost from
-    above by betting. Where rows have weights, all bounds are by betting, on shares by weight. Each of them holds at the
-    confidence given, each taken by itself.
+    label, and the share of each true label that is accepted wrongly. The recall of each label gets its lower bound. Coverage is
+    bounded from both sides, the mean cost from above by betting. Where rows have weights, all bounds are by betting, on shares by
+    weight. Each of them holds at the confidence given, each taken by itself.
 
     Examples
     --------
@@ -87,6 +88,7 @@ def _certificate(
                 label=label,
                 accepted_as=_wrong_share(evidence, wrong, evidence.label == position, bounds_confidence),
                 true=_wrong_share(evidence, wrong, evidence.target == position, bounds_confidence),
+                recall=_recall(evidence, position, bounds_confidence),
             )
             for position, label in enumerate(counts.labels)
         ),
@@ -106,6 +108,16 @@ def _wrong_share(evidence: Evidence, wrong: Mask, among: Mask, confidence: float
     share = evidence.share(wrong, among)
     weighted = 1.0 if share.mean is None else share.mean
     return WrongShare(rows=rows, wrong=hits, upper=share.upper_bound(confidence), weighted=weighted)
+
+
+def _recall(evidence: Evidence, position: int, confidence: float) -> RightShare:
+    rows, right = evidence.counts.true[position], evidence.counts.right[position]
+    if evidence.weights is None:
+        return RightShare(rows=rows, right=right, lower=lower_bound(right, rows, confidence))
+    missed = evidence.share(evidence.label != position, evidence.target == position)
+    seen = 0.0 if missed.mean is None else 1.0 - missed.mean
+    # Rounding can put the bound a hair above what was seen.
+    return RightShare(rows=rows, right=right, lower=min(1.0 - missed.upper_bound(confidence), seen), weighted=seen)
 
 
 def _coverage_bounds(evidence: Evidence, confidence: float) -> CoverageBounds:

@@ -1,4 +1,4 @@
-"""The choice of a design of a front: by id, by floors and caps, under a promise, or the fittest."""
+"""The choice of a design of a front: by id, by floors and caps, under a promise, or the knee of the front."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.selection import Requirements
+from emsco_train.designs.selection import Requirements, SelectBy
 from emsco_train.errors import CertificationError, CertifyUseWarning, DesignError
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify
@@ -26,6 +26,15 @@ from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_v
 
 __all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
 
+# What decided, in words.
+_OBJECTIVES: dict[SelectBy, str] = {
+    "cost": "the cheapest",
+    "accuracy": "the most accurate",
+    "coverage": "the most covering",
+    "fitness": "the fittest",
+    "knee": "the knee",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SelectionCriteria:
@@ -36,7 +45,7 @@ class SelectionCriteria:
     requirements
         Floors and caps on validation figures.
     design
-        An id, or its beginning; instead of all other criteria.
+        An id, or its beginning, "fittest" or "knee"; instead of all other criteria.
     promise
         What is to be guaranteed, and the confidence; without limits the design is chosen by validation alone, and gets the bounds
         that the certify rows show.
@@ -61,7 +70,7 @@ class SelectionCriteria:
         max_error_of: Mapping[Label, float] | None = None,
         confidence: float = 0.95,
     ) -> SelectionCriteria:
-        """Return the criteria of a command: with a largest error, the floor on coverage and the cap on cost are promised too."""
+        """Return the criteria of a command: with a largest error, floors on coverage and recall and the cost are promised."""
         errors = Promise(max_error=max_error, max_error_of=max_error_of or {}, confidence=confidence)
         if not errors.is_asked:
             return cls(requirements, design, errors)
@@ -70,6 +79,7 @@ class SelectionCriteria:
             max_error_of=errors.max_error_of,
             min_coverage=requirements.min_coverage,
             max_cost=requirements.max_cost,
+            min_recall={floor.label: floor.least for floor in requirements.label_floors if floor.figure == "recall"},
             confidence=confidence,
         )
         # The tests on the certify rows guard the limits: bounds on the validation figures would only leave out candidates.
@@ -78,7 +88,7 @@ class SelectionCriteria:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The design, the reason in words, and its certificate: None without certify rows. By default it is the fittest.
+    """The design, the reason in words, and its certificate: None without certify rows. By default it is the knee.
 
     `likely` is what such a choice gives on new rows, where no rows were kept back to show it.
     """
@@ -104,7 +114,8 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, l
         return _choose_certified(problem, front, criteria, ledger)
     requirements = criteria.requirements
     if criteria.design is not None:
-        design, reason = front.find(criteria.design), "it was named"
+        word = f"the {criteria.design} of the front" if criteria.design in ("fittest", "knee") else "it"
+        design, reason = front.find(criteria.design), f"{word} was named"
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements)
@@ -212,13 +223,13 @@ def _weights(problem: Problem, rows: Split) -> Weights | None:
 
 def _describe_reason(requirements: Requirements) -> str:
     if requirements == Requirements():
-        return "the fittest of the front; no floor was given"
-    words = {"cost": "the cheapest", "accuracy": "the most accurate", "coverage": "the most covering", "fitness": "the fittest"}
+        return f"{_OBJECTIVES['knee']} of the front; no floor was given"
     parts = {
         "accuracy >= ": requirements.min_accuracy,
         "coverage >= ": requirements.min_coverage,
         "cost <= ": requirements.max_cost,
     }
-    detail = ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
+    limits = [f"{name}{value:g}" for name, value in parts.items() if value is not None]
+    detail = ", ".join([*limits, *(floor.text for floor in requirements.label_floors)])
     level = "" if requirements.sure is None or not requirements.any() else f", by bounds at sure {requirements.sure:g}"
-    return f"{words[requirements.objective]} with {detail} on validation{level}"
+    return f"{_OBJECTIVES[requirements.objective]} with {detail} on validation{level}"

@@ -60,6 +60,11 @@ class DecisionCounts:
         return cls(len(target), tuple(labels), *counts)
 
     @property
+    def right(self) -> LabelCounts:
+        """For each label, the rows that have it and were accepted as it."""
+        return tuple(accepted - wrong for accepted, wrong in zip(self.accepted, self.accepted_wrong, strict=True))
+
+    @property
     def all_accepted(self) -> int:
         """Rows accepted, whatever the label."""
         return sum(self.accepted)

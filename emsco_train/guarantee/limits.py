@@ -1,8 +1,9 @@
 """The limits that can be promised, each with its own exact test: shares of rows by their counts, the mean cost by betting.
 
-The error among accepted items, the error among items accepted as a label, and coverage are all shares: of some rows (those
-accepted, those accepted as the label, all) at most a given share may be hits (wrong, wrong, rejected). The number of hits is
-binomial, so the binomial test is exact. Rows with weights are tested by betting, as the cost is.
+The error among accepted items, the error among items accepted as a label, the recall of a label, and coverage are all shares: of
+some rows (those accepted, those accepted as the label, those that have the label, all) at most a given share may be hits (wrong,
+wrong, not accepted as it, rejected). The number of hits is binomial, so the binomial test is exact. Rows with weights are tested
+by betting, as the cost is.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class ShareLimit:
     """At most the share `most` of some rows may be hits.
 
     "error": wrong ones among the accepted. "label": wrong ones among those accepted as `label`. "coverage": rejected ones among
-    all, so that a coverage of at least 0.8 is a share of at most 0.2.
+    all, so that a coverage of at least 0.8 is a share of at most 0.2. "recall": those not accepted as `label` among those that
+    have it, so that a recall of at least 0.8 is a share of at most 0.2.
     """
 
-    kind: Literal["error", "label", "coverage"]
+    kind: Literal["error", "label", "coverage", "recall"]
     most: float
     label: Label | None = None
 
@@ -52,6 +54,8 @@ class ShareLimit:
         if self.kind == "coverage":
             return Hits(counts.rows - counts.all_accepted, counts.rows)
         position = self._position(counts)
+        if self.kind == "recall":
+            return Hits(counts.true[position] - counts.right[position], counts.true[position])
         return Hits(counts.accepted_wrong[position], counts.accepted[position])
 
     def passes(self, evidence: Evidence, confidence: float) -> bool:
@@ -72,17 +76,23 @@ class ShareLimit:
         accepted = evidence.accepted
         if self.kind == "coverage":
             return ~accepted, accepted | True
+        if self.kind == "recall":
+            position = self._position(evidence.counts)
+            return evidence.label != position, evidence.target == position
         among = accepted if self.kind == "error" else evidence.label == self._position(evidence.counts)
         return evidence.wrong, among
 
     def name(self) -> str:
         """Return what it limits, in a few words."""
-        return {"error": "error", "label": f"error among rows accepted as {self.label!r}", "coverage": "coverage"}[self.kind]
+        names = {"label": f"error among rows accepted as {self.label!r}", "recall": f"recall of {self.label!r}"}
+        return names.get(self.kind, self.kind)
 
     def wish(self) -> str:
         """Return what is asked for, in words."""
         if self.kind == "coverage":
             return f"a coverage of at least {percent_at_least(1.0 - self.most)}"
+        if self.kind == "recall":
+            return f"a recall of {self.label!r} of at least {percent_at_least(1.0 - self.most)}"
         among = f" among items accepted as {self.label!r}" if self.kind == "label" else ""
         return f"an error of at most {percent_at_most(self.most)}{among}"
 
@@ -93,6 +103,11 @@ class ShareLimit:
         if self.kind == "coverage":
             text = f"accepted {rows - hits:,} of {pluralize(rows, 'certify row')}, so its coverage may be as low as"
             return f"{text} {percent_at_least(1.0 - bound)}"
+        if self.kind == "recall":
+            text = (
+                f"accepted {rows - hits:,} of {pluralize(rows, 'certify row')} of {self.label!r} as it, so its recall may be as"
+            )
+            return f"{text} low as {percent_at_least(1.0 - bound)}"
         if self.kind == "error":
             text = f"was wrong in {hits:,} of {pluralize(rows, 'accepted certify row')}, so its error may be as large as"
             return f"{text} {percent_at_most(bound)}"
@@ -108,6 +123,10 @@ class ShareLimit:
         needed, half = self.rows_needed(confidence), self.most / 2
         if self.kind == "coverage":
             return f"about {pluralize(needed, 'certify row')} if the true coverage is {percent_at_least(1.0 - half)}"
+        if self.kind == "recall":
+            return (
+                f"about {pluralize(needed, 'certify row')} of {self.label!r} if the true recall is {percent_at_least(1.0 - half)}"
+            )
         rows = f"{needed:,} rows accepted as {self.label!r}" if self.kind == "label" else pluralize(needed, "accepted row")
         return f"about {rows} if the true error is half as large ({percent_at_most(half)})"
 
@@ -116,10 +135,10 @@ class ShareLimit:
         rows, needed = self.count(evidence.counts).rows, self.rows_needed(confidence)
         text = f"It takes {self.rows_text(confidence)}"
         if rows >= needed:
-            other = "lower" if self.kind == "coverage" else "higher"
+            other = "lower" if self.kind in ("coverage", "recall") else "higher"
             return f"{text}, and there are no fewer: search with {other} thresholds"
         if rows and self.kind != "coverage":
-            at = "at its coverage" if self.kind == "error" else "at its rate"
+            at = {"error": "at its coverage", "recall": "at the label's share"}.get(self.kind, "at its rate")
             text += f", {pluralize(-(-needed * evidence.rows // rows), 'certify row')} {at}"
         return f"{text}. Give more rows, or search with other thresholds"
 

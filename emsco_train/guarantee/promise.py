@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from emsco_runtime.bundle.manifest import Label, LabelLimit, PromisedLimits
+from emsco_runtime.bundle.manifest import Label, LabelLimit, PromisedLimits, RecallLimit
 from emsco_runtime.bundle.summary import percent_at_least
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.bounds import check_confidence, check_max_error
@@ -27,6 +27,8 @@ class Promise:
         Of the items accepted as a label, at most this share is wrong: label -> share.
     min_coverage
         At least this share of the items is accepted; 0 is no limit.
+    min_recall
+        Of the items that have a label, at least this share is accepted as it: label -> share.
     max_cost
         An item costs at most this much on average, rejected ones included.
     confidence
@@ -43,15 +45,19 @@ class Promise:
     max_error_of: Mapping[Label, float] = field(default_factory=dict)
     min_coverage: float | None = None
     max_cost: float | None = None
+    min_recall: Mapping[Label, float] = field(default_factory=dict)
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Raise for what no rows could ever show, and for a coverage or a cost without an error."""
+        """Raise for what no rows could ever show, and for a coverage, a recall or a cost without an error."""
         check_confidence(self.confidence)
         if self.max_error is not None:
             check_max_error(self.max_error)
         for label, share in self.max_error_of.items():
             check_max_error(share, f"max_error_of {label!r}")
+        for label, share in self.min_recall.items():
+            if not is_number(share) or not 0 < share < 1:
+                raise DesignError(f"min_recall {label!r} is {share!r}: expected a number above 0 and below 1, such as 0.8")
         coverage, cost = self.min_coverage, self.max_cost
         if coverage is not None and not (is_number(coverage) and 0 <= coverage < 1):
             raise DesignError(
@@ -61,8 +67,10 @@ class Promise:
         if cost is not None and not (is_number(cost) and cost >= 0):
             raise DesignError(f"max_cost is {cost!r}: expected a finite number of at least 0")
         object.__setattr__(self, "min_coverage", float(coverage) if coverage else None)
-        if not self.is_asked and not (self.min_coverage is None and cost is None):
-            raise DesignError("a coverage or a cost is promised together with an error: give max_error or max_error_of too")
+        if not self.is_asked and not (self.min_coverage is None and cost is None and not self.min_recall):
+            raise DesignError(
+                "a coverage, a recall or a cost is promised together with an error: give max_error or max_error_of too"
+            )
 
     @property
     def is_asked(self) -> bool:
@@ -75,6 +83,7 @@ class Promise:
         if self.max_error is not None:
             limits.append(ShareLimit("error", self.max_error))
         limits += [ShareLimit("label", share, label) for label, share in self.max_error_of.items()]
+        limits += [ShareLimit("recall", 1.0 - share, label) for label, share in self.min_recall.items()]
         if self.min_coverage is not None:
             limits.append(ShareLimit("coverage", 1.0 - self.min_coverage))
         if self.max_cost is not None:
@@ -84,12 +93,20 @@ class Promise:
     def with_labels(self, labels: Sequence[Label]) -> Promise:
         """Return it with labels as the data has them, in their order: on a command line, the label 1 is the text "1"."""
         by_text = {str(label): label for label in labels}
-        named = {str(label): share for label, share in self.max_error_of.items()}
-        unknown = [name for name in named if name not in by_text]
-        if unknown:
-            known = ", ".join(by_text)
-            raise DesignError(f"max_error_of names {', '.join(map(repr, unknown))}, which is not a label (labels: {known})")
-        return replace(self, max_error_of={label: named[name] for name, label in by_text.items() if name in named})
+
+        def match(given: Mapping[Label, float], name: str) -> dict[Label, float]:
+            named = {str(label): share for label, share in given.items()}
+            unknown = [label for label in named if label not in by_text]
+            if unknown:
+                known = ", ".join(by_text)
+                raise DesignError(f"{name} names {', '.join(map(repr, unknown))}, which is not a label (labels: {known})")
+            return {label: named[text] for text, label in by_text.items() if text in named}
+
+        return replace(
+            self,
+            max_error_of=match(self.max_error_of, "max_error_of"),
+            min_recall=match(self.min_recall, "min_recall"),
+        )
 
     def wish(self) -> str:
         """Return everything that is asked for, in words."""
@@ -107,4 +124,5 @@ class Promise:
             max_error_of=tuple(LabelLimit(label=label, max_error=share) for label, share in self.max_error_of.items()),
             min_coverage=self.min_coverage,
             max_cost=self.max_cost,
+            min_recall=tuple(RecallLimit(label=label, min_recall=share) for label, share in self.min_recall.items()),
         )

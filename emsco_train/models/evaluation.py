@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Expected, StageExits, WeightedCounts
+from emsco_runtime.bundle.manifest import Expected, Label, StageExits, WeightedCounts
 from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.data.label_counts import count_by_label
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
@@ -42,10 +43,11 @@ class Evaluation:
         """Which rows got a label."""
         return np.asarray(self.label != REJECTED)
 
-    def expected(self, target: Ints, split: str, units: Ints | None = None) -> Expected:
+    def expected(self, target: Ints, split: str, units: Ints | None = None, labels: Sequence[Label] = ()) -> Expected:
         """Return the counts of the manifest, for true labels at these positions; -1 is a label that training never saw.
 
-        `units` are how much each row counts, if not all the same, as in `Split.units`.
+        `units` are how much each row counts, if not all the same, as in `Split.units`. With `labels`, rows are counted by label,
+        too.
         """
         accepted = self.accepted
         right = accepted & (self.label == target)
@@ -58,6 +60,7 @@ class Evaluation:
             stages=tuple(StageExits(accepted=leaving, right=correct) for leaving, correct in zip(*exits, strict=True)),
             cost=summarise_costs(self.cost.tolist()),
             weighted=None if units is None else self.count_units(target, units),
+            labels=count_by_label(self.label, target, labels) if labels else (),
         )
 
     def count_units(self, target: Ints, units: Ints) -> WeightedCounts:

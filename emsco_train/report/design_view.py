@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emsco_runtime.bundle.label_figures import COLUMNS, describe_base_rate, describe_missed_labels, label_rows
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.cascade_diagram import draw_cascade
@@ -24,7 +25,8 @@ def design_view(data: ReportData, design_data: DesignData) -> tuple[str, str, st
         f'<p class="hint">Shares are of the {rows}. '
         f"Features of a stage are acquired only for items that reach it.</p>{_excluded_features(design_data)}"
     )
-    return _title(data, design_data) + _counts_table(data, design_data), stages, _calibration(data, design_data)
+    figures = _title(data, design_data) + _counts_table(data, design_data) + _labels_table(data, design_data)
+    return figures, stages, _calibration(data, design_data)
 
 
 def _title(data: ReportData, design_data: DesignData) -> str:
@@ -32,6 +34,8 @@ def _title(data: ReportData, design_data: DesignData) -> str:
     badge = ' <span class="badge">fittest at its threshold</span>' if design_data.is_fittest else ""
     if design_data is data.designs[0]:
         badge = ' <span class="badge">fittest</span>'
+    if design_data.design.id == data.knee.design.id:
+        badge = f' <span class="badge">knee of the front</span>{badge}'
     facts = [
         f"threshold {escape_html(data.format_threshold(design.thresholds))}",
         pluralize(len(design.stages), "stage"),
@@ -65,6 +69,25 @@ def _counts_table(data: ReportData, design_data: DesignData) -> str:
         f'<tr><td></td><th colspan="{len(own)}" scope="colgroup">this design</th>'
         f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">everything at once</th></tr>'
         f"<tr><td></td>{names}</tr></thead><tbody>{body}</tbody></table></div>{_bounds_sentence(data, design_data)}"
+    )
+
+
+def _labels_table(data: ReportData, design_data: DesignData) -> str:
+    """Return the design's figures per label, with the base rate, and a warning about labels that it never gives."""
+    labels = design_data.labels
+    if not labels:
+        return ""
+    header = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS[1:])
+    body = "".join(
+        f'<tr><th scope="row">{escape_html(label)}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
+        for label, *texts in label_rows(labels)
+    )
+    missed = "".join(f'<p class="warning">{escape_html(text)}</p>' for text in describe_missed_labels(labels))
+    return (
+        f'<h3>Labels</h3><div class="wide"><table class="figures"><thead><tr><td></td>{header}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{missed}"
+        f'<p class="hint">On the {data.held_out_split} rows. Base rate: {escape_html(describe_base_rate(labels))}. '
+        "Accuracy: right among the rows accepted as the label. Recall: right among the rows that have it.</p>"
     )
 
 

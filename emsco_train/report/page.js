@@ -17,7 +17,7 @@ function missing(columns, i, required) {
 // What decides among the designs that satisfy the requirements.
 function objective(required) {
   if (required.accuracy !== null || required.coverage !== null) return "cost";
-  return required.cost === null ? "fitness" : "accuracy";
+  return required.cost === null ? "knee" : "accuracy";
 }
 
 function merit(columns, i, by) {
@@ -25,7 +25,7 @@ function merit(columns, i, by) {
   const coverage = columns.validation_coverage[i];
   const cost = columns.validation_cost[i];
   if (by === "cost") return [-cost, accuracy, coverage];
-  return by === "accuracy" ? [accuracy, coverage, -cost] : [columns.fitness[i]];
+  return [accuracy, coverage, -cost];
 }
 
 function isBetter(one, other) {
@@ -48,7 +48,8 @@ function choose(data, required) {
     const distance = misses[0] + misses[1] + misses[2] / data.full_cost;
     if (distance < least) [nearest, least] = [i, distance];
   });
-  return { fits, best, nearest, by };
+  // Without requirements every design satisfies them, and the knee was found when the page was made.
+  return { fits, best: by === "knee" ? data.knee : best, nearest, by };
 }
 
 function commandFor(data, i) {
@@ -83,7 +84,7 @@ function verdict(data, required, chosen) {
     });
     return `No design satisfies this. Shown is the nearest: ${shortfalls.filter(Boolean).join(", ")}.`;
   }
-  if (chosen.by === "fitness") return "The fittest design; no requirement was set.";
+  if (chosen.by === "knee") return "The knee of the front; no requirement was set.";
   const which = chosen.by === "cost" ? "cheapest" : "most accurate";
   return count === 1 ? "The only design that satisfies this." : `The ${which} of the ${count} designs that satisfy this.`;
 }
@@ -107,7 +108,7 @@ function start(page) {
   const form = find("requirements");
   const sliders = [...form.querySelectorAll("input[type=range]")];
   let views = null;
-  let selected = 0;
+  let selected = data.knee;
 
   async function readViews() {
     const bytes = Uint8Array.from(atob(find("views").textContent), (sign) => sign.charCodeAt(0));
@@ -169,7 +170,7 @@ function start(page) {
     const met = chosen.best >= 0;
     select(met ? chosen.best : chosen.nearest);
     const unread = form.querySelector("[aria-invalid=true]") ? "What is marked is not a valid number, and was ignored. " : "";
-    showVerdict(unread + verdict(data, required, chosen), !met, met && chosen.by !== "fitness" ? commandByRequirements(data, required) : "");
+    showVerdict(unread + verdict(data, required, chosen), !met, met && chosen.by !== "knee" ? commandByRequirements(data, required) : "");
   }
 
   function pick(i) {
@@ -184,8 +185,8 @@ function start(page) {
   }
 
   page.documentElement.classList.add("scripted");
-  rows[0].classList.add("on");
-  points.get(0).classList.add("on");
+  rows[selected].classList.add("on");
+  points.get(selected).classList.add("on");
 
   page.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-i]");

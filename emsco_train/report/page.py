@@ -56,13 +56,14 @@ def render_page(data: ReportData) -> str:
 {_selection_section(data)}
 <section id="selected" aria-labelledby="selected-title">
 <h2 id="selected-title">The selected design</h2>
-<div id="view">{"".join(design_view(data, data.designs[0]))}</div>
+<div id="view">{"".join(design_view(data, data.knee))}</div>
 </section>
 <section aria-labelledby="all-title">
 <h2 id="all-title">All designs <span class="count">{len(data.designs):,}</span></h2>
 {design_table(data)}
 <p class="hint">Stages read from left to right, | between stages, + between features. Ties: how many designs of the search have
-the same figures. Misleading: stages whose confidence claims too much. Fitness compares designs of one threshold.</p>
+the same figures. Misleading: stages whose confidence claims too much. Fitness compares designs of one threshold. The knee is
+the nearest to accepting all, all right, at no cost, among the designs that accept at least half as much as any.</p>
 </section>
 <section aria-labelledby="run-title">
 <h2 id="run-title">The run</h2>
@@ -87,7 +88,7 @@ def _header(data: ReportData, name: str) -> str:
 
 
 def _selection_section(data: ReportData) -> str:
-    command = escape_html(export_command(data, data.designs[0]))
+    command = escape_html(export_command(data, data.knee))
     no_script = "Choosing by requirements needs JavaScript; pictures and tables do not."
     certify = _CERTIFY if data.run.rows.get("certify") else _NO_CERTIFY
     meaning = (_CROSS_FITTED if data.is_cross_fitted else _VALIDATION) + (_TEST if data.has_test_rows else "") + certify
@@ -95,7 +96,7 @@ def _selection_section(data: ReportData) -> str:
         '<section aria-labelledby="choose-title"><h2 id="choose-title">Choose</h2><div class="choose">'
         f'<figure class="chart"><div class="wide">{draw_scatter(data)}</div>{draw_legend(data)}</figure>'
         f"<aside>{selection_form(data)}"
-        '<p id="verdict" class="verdict" role="status">The fittest design; no requirement was set.</p>'
+        '<p id="verdict" class="verdict" role="status">The knee of the front; no requirement was set.</p>'
         f'<noscript><p class="hint">{no_script}</p></noscript></aside></div>'
         '<div class="command"><p>To make the bundle of the selected design, type</p>'
         f'<div><pre><code id="command">{command}</code></pre><button type="button" id="copy">Copy</button></div>'

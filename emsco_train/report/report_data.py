@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.designs.counts import Counts
@@ -18,9 +19,12 @@ from emsco_train.report.markers import CoverageColours
 from emsco_train.report.number_format import CostFormat, format_threshold
 from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
 from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.labels_file import LabelsFile
 from emsco_train.runs.run_file import CountsEntry, RunFile
 
 __all__ = ["DesignData", "ReportData", "StageData", "read_report_data"]
+
+_LABELS_NAME = "labels.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class DesignData:
     # None where there are no test rows.
     test: CountsEntry | None
     stages: tuple[StageData, ...]
+    # What it does with the held-out rows of each label; empty for a run that did not keep it.
+    labels: tuple[LabelCounts, ...] = ()
 
     @property
     def counts(self) -> list[CountsEntry]:
@@ -88,6 +94,17 @@ class ReportData:
         return measured.rows if self.held_out_split == measured.split else self.run.rows[self.held_out_split]
 
     @property
+    def knee_index(self) -> int:
+        """Position of the knee of the front, which is shown first."""
+        knee = self.front.knee.id
+        return next(place for place, design_data in enumerate(self.designs) if design_data.design.id == knee)
+
+    @property
+    def knee(self) -> DesignData:
+        """The knee of the front."""
+        return self.designs[self.knee_index]
+
+    @property
     def has_test_rows(self) -> bool:
         """Whether there are test rows."""
         return self.run.rows.get("test", 0) > 0
@@ -113,10 +130,13 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     run = folder.read()
     costs = CostModel.from_file(folder.path / "costs.toml", [column.name for column in run.columns])
     calibration = CalibrationFile.read(folder.text("calibration.json"), str(folder.path / "calibration.json"))
+    labels = None
+    if _LABELS_NAME in run.files:
+        labels = LabelsFile.read(folder.text(_LABELS_NAME), str(folder.path / _LABELS_NAME))
     tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0), _test_units(run))
     try:
         front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
-        designs = _design_data(run, front, costs.meter(), calibration, tests)
+        designs = _design_data(run, front, costs.meter(), calibration, tests, labels)
     except KeyError as error:
         detail = f"{folder.path}: its files do not belong together: {error.args[0]!r} is not in all of them"
         raise DataError(f"{detail}. Train again") from None
@@ -126,7 +146,12 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
 
 
 def _design_data(
-    run: RunFile, front: Front, meter: Meter, calibration: CalibrationFile, tests: Mapping[str, CountsEntry | None]
+    run: RunFile,
+    front: Front,
+    meter: Meter,
+    calibration: CalibrationFile,
+    tests: Mapping[str, CountsEntry | None],
+    labels: LabelsFile | None,
 ) -> tuple[DesignData, ...]:
     levels: dict[tuple[float, ...], int] = {}
     for position, entry in enumerate(run.thresholds):
@@ -143,6 +168,7 @@ def _design_data(
                 validation=CountsEntry(split=run.measured.split, **asdict(design.counts)),
                 test=tests[design.id],
                 stages=tuple(_stage_data(design, meter, calibration.designs[design.id])),
+                labels=() if labels is None else labels.counts(design.id),
             )
         seen.add(design.thresholds)
     return tuple(found.values())

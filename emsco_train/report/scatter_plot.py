@@ -26,14 +26,14 @@ def draw_scatter(data: ReportData) -> str:
         _draw_point(data, position, design_data, colours, x, y)
         for position, design_data in reversed(list(enumerate(data.designs)))
     )
-    best = data.designs[0].design
-    up = _y_position(data.designs[0], y)
+    best = data.knee.design
+    up = _y_position(data.knee, y)
     ring = f'<circle id="ring" class="ring" r="10" cx="{format_coordinate(x.position(best.cost))}" cy="{format_coordinate(up)}"/>'
     name = f"Designs by mean cost and accuracy{', cross-fitted' if data.is_cross_fitted else ' on the validation rows'}"
     return (
         f'<svg id="scatter" class="scatter" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" aria-label="{name}">'
         f"{shape_definitions(len(data.run.thresholds))}{''.join(_draw_frame(data, x, y))}"
-        f"{''.join(_draw_baselines(data, x, y))}{points}{ring}{_fittest_label(x.position(best.cost), up)}</svg>"
+        f"{''.join(_draw_baselines(data, x, y))}{points}{ring}{_knee_label(x.position(best.cost), up)}</svg>"
     )
 
 
@@ -124,11 +124,11 @@ def _y_position(design_data: DesignData, y: Axis) -> float:
     return y.position(design_data.design.accuracy) if design_data.validation.accepted else y.start
 
 
-def _fittest_label(across: float, up: float) -> str:
-    """Return the label of the fittest, on the side where there is room."""
+def _knee_label(across: float, up: float) -> str:
+    """Return the label of the knee, on the side where there is room."""
     room = across < _RIGHT - 90
     side, anchor = (across + 14, "start") if room else (across - 14, "end")
-    return f'<text class="note halo {anchor}" x="{format_coordinate(side)}" y="{format_coordinate(up)}" dy=".35em">fittest</text>'
+    return f'<text class="note halo {anchor}" x="{format_coordinate(side)}" y="{format_coordinate(up)}" dy=".35em">knee</text>'
 
 
 def _draw_swatch(shape: int | None, kind: str) -> str:

@@ -57,7 +57,13 @@ def design_data_json(data: ReportData) -> str:
         columns["test_accuracy"] = [counts.right / counts.accepted if counts.accepted else 0.0 for counts in tested]
         columns["test_coverage"] = [counts.accepted / counts.total for counts in tested]
         columns["test_cost"] = [counts.cost for counts in tested]
-    document = {"run": _quoted_run_path(data), "unit": data.front.unit, "full_cost": data.front.full_cost, "designs": columns}
+    document = {
+        "run": _quoted_run_path(data),
+        "unit": data.front.unit,
+        "full_cost": data.front.full_cost,
+        "knee": data.knee_index,
+        "designs": columns,
+    }
     return to_script_json(document)
 
 

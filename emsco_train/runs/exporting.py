@@ -54,6 +54,8 @@ def export_run(
     min_accuracy: float | None = None,
     min_coverage: float | None = None,
     max_cost: float | None = None,
+    min_recall: Mapping[Label, float] | None = None,
+    min_accuracy_of: Mapping[Label, float] | None = None,
     sure: float | None = DEFAULT_SURE,
     design: str | None = None,
     max_error: float | None = None,
@@ -74,11 +76,13 @@ def export_run(
         Folder of the bundle.
     min_accuracy, min_coverage, max_cost
         Floors and cap on validation figures; the cheapest design that satisfies them. With a largest error, coverage and cost are
-        guaranteed too, together with it.
+        guaranteed too, together with it. Without any, the knee of the front.
+    min_recall, min_accuracy_of
+        Floors per label: label -> share, see `Front.select`. With a largest error, recall is guaranteed too.
     sure
         They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
-        An id of the front, in place of other criteria.
+        An id of the front, or "fittest", in place of other criteria.
     max_error, confidence
         Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     max_error_of
@@ -90,7 +94,14 @@ def export_run(
     force
         Replace a bundle that is already there; it stays until the new one is complete.
     """
-    requirements = Requirements(min_accuracy=min_accuracy, min_coverage=min_coverage, max_cost=max_cost, sure=sure)
+    requirements = Requirements.of(
+        min_accuracy=min_accuracy,
+        min_coverage=min_coverage,
+        max_cost=max_cost,
+        min_recall=min_recall,
+        min_accuracy_of=min_accuracy_of,
+        sure=sure,
+    )
     criteria = SelectionCriteria.of(requirements, design, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 

@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import mean_cost
+from emsco_train.data.label_counts import count_by_label
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -33,14 +35,15 @@ _MAX_BYTES = 2**27
 class MeasuredDesign:
     """A design, what it does on some rows, and how well the confidence of each stage is calibrated there.
 
-    The figures are by weight where rows have weights; calibration counts rows. `scalings` has the temperatures of each stage, if
-    stages were to be calibrated.
+    The figures are by weight where rows have weights, those of each label, too; calibration counts rows. `scalings` has the
+    temperatures of each stage, if stages were to be calibrated.
     """
 
     design: Design
     figures: Counts
     calibration: tuple[StageCalibration, ...]
     scalings: tuple[TemperatureScaling, ...] = ()
+    labels: tuple[LabelCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +82,8 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
     else:
         evaluation = evaluate_split(problem, model, split)
     scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)
-    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target), scalings)
+    labels = count_by_label(evaluation.label, split.target, problem.labels, split.units)
+    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target), scalings, labels)
 
 
 def _count(evaluation: Evaluation, split: Split) -> Counts:
@@ -134,4 +138,5 @@ def _measure_batch(
         )
         calibration = calibrate_stages([scores[inputs] for inputs in feature_sets], evaluation)
         used = tuple(scalings[inputs] for inputs in feature_sets if inputs in scalings)
-        yield MeasuredDesign(design, _count(evaluation, split), calibration, used)
+        labels = count_by_label(evaluation.label, split.target, problem.labels, split.units)
+        yield MeasuredDesign(design, _count(evaluation, split), calibration, used, labels)

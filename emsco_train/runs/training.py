@@ -14,6 +14,7 @@ from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
+from emsco_train.runs.labels_file import LabelsFile
 from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import RunFile
@@ -127,6 +128,7 @@ def _search_and_write(
         "splits.csv": format_splits_csv(problem, prepared.source.files),
         "costs.toml": problem.costs.to_toml(),
         "calibration.json": CalibrationFile.of(problem.held_out.name, measured).text(),
+        "labels.json": LabelsFile.of(problem.held_out.name, problem.labels, measured).text(),
     }
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)

@@ -63,6 +63,10 @@ def search_exactly(
         raise DesignError(
             "the exact search counts rows and cannot count their weights: use `search='evolve'`, or leave the weights out"
         )
+    if chosen.objective != "plain":
+        raise DesignError(
+            "the exact search counts all rows the same: use `search='evolve'` for a balanced objective, or leave that out"
+        )
     workers = _affordable_jobs(bench.problem, chosen, genes, jobs)
     work = _estimate_work(bench.problem, chosen, genes, max(workers, 1))
     if workers == 0:
@@ -106,8 +110,10 @@ def fits_within(problem: Problem, settings: Settings, genes: Genes, seconds: flo
 def is_affordable(problem: Problem, settings: Settings, genes: Genes, time_limit: float | None = None) -> bool:
     """Return whether "auto" searches this problem exactly: few genes, and an estimate within a minute and the time limit.
 
-    Rows with weights are never searched exactly: the bits of the exact search are counted, not summed.
+    Rows with weights are never searched exactly, nor for a balanced objective: the bits are counted there, not summed.
     """
+    if settings.objective != "plain":
+        return False
     # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
     if genes.n > _AFFORDABLE_GENES or problem.settings.classifier is not None or problem.validation.weights is not None:
         return False

@@ -7,6 +7,7 @@ the ladder: the log-odds of every label's threshold are shifted by the same step
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,7 @@ import numpy as np
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
+from emsco_train.designs.selection import Requirements
 from emsco_train.search.genetic.pareto import first_minima
 from emsco_train.search.workbench import Workbench
 
@@ -22,13 +24,17 @@ __all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
+# How much lower the thresholds of labels with a floor on their recall are tried.
+_RARE_STEPS = (0.0, 0.75, 1.5, 2.25, 3.0)
 # Higher thresholds accept next to nothing, lower ones do not select.
 _LOWEST, _HIGHEST = 0.5, 0.999
 _MAX_BYTES = 2**29
 
 
-def ladder_thresholds(thresholds: Sequence[float]) -> list[tuple[float, ...]]:
+def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> list[tuple[float, ...]]:
     """Return the thresholds of a ladder around those of a design, ascending, these included.
+
+    Those of the labels at the positions `rare` are lowered further, by several steps of their own.
 
     Examples
     --------
@@ -36,31 +42,38 @@ def ladder_thresholds(thresholds: Sequence[float]) -> list[tuple[float, ...]]:
     [0.61, 0.6676, 0.7206, 0.768]
     """
     levels = {tuple(thresholds)}
-    for step in _STEPS:
-        level = tuple(_shift(threshold, step) for threshold in thresholds)
-        if step and min(level) >= _LOWEST and max(level) <= _HIGHEST:
+    for step, own in itertools.product(_STEPS, _RARE_STEPS if rare else (0.0,)):
+        steps = [step - own if place in rare else step for place in range(len(thresholds))]
+        level = tuple(map(_shift, thresholds, steps))
+        if (step or own) and min(level) >= _LOWEST and max(level) <= _HIGHEST:
             levels.add(level)
     return sorted(levels)
 
 
-def ladder_front(problem: Problem, front: Front, *, jobs: int = 1) -> Front:
+def ladder_front(problem: Problem, front: Front, requirements: Requirements | None = None, *, jobs: int = 1) -> Front:
     """Return the designs of a front together with the same ones at other thresholds, without those that others dominate.
 
-    Figures are on the validation rows, as in the search. The designs of the front itself are all kept.
+    Figures are on the validation rows, as in the search. The designs of the front itself are all kept. Where requirements have a
+    floor on the recall of labels, the thresholds of these labels are shifted also by themselves, and a design is kept if no other
+    dominates it in all of coverage, accuracy, cost and the figures of labels that have a floor.
     """
+    wanted = requirements or Requirements()
+    rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
     if not len(front):
         return front
     population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
-    levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds)})
+    levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
     known = {design.id for design in front}
     tuned = [
         design
         for bench in make_workbenches(problem, levels, len(population), jobs)
         for threshold in range(len(bench.thresholds))
-        for design in bench.designs(population, [1] * len(population), threshold)
+        for design in bench.designs(population, [1] * len(population), threshold, label_sizes=bool(wanted.label_floors))
         if design.id not in known
     ]
-    return Front([*front, *_undominated(tuned)], full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
+    return Front(
+        [*front, *_undominated(tuned, wanted)], full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit
+    )
 
 
 def _shift(threshold: float, step: float) -> float:
@@ -81,8 +94,13 @@ def make_workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], desi
         yield Workbench(problem, part, jobs=jobs)
 
 
-def _undominated(designs: Sequence[Design]) -> list[Design]:
+def _undominated(designs: Sequence[Design], requirements: Requirements) -> list[Design]:
     if not designs:
         return []
-    points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in designs])
+    points = np.array(
+        [
+            [-design.coverage, -design.accuracy, design.cost, *(-figure for figure in requirements.label_figures(design))]
+            for design in designs
+        ]
+    )
     return [design for design, kept in zip(designs, first_minima(points).tolist(), strict=True) if kept]

@@ -205,7 +205,7 @@ def run_evolve(
     genes = choose_genes(problem, asked)
     chosen = asked.for_genes(genes)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
-    evaluator = GeneEvaluator(bench.evaluator(threshold), genes)
+    evaluator = GeneEvaluator(bench.evaluator(threshold, chosen.objective), genes)
     found = evolve_population(
         evaluator,
         chosen,

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_STAGES",
     "Constraints",
     "Method",
+    "Objective",
     "SearchUnits",
     "Settings",
     "pinned_positions",
@@ -30,6 +31,8 @@ __all__ = [
 Method: TypeAlias = Literal["auto", "evolve", "exhaustive"]
 # What moves from stage to stage: each feature, or features that are paid together as one.
 SearchUnits: TypeAlias = Literal["auto", "features", "groups"]
+# How rows count in the coverage and accuracy of a search.
+Objective: TypeAlias = Literal["plain", "balanced"]
 
 # Chromosomes are int8, and the local search numbers the stages and the gaps between them.
 MAX_STAGES = 60
@@ -117,6 +120,12 @@ class Settings:
         Positions of features that stay in the first stage.
     constraints
         What a design must satisfy to be returned.
+    objective
+        How rows count in the coverage and accuracy that the search trades off: "plain", all the same; "balanced" (ours): each
+        label as much as any other, however rare. Coverage is then the mean over the labels of the share of their rows that is
+        accepted, and coverage times accuracy the mean of their recalls: balanced accuracy, where a label that is never accepted
+        counts 0. So the design with the highest balanced accuracy at any cost is on the front. The figures of designs stay those
+        of all rows. Never searched exactly, and without floors on coverage and accuracy.
     polish
         Follow the last generation with a local search (ours, not the paper's).
     polish_evaluations
@@ -148,6 +157,7 @@ class Settings:
     units: SearchUnits = "auto"
     pinned: tuple[int, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
+    objective: Objective = "plain"
     polish: bool = False
     polish_evaluations: int | None = None
     polish_seconds: float | None = None
@@ -259,8 +269,13 @@ def _choice_faults(settings: Settings) -> Iterator[str]:
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":
         yield _describe_fault("share_ties", settings.share_ties, "False with distinct='chromosomes', where there are no ties")
+    if settings.objective not in {"plain", "balanced"}:
+        yield _describe_fault("objective", settings.objective, "'plain' or 'balanced'")
     if not isinstance(settings.constraints, Constraints):
         yield _describe_fault("constraints", settings.constraints, "a Constraints record")
+    elif settings.objective == "balanced" and (settings.constraints.min_accuracy or settings.constraints.min_coverage):
+        # They would limit balanced figures, which nobody asked for.
+        yield _describe_fault("objective", settings.objective, "'plain' with a floor on accuracy or coverage; choose by it later")
     pinned: object = settings.pinned
     if not isinstance(pinned, tuple) or not all(is_integer(position) and position >= 0 for position in pinned):
         yield _describe_fault("pinned", pinned, "a tuple of feature positions, 0 or more")

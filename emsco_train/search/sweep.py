@@ -204,7 +204,7 @@ def remeasure_front(outcome: Outcome, bench: Workbench, settings: Settings, thre
         return outcome
     population = population[np.lexsort(population.T[::-1])]
     before = bench.bits.fits
-    objectives = bench.evaluator(threshold)(population)
+    objectives = bench.evaluator(threshold, settings.objective)(population)
     kept = np.flatnonzero(violations(objectives, settings.constraints) == 0)
     kept = kept[non_dominated(objectives.take(kept))] if len(kept) else kept
     # How many designs of the whole search are tied on all rows is not known; among these, it is.

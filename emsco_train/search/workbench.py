@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from emsco_runtime.bundle.manifest import LabelCounts
+from emsco_runtime.support.arrays import Ints
 from emsco_train.costs.units import CostUnits
+from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
+from emsco_train.data.row_units import row_units
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
-from emsco_train.designs.effective_size import measure_precision, standard_error
+from emsco_train.designs.effective_size import measure_label_sizes, measure_precision, standard_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
 from emsco_train.search.scoring.set_scorer import set_scorer
+from emsco_train.search.settings import Objective
 
 __all__ = ["Workbench"]
 
@@ -54,6 +61,8 @@ class Workbench:
         # How much the rows that designs are counted on count, and as whole units; None: all the same.
         self.weights, self.row_units = problem.validation.weights, problem.validation.units
         self.rows = len(problem.validation) if self.row_units is None else int(self.row_units.sum())
+        # By label, in the same units.
+        self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
         self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
@@ -61,16 +70,32 @@ class Workbench:
         # Of these rows; None: they are independent.
         self.groups = problem.validation.groups
 
-    def evaluator(self, threshold: int = 0) -> CachedEvaluator:
+    def evaluator(self, threshold: int = 0, objective: Objective = "plain") -> CachedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
-        return CachedEvaluator(self.bits, self.units, threshold, self.row_units)
+        balanced = None if objective == "plain" else self.balanced_units
+        return CachedEvaluator(self.bits, self.units, threshold, self.row_units, balanced)
 
-    def designs(self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0) -> list[Design]:
-        """Return designs with their figures on the validation rows, priced by the meter and rounded once."""
+    @cached_property
+    def balanced_units(self) -> Ints:
+        """How much each row counts where all labels count the same, in whole units: its share of the rows of its label."""
+        validation = self.problem.validation
+        weights = np.ones(len(validation)) if self.weights is None else self.weights
+        sums = np.bincount(validation.target, weights, minlength=len(self.problem.labels))[validation.target]
+        shares = np.divide(weights, sums, out=np.zeros(len(weights)), where=sums > 0)
+        return row_units(shares, validation.name)
+
+    def designs(
+        self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0, *, label_sizes: bool = True
+    ) -> list[Design]:
+        """Return designs with their figures on the validation rows, priced by the meter and rounded once.
+
+        `label_sizes`: where rows have groups or weights, measure also how much they say about each label, which bounds take.
+        """
         if not len(population):
             return []
         evaluator = self.evaluator(threshold)
         exits = evaluator.exits(population)
+        answers = evaluator.answers(population, self.problem.validation.target, len(self.problem.labels)).tolist()
         sets, valid = cumulative_sets(population)
         rows = self.rows
         result = []
@@ -85,13 +110,27 @@ class Workbench:
                 leaving[-1] += rows - accepted
                 precision = Precision.of_counts(counts, standard_error(leaving, set_costs))
             else:
-                exit_stage, is_right = evaluator.row_exits(population[index])
+                target = self.problem.validation.target
+                exit_stage, answer = evaluator.row_exits(population[index], target)
                 # A rejected row, at stage -1, has paid for the last stage.
                 row_costs = np.array(set_costs)[exit_stage]
-                precision = measure_precision(exit_stage >= 0, is_right, row_costs, self.groups, self.weights)
+                precision = measure_precision(exit_stage >= 0, answer == target, row_costs, self.groups, self.weights)
+                if label_sizes:
+                    sizes = measure_label_sizes(answer, target, len(self.problem.labels), self.groups, self.weights)
+                    precision = replace(precision, labels=sizes)
             level = self.thresholds[threshold]
-            result.append(Design.from_counts(genes, self.problem.names, level, counts, ties=int(tied), precision=precision))
+            labels = self._label_counts(answers[index])
+            design = Design.from_counts(
+                genes, self.problem.names, level, counts, ties=int(tied), precision=precision, labels=labels
+            )
+            result.append(design)
         return result
+
+    def _label_counts(self, answers: list[list[int]]) -> tuple[LabelCounts, ...]:
+        return tuple(
+            LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
+            for label, rows, accepted, accepted_as, right in zip(self.problem.labels, self.label_rows, *answers, strict=True)
+        )
 
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""

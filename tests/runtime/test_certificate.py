@@ -36,11 +36,13 @@ FIXED: Document = {
             "label": "ham",
             "accepted_as": {"rows": 300, "wrong": 2, "upper": 0.0209, "weighted": None},
             "true": {"rows": 340, "wrong": 5, "upper": 0.0307, "weighted": None},
+            "recall": {"rows": 340, "right": 298, "lower": 0.8427, "weighted": None},
         },
         {
             "label": "spam",
             "accepted_as": {"rows": 112, "wrong": 5, "upper": 0.0915, "weighted": None},
             "true": {"rows": 159, "wrong": 1, "upper": 0.0295, "weighted": None},
+            "recall": {"rows": 159, "right": 107, "lower": 0.6066, "weighted": None},
         },
     ],
     "joint": False,
@@ -56,24 +58,29 @@ CHOSEN: Document = FIXED | {
     "max_error": 0.0325,
     "joint": True,
     "choice": {"candidates": 12, "tested": 7, "passed": 6},
-    "promise": {"max_error": 0.0325, "max_error_of": [], "min_coverage": None, "max_cost": None},
+    "promise": {"max_error": 0.0325, "max_error_of": [], "min_coverage": None, "max_cost": None, "min_recall": []},
 }
 PROMISE: Document = {
     "max_error": 0.0325,
     "max_error_of": [{"label": "ham", "max_error": 0.02}],
     "min_coverage": 0.8,
     "max_cost": 2.75,
+    "min_recall": [{"label": "spam", "min_recall": 0.6}],
 }
 JOINT: Document = CHOSEN | {"promise": PROMISE}
-LABEL_ALONE: Document = CHOSEN | {"promise": PROMISE | {"max_error": None, "min_coverage": None, "max_cost": None}}
+LABEL_ALONE: Document = CHOSEN | {
+    "promise": PROMISE | {"max_error": None, "min_coverage": None, "max_cost": None, "min_recall": []}
+}
+# As it was before recalls were kept.
+NO_RECALL: Document = FIXED | {"labels": [bounds | {"recall": None} for bounds in FIXED["labels"]]}
 
 
 def by_weight(certificate: Document) -> Document:
     """Return a certificate of rows with weights, by which errors are rarer and coverage is higher than by rows."""
-    shares = {"ham": (0.005, 0.01), "spam": (0.02, 0.005)}
+    shares = {"ham": (0.005, 0.01, 0.9), "spam": (0.02, 0.005, 0.65)}
+    kinds = ("accepted_as", "true", "recall")
     labels = [
-        bounds
-        | {kind: bounds[kind] | {"weighted": share} for kind, share in zip(("accepted_as", "true"), shares[name], strict=True)}
+        bounds | {kind: bounds[kind] | {"weighted": share} for kind, share in zip(kinds, shares[name], strict=True)}
         for name, bounds in ((bounds["label"], bounds) for bounds in certificate["labels"])
     ]
     coverage = {"lower": 0.84, "upper": 0.9}
@@ -100,6 +107,7 @@ def certified_bundle(certificate: Document) -> Bundle:
 
 SOUND = {
     "fixed": FIXED,
+    "no recall": NO_RECALL,
     "chosen": CHOSEN,
     "joint": JOINT,
     "label alone": LABEL_ALONE,
@@ -171,14 +179,14 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     "coverage above its upper bound": (edit_document(FIXED, "coverage", "upper", 0.82), "bounds from 0.7939 to 0.82 on coverage"),
     "coverage below its lower bound": (edit_document(FIXED, "coverage", "lower", 0.83), "bounds from 0.83 to 0.8517 on coverage"),
     "accepted per label": (
-        edit_document(FIXED, "labels", 0, "accepted_as", "rows", 301),
+        edit_document(NO_RECALL, "labels", 0, "accepted_as", "rows", 301),
         "do not add up to 412 accepted and 7 wrong",
     ),
     "wrong per label": (
-        edit_document(FIXED, "labels", 0, "accepted_as", "wrong", 3),
+        edit_document(NO_RECALL, "labels", 0, "accepted_as", "wrong", 3),
         "do not add up to 412 accepted and 7 wrong",
     ),
-    "more true rows than rows": (edit_document(FIXED, "labels", 1, "true", "rows", 161), "more than 500 rows or 7 wrong"),
+    "more true rows than rows": (edit_document(NO_RECALL, "labels", 1, "true", "rows", 161), "more than 500 rows or 7 wrong"),
     "more wrong by true label": (edit_document(FIXED, "labels", 1, "true", "wrong", 3), "more than 500 rows or 7 wrong"),
     "bound of a label": (
         edit_document(FIXED, "labels", 0, "accepted_as", "upper", 0.0),
@@ -209,6 +217,31 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     "an error of a label that was not kept": (
         edit_document(JOINT, "promise", "max_error_of", 0, "max_error", 0.006),
         "an error of 0.006 is promised for the label 'ham', but 0.00666",
+    ),
+    "two floors for a label": (
+        CHOSEN | {"promise": PROMISE | {"min_recall": PROMISE["min_recall"] * 2}},
+        "two limits for one label, among ['spam', 'spam']",
+    ),
+    "a recall that was not kept": (
+        edit_document(JOINT, "promise", "min_recall", 0, "min_recall", 0.7),
+        "a recall of 0.7 is promised for the label 'spam', but 0.67",
+    ),
+    "a recall that was not measured": (
+        edit_document(JOINT, "labels", 1, "recall", None),
+        "a recall of 0.6 is promised for the label 'spam', but none was measured",
+    ),
+    "a recall of other rows": (
+        edit_document(FIXED, "labels", 1, "recall", "rows", 160),
+        "107 right of 160 rows of the label 'spam'",
+    ),
+    "more right than rows": (edit_document(FIXED, "labels", 1, "recall", "right", 160), "160 right of 159 rows"),
+    "a recall below its bound": (
+        edit_document(FIXED, "labels", 1, "recall", "lower", 0.68),
+        "107 right of 159 rows and a lower bound of 0.68",
+    ),
+    "a recall below its bound by weight": (
+        edit_document(WEIGHTED, "labels", 1, "recall", "lower", 0.66),
+        "107 right of 159 rows (0.65 by weight) and a lower bound of 0.66",
     ),
     "a coverage that was not kept": (
         edit_document(JOINT, "promise", "min_coverage", 0.83),
@@ -317,8 +350,8 @@ def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.Captur
     assert "for every candidate" not in shown
     table = shown.split("\n\n")[-1].splitlines()
     assert table[0].split("  ")[0] == "certified label"
-    assert table[2].split() == ["ham", "300", "2", "2.09", "%", "340", "5", "3.07", "%"]
-    assert table[3].split() == ["spam", "112", "5", "9.15", "%", "159", "1", "2.95", "%"]
+    assert table[2].split() == ["ham", "300", "2", "2.09", "%", "340", "5", "3.07", "%", "298", "84.2", "%"]
+    assert table[3].split() == ["spam", "112", "5", "9.15", "%", "159", "1", "2.95", "%", "107", "60.6", "%"]
 
 
 def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -336,10 +369,11 @@ def test_inspect_shows_a_joint_promise(tmp_path: Path, capsys: pytest.CaptureFix
     rows = "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)"
     unit = sample_bundle().manifest.cost_unit
     bounds = f"coverage >= 79.3 %, coverage <= 85.2 %, mean cost <= 2.812 {unit}"
-    assert lines[start : start + 6] == [
+    assert lines[start : start + 7] == [
         f"certificate  all of this together at 95 % confidence {rows}:",
         "             - error among accepted <= 3.25 %",
         "             - error among accepted as ham <= 2 %",
+        "             - recall of spam >= 60 %",
         "             - coverage >= 80 %",
         f"             - mean cost <= 2.75 {unit}",
         f"             {bounds}; these and those per label hold each by itself, for every candidate",

@@ -76,7 +76,8 @@ def test_a_set_is_fitted_once_for_all_thresholds() -> None:
 def test_more_sets_than_the_memory_holds_are_fitted_again() -> None:
     """When the memory is full it is emptied: the bits are the same, at the cost of more fits."""
     scorer, target = CountingScorer(64), np.zeros(64, dtype=np.intp)
-    bits = BitCache(scorer, target, [(0.5,) * 3], max_bytes=1024 * 16)
+    # Of three labels: confident, right, and two for the position of the most probable label.
+    bits = BitCache(scorer, target, [(0.5,) * 3], max_bytes=1024 * 8 * 4)
     everything = sets_of(*range(1, 1025), features=11)
     bits.locate(everything)
     assert bits.fits == 1024

@@ -11,6 +11,7 @@ import pytest
 
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import read_bundle
+from emsco_train.designs.front import Front
 from emsco_train.runs.opening import open_run
 from emsco_train.search.ladder import ladder_front
 from tests.processes import refusal, run_expecting_error, run_successfully
@@ -54,16 +55,14 @@ def validation_counts(run: Path) -> list[dict[str, Any]]:
 # Which design
 
 
-def test_without_requirements_the_fittest_with_a_suggestion(
-    run: Path, default: tuple[str, Manifest, Path], tmp_path: Path
-) -> None:
-    """The first of the front, its figures, and floors that are in reach; name and version are those of the folder, and 1."""
+def test_without_requirements_the_knee_with_a_suggestion(run: Path, default: tuple[str, Manifest, Path], tmp_path: Path) -> None:
+    """The knee, its figures, and floors that are in reach; name and version are those of the folder, and 1."""
     shown, manifest, _ = default
-    assert design_id_of(manifest) == validation_counts(run)[0]["id"]
+    assert design_id_of(manifest) == Front.from_json((run / "front.json").read_bytes()).knee.id
     assert (manifest.name, manifest.version) == ("run", "1")
-    assert "the fittest of the front; no floor was given" in shown
+    assert "the knee of the front; no floor was given" in shown
     floor = shown.partition("floors in reach: --min-accuracy ")[2].partition(",")[0]
-    coverage = shown.partition("with --min-coverage ")[2].split()[0]
+    coverage = shown.partition("with --min-coverage ")[2].split(";")[0]
     bounds = [(float(row["accuracy_bound"]), float(row["coverage_bound"])) for row in validation_counts(run)]
     assert any(accuracy >= float(floor) and covered >= float(coverage) for accuracy, covered in bounds)
     _, other = export(run, tmp_path / "other", "--min-accuracy", floor, "--min-coverage", coverage)
@@ -87,6 +86,21 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9", *plain)
     assert design_id_of(manifest) == max((row for row in rows if row["cost"] <= 9), key=lambda row: row["accuracy"])["id"]
     assert "the most accurate with cost <= 9" in shown
+
+
+def test_floors_on_labels(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Floors per label choose the cheapest design that keeps them; figures per label and the base rate are printed."""
+    floors = ["--min-recall", "spam=0.6", "--min-accuracy", "spam=0.8", "--min-accuracy", "0.8"]
+    shown, manifest = export(run, tmp_path / "labels", *floors, "--sure", "none")
+    assert "accuracy >= 0.8, recall of spam >= 0.6, accuracy of spam >= 0.8 on validation" in shown
+    assert "by label, on the test rows:" in shown
+    assert "base rate" in shown
+    assert [counts.label for counts in manifest.expected.labels] == ["ham", "spam"]
+    assert sum(counts.rows for counts in manifest.expected.labels) == manifest.expected.rows
+    _, fittest = export(run, tmp_path / "fittest", "--design", "fittest")
+    assert design_id_of(fittest) == validation_counts(run)[0]["id"]
+    message = refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / "other", "--min-recall", "eggs=0.5")
+    assert "there is no label 'eggs' (labels: 'ham', 'spam')" in message
 
 
 def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +148,10 @@ def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     for options, message in (
         (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
         (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: expected a number from 0 to 1"),
+        (["--min-accuracy", "much"], "--min-accuracy 'much': expected a number, or LABEL=NUMBER such as fraud=0.9"),
+        (["--min-accuracy", "0.9", "--min-accuracy", "0.8"], "--min-accuracy '0.8': a number for all rows was given before, 0.9"),
+        (["--min-recall", "0.8"], "--min-recall '0.8': expected LABEL=NUMBER, such as spam=0.01"),
+        (["--min-recall", "spam=2"], "--min-recall of 'spam' is 2.0: expected a number from 0 to 1"),
         (["--max-cost", "-1"], "--max-cost is -1.0"),
         (["--confidence", "95"], "--confidence is 95.0: expected a number of at least 0.5 and below 1"),
         (["--max-error", "0"], "--max-error is 0.0: expected a number above 0 and below 1"),
@@ -183,6 +201,8 @@ def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.Ca
         "0.5",
         "--max-cost",
         "12",
+        "--min-recall",
+        "spam=0.2",
         "--confidence",
         "0.8",
     ]
@@ -195,8 +215,14 @@ def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.Ca
         "max_error_of": [{"label": "spam", "max_error": 0.3}],
         "min_coverage": 0.5,
         "max_cost": 12.0,
+        "min_recall": [{"label": "spam", "min_recall": 0.2}],
     }
-    for line in ("all of this together at 80 % confidence", "- error among accepted as spam <= 30 %", "- mean cost <= 12 "):
+    for line in (
+        "all of this together at 80 % confidence",
+        "- error among accepted as spam <= 30 %",
+        "- recall of spam >= 20 %",
+        "- mean cost <= 12 ",
+    ):
         assert line in shown
     out = ["--out", tmp_path / "other"]
     message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error-of", "maybe=0.1")

@@ -65,10 +65,10 @@ def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, 
     assert "\ncross-fitted again coverage " in exported
     expected = read_bundle(tmp_path / "bundle").manifest.expected
     opened = open_run(path)
-    design, again = opened.front[0], opened.problem.with_other_folds()
+    design, again = opened.front.knee, opened.problem.with_other_folds()
     assert (expected.split, expected.rows) == ("cross-fitted again", 300)
     evaluation = evaluate_validation(again, design.stages, design.thresholds)
-    assert expected == evaluation.expected(again.validation.target, again.validation.name)
+    assert expected == evaluation.expected(again.validation.target, again.validation.name, labels=again.labels)
     assert "300 cross-fitted again rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
     page = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Shares are of the 300 cross-fitted rows." in page

@@ -125,12 +125,13 @@ def model(cancer: tuple[pd.DataFrame, np.ndarray]) -> EmscoClassifier:
 
 
 def test_fit_sets_what_scikit_learn_and_people_look_at(model: EmscoClassifier) -> None:
-    """Labels, names, the front fittest first, and the fittest in use; the front is that of the search by itself."""
+    """Labels, names, the front fittest first, and the knee in use; the front is that of the search by itself."""
     assert model.classes_.tolist() == ["benign", "malignant"]
     assert (model.n_features_in_, model.feature_names_in_.tolist()) == (6, NAMES)
     fitness = [design.fitness for design in model.front_]
     assert fitness == sorted(fitness, reverse=True)
-    assert model.design_ == model.front_.select() == model.front_[0]
+    assert model.design_ == model.front_.select() == model.front_.knee
+    assert model.front_.fittest == model.front_[0]
     assert model.outcome_.method == "exhaustive"
     assert run_exhaustive(model.problem_, Settings(max_stages=3), jobs=1).front == model.front_
 
@@ -305,6 +306,7 @@ def test_frames_with_categories_and_gaps(tmp_path: Path) -> None:
     assert all(feature == features[feature.name] for feature in exported.bundle.manifest.features)
 
 
+@pytest.mark.filterwarnings("ignore:no row of the label")
 def test_mappings_arrays_and_frames_are_the_same_rows() -> None:
     """The form of the rows changes nothing; a mapping may have its columns in any order, and more of them."""
     X, y = table()
@@ -381,7 +383,7 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     # The one in use keeps to them by bounds, unless told otherwise.
     assert fitted.design_.bounds(0.85).accuracy >= 0.9
     assert fitted.design_.bounds(0.85).cost <= 4
-    assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_[0]
+    assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_.knee
     with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
         clone(fitted).set_params(sure=0.9999999, min_accuracy=0.93).fit(X, y)
     with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
@@ -476,6 +478,7 @@ def test_settings_that_cannot_be(setting: dict[str, Any], message: str) -> None:
         EmscoClassifier(random_state=0, **setting).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:no row of the label")
 def test_designs_of_other_data_are_refused(model: EmscoClassifier) -> None:
     """A design must have the features and labels of the fit."""
     X, y = table()
@@ -522,7 +525,7 @@ def test_an_export_is_certified(tmp_path: Path) -> None:
     assert joint.promise.max_error_of[0].label == 1
     with pytest.raises(DesignError, match="design and max_error were both given"):
         model.export(tmp_path / "both", model.design_, max_error=0.1)
-    with pytest.raises(DesignError, match="min_coverage and max_cost are guaranteed together with an error"):
+    with pytest.raises(DesignError, match="min_coverage, min_recall and max_cost are guaranteed together with an error"):
         model.export(tmp_path / "floor", min_coverage=0.3)
     bare = EmscoClassifier(threshold=0.9, random_state=0, shares=Shares(0.5, 0.25, 0.25, 0.0)).fit(rows, truth)
     assert bare.export(tmp_path / "bare").bundle.manifest.certificate is None

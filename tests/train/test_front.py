@@ -21,6 +21,7 @@ from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
 from emsco_train.designs.selection import Requirements
+from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DataError, DesignError, SelectionError, TrainError
 from emsco_train.search.settings import Settings
 from emsco_train.support.binomial import lower_bound
@@ -139,8 +140,9 @@ def test_full_cost_is_needed(full_cost: Any) -> None:
 
 
 def test_selection_by_the_kind_of_requirement() -> None:
-    """Floors: the cheapest; a cap: the most accurate; no requirement: the fittest; `by` overrides."""
-    assert FRONT.select().id == CHEAP.id
+    """Floors: the cheapest; a cap: the most accurate; no requirement: the knee; `by` overrides."""
+    assert FRONT.select().id == FRONT.knee.id == FRONT.find("knee").id == MIDDLE.id
+    assert FRONT.select(by="fitness").id == FRONT.fittest.id == FRONT.find("fittest").id == CHEAP.id
     assert FRONT.select(min_accuracy=0.95, sure=None).id == MIDDLE.id
     assert FRONT.select(min_coverage=0.6, min_accuracy=0.96, sure=None).id == EXPENSIVE.id
     assert FRONT.select(max_cost=5, sure=None).id == MIDDLE.id
@@ -158,7 +160,7 @@ def test_selection_by_bounds() -> None:
     assert counted(500).select(min_accuracy=0.94, sure=None).id == MIDDLE.id
     assert counted(500).select(max_cost=4.02).id == CHEAP.id
     assert counted(50_000).select(max_cost=4.02).id == MIDDLE.id
-    assert counted(1).select().id == CHEAP.id
+    assert counted(1).select(by="fitness").id == CHEAP.id
     again = Front.from_json(counted(500).to_json())
     assert again.select(min_accuracy=0.94).id == EXPENSIVE.id
     assert again.select(max_cost=4.02).id == CHEAP.id
@@ -203,7 +205,14 @@ MERITS: dict[str, Any] = {
     "accuracy": lambda found: (found.accuracy, found.coverage, -found.cost),
     "coverage": lambda found: (found.coverage, found.accuracy, -found.cost),
     "fitness": lambda found: found.fitness,
+    "knee": lambda found: -sum(part**2 for part in distance_from_ideal(found)),
 }
+
+
+def distance_from_ideal(found: Design) -> tuple[float, float, float]:
+    """Return the parts of a design's distance from accepting all, all right, at no cost, as the knee has them."""
+    bounds = found.bounds(DEFAULT_SURE)
+    return 1 - bounds.coverage, 1 - bounds.accuracy, bounds.cost / 20
 
 
 @settings(deadline=None)
@@ -238,7 +247,10 @@ def test_selection_by_brute_force(
         assert caught.value.nearest == front[0].id
         return
     floors = bool(accuracy or coverage)
-    objective = by or ("cost" if floors else "fitness" if cost is None else "accuracy")
+    objective = by or ("cost" if floors else "knee" if cost is None else "accuracy")
+    if objective == "knee":
+        widest = max(found.bounds(DEFAULT_SURE).coverage for found in allowed)
+        allowed = [found for found in allowed if found.bounds(DEFAULT_SURE).coverage >= widest / 2]
     best = max(MERITS[objective](found) for found in allowed)
     assert front.select(**requirements) == next(found for found in allowed if MERITS[objective](found) == best)
 
@@ -450,13 +462,13 @@ def test_text() -> None:
     lines = str(FRONT).splitlines()
     assert lines[0].split() == ["id", "coverage", "accuracy", "cost", "fitness", "ties", "stages"]
     assert lines[2].split() == [MIDDLE.id, "0.800", "0.950", "4", f"{FRONT[1].fitness:.4f}", "3", "a+b|c"]
-    assert repr(FRONT) == f"<Front: 3 designs, fittest {CHEAP.id}, costs in EUR>"
+    assert repr(FRONT) == f"<Front: 3 designs, knee {MIDDLE.id}, costs in EUR>"
     many = Front([design((0, 0, 1), step / 50, 0.5, 1) for step in range(25)], full_cost=1)
     assert str(many).endswith("\n... and 5 more")
 
 
 def test_a_floor_of_zero_chooses_as_no_floor() -> None:
-    """Alone, it leaves the fittest; beside another requirement, it changes nothing."""
+    """Alone, it leaves the knee; beside another requirement, it changes nothing."""
     assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
     front = counted(50_000)
     assert front.select(min_accuracy=0.96, min_coverage=0) == front.select(min_accuracy=0.96)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from emsco_runtime.bundle.manifest import Certificate
+from emsco_train.data.label_counts import count_by_label
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DataError, DesignError
@@ -67,8 +69,10 @@ def refuse(candidate: Candidate, **limits: Any) -> CertificationError:
         ({"max_error": 0.1, "min_coverage": "all"}, "min_coverage is 'all'"),
         ({"max_error": 0.1, "max_cost": -1.0}, "max_cost is -1.0: expected a finite number of at least 0"),
         ({"max_error": 0.1, "confidence": 1.0}, "confidence is 1.0"),
-        ({"min_coverage": 0.8}, "a coverage or a cost is promised together with an error"),
-        ({"max_cost": 3.0}, "a coverage or a cost is promised together with an error"),
+        ({"min_coverage": 0.8}, "a coverage, a recall or a cost is promised together with an error"),
+        ({"min_recall": {"spam": 0.8}}, "a coverage, a recall or a cost is promised together with an error"),
+        ({"max_error": 0.1, "min_recall": {"spam": 1.0}}, "min_recall 'spam' is 1.0: expected a number above 0 and below 1"),
+        ({"max_cost": 3.0}, "a coverage, a recall or a cost is promised together with an error"),
     ],
 )
 def test_promises_that_cannot_be(limits: dict[str, Any], message: str) -> None:
@@ -97,6 +101,9 @@ def test_labels_are_those_of_the_data() -> None:
     assert Promise(max_error_of={"1": 0.1}).with_labels((0, 1)).max_error_of == {1: 0.1}
     with pytest.raises(DesignError, match=r"max_error_of names 'eggs', which is not a label \(labels: ham, spam\)"):
         Promise(max_error_of={"eggs": 0.1}).with_labels(LABELS)
+    assert Promise(max_error=0.1, min_recall={"1": 0.8}).with_labels((0, 1)).min_recall == {1: 0.8}
+    with pytest.raises(DesignError, match=r"min_recall names 'eggs', which is not a label \(labels: ham, spam\)"):
+        Promise(max_error=0.1, min_recall={"eggs": 0.8}).with_labels(LABELS)
 
 
 def test_floors_are_promised_with_an_error_alone() -> None:
@@ -107,6 +114,9 @@ def test_floors_are_promised_with_an_error_alone() -> None:
     assert SelectionCriteria.of(floors, confidence=0.9).promise == Promise(confidence=0.9)
     with pytest.raises(DesignError, match="`design` names the design"):
         SelectionCriteria.of(Requirements(), "abc", max_error_of={"spam": 0.1})
+    floors = Requirements.of(min_recall={"spam": 0.7}, min_accuracy_of={"spam": 0.9})
+    assert SelectionCriteria.of(floors, max_error=0.1).promise == Promise(max_error=0.1, min_recall={"spam": 0.7})
+    assert not SelectionCriteria.of(floors).promise.is_asked
 
 
 # Each limit's own test
@@ -120,6 +130,9 @@ def test_shares_are_tested_exactly() -> None:
         (ShareLimit("label", 0.03, "ham"), 9, 400),
         (ShareLimit("label", 0.03, "spam"), 2, 300),
         (ShareLimit("coverage", 0.33), 300, 1000),
+        # Rejected rows are ham here: of 693 of ham, 391 are accepted as it, of 307 of spam 298.
+        (ShareLimit("recall", 0.47, "ham"), 302, 693),
+        (ShareLimit("recall", 0.06, "spam"), 9, 307),
     ):
         assert limit.count(evidence.counts) == (hits, rows)
         assert limit.passes(evidence, 0.95) == (binomial_cdf(hits, rows, limit.most) <= 0.05)
@@ -139,6 +152,48 @@ def test_costs_are_tested_by_betting() -> None:
     assert CostLimit(5.0).passes(make_evidence(expensive=1000), 0.95)
 
 
+def test_a_recall_is_promised_with_an_error() -> None:
+    """The first of two designs finds too little of the label: it is left out by validation; the other is certified for both."""
+    lazy, eager = make_evidence(ham=(600, 5), spam=(100, 1)), make_evidence(ham=(500, 5), spam=(290, 4))
+    promise = Promise(max_error=0.05, min_recall={"spam": 0.9})
+    made = choose_certified(
+        [make_candidate("lazy", lazy), make_candidate("eager", eager)], rows=ROWS, promise=promise, full_cost=5.0
+    )
+    assert made.design.id == "eager"
+    assert made.certificate.promise is not None
+    assert made.certificate.promise.min_recall[0].min_recall == 0.9
+    recall = made.certificate.labels[1].recall
+    assert recall is not None
+    assert (recall.right, recall.rows) == (286, 291)
+    assert recall.lower < recall.share
+
+
+def test_refused_recalls() -> None:
+    """Refusals say what was found, what it takes, and what would help: by validation, for lack of rows, and by the test."""
+    few = make_evidence(ham=(900, 5), spam=(20, 0))
+    message = str(refuse(make_candidate("few", few), max_error=0.05, min_recall={"spam": 0.95}))
+    assert "1 of 1 design have a smaller recall of 'spam' there" in message
+    assert "a recall of 'spam' of at least 95 %" in message
+    rare = make_evidence(ham=(900, 0), spam=(20, 0))
+    message = str(refuse(make_candidate("rare", rare), max_error=0.05, min_recall={"spam": 0.95}))
+    assert "there are fewer certify rows of 'spam' than the 59 that show such a recall if all are accepted as it" in message
+    good, bad = make_evidence(ham=(500, 5), spam=(290, 4)), make_evidence(ham=(500, 100), spam=(290, 4))
+    message = str(refuse(make_candidate("good", good, bad), max_error=0.3, min_recall={"spam": 0.9}))
+    assert "accepted 286 of 386 certify rows of 'spam' as it, so its recall may be as low as 70.1 %" in message
+    assert "certify rows of 'spam' if the true recall is 95 %" in message
+
+
+def test_counts_of_the_search_are_enough() -> None:
+    """A design that knows its counts per label is ordered by them: its decisions on the validation rows are not asked for."""
+    evidence = make_evidence(ham=(500, 5), spam=(290, 4))
+    known = make_candidate("known", evidence)
+    labels = count_by_label(evidence.label, evidence.target, LABELS)
+    silent = Candidate(replace(known.design, labels=labels), known.decide)
+    for limit in (ShareLimit("label", 0.1, "spam"), ShareLimit("recall", 0.1, "spam")):
+        assert silent.count(limit) == known.count(limit)
+        assert silent.expected_rows(limit, 500) == known.expected_rows(limit, 500)
+
+
 # Weights
 
 
@@ -153,6 +208,10 @@ def test_by_weight_all_limits_are_about_shares_by_weight() -> None:
     assert limit.bound(weighted, 0.95) > limit.bound(plain, 0.95)
     assert ShareLimit("label", 0.2, "spam").passes(weighted, 0.95)
     assert ShareLimit("coverage", 0.35).passes(weighted, 0.95)
+    assert ShareLimit("recall", 0.1, "spam").passes(plain, 0.95)
+    assert ShareLimit("recall", 0.1, "spam").passes(weighted, 0.95)
+    assert ShareLimit("recall", 0.04, "spam").passes(plain, 0.95)
+    assert not ShareLimit("recall", 0.04, "spam").passes(weighted, 0.95)
 
 
 def test_certificate_of_weighted_rows() -> None:
@@ -167,10 +226,14 @@ def test_certificate_of_weighted_rows() -> None:
     assert made.weights.error < made.max_error
     assert made.coverage.lower < made.weights.coverage < made.coverage.upper
     assert made.labels[0].accepted_as.weighted == pytest.approx(16 / 412)
+    assert made.labels[1].recall is not None
+    assert made.labels[1].recall.weighted == pytest.approx(396 / 412)
     nothing = certify(make_evidence(weights=Weights(np.zeros(ROWS), 1.0)), 0.95)
     assert (nothing.max_error, nothing.coverage.lower, nothing.coverage.upper) == (1.0, 0.0, 1.0)
     assert nothing.cost is not None
     assert nothing.cost.upper == COSTS.high
+    assert nothing.labels[1].recall is not None
+    assert (nothing.labels[1].recall.weighted, nothing.labels[1].recall.lower) == (0.0, 0.0)
 
 
 def test_a_weight_above_the_stated_limit_refuses_the_certificate() -> None:

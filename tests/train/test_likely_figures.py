@@ -53,7 +53,9 @@ def test_they_are_free_of_the_luck_of_the_choice() -> None:
         accepted = rng.random((40, POOL)) < 0.5
         right = accepted & (rng.random((40, POOL)) < 0.7)
         accuracy = right.sum(axis=1) / accepted.sum(axis=1)
-        outcomes = likely_figures._Outcomes(accepted.astype(float), right.astype(float), np.ones((40, POOL)))
+        outcomes = likely_figures._Outcomes(
+            accepted.astype(float), right.astype(float), np.ones((40, POOL)), np.zeros((40, POOL), dtype=np.int16)
+        )
         # Forty different thresholds make them forty designs.
         designs = [
             Design.of([0] * 6, problem.names, (0.5 + place / 100, 0.9), coverage=0.5, accuracy=accuracy[place], cost=1.0)

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent_at_least
 from emsco_train.cli.report import main
 from emsco_train.costs.cost_model import CostGroup, CostModel
@@ -44,6 +45,7 @@ from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign
+from emsco_train.runs.labels_file import LabelsFile
 from emsco_train.runs.run_file import (
     ColumnEntry,
     CountsEntry,
@@ -57,6 +59,14 @@ from emsco_train.runs.run_file import (
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
+
+
+def label_counts(labels: Sequence[str | int]) -> tuple[LabelCounts, ...]:
+    """Return counts of which those of the last label say that it is never given."""
+    first = [LabelCounts(label=label, rows=150, accepted=120, accepted_as=130, right=115) for label in labels[:-1]]
+    return (*first, LabelCounts(label=labels[-1], rows=50, accepted=10, accepted_as=0, right=0))
+
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "</script><img src=//x.example/y onerror=alert(2)>",
@@ -96,7 +106,10 @@ def make_run(
         design = Design.of(row, names, thresholds[place % len(thresholds)], **figures, ties=int(rng.integers(1, 4)))
         made[design.id] = design
     front = Front(made.values(), full_cost=full, unit=costs.unit)
-    measured = [MeasuredDesign(design, _figures(rng, full), _calibration(rng, len(design.stages))) for design in front]
+    measured = [
+        MeasuredDesign(design, _figures(rng, full), _calibration(rng, len(design.stages)), labels=label_counts(labels))
+        for design in front
+    ]
     whole = (CountsEntry(split="validation", rows=ROWS, accepted=whole_accepted, right=whole_accepted * 9 // 10, cost=full),)
     whole += (CountsEntry(split="test", rows=ROWS, accepted=140, right=120, cost=full),) if has_test_rows else ()
     run = RunFile(
@@ -136,11 +149,13 @@ def make_run(
         measured=MeasuredRows(split="validation", rows=ROWS),
         files={},
     )
+    split = "test" if has_test_rows else "validation"
     files = {
         "front.csv": format_front_csv(measured, has_test_rows=has_test_rows),
         "front.json": front.to_json(),
         "costs.toml": costs.to_toml(),
-        "calibration.json": CalibrationFile.of("test" if has_test_rows else "validation", measured).text(),
+        "calibration.json": CalibrationFile.of(split, measured).text(),
+        "labels.json": LabelsFile.of(split, labels, measured).text(),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -287,13 +302,39 @@ def test_the_page_holds_every_design_of_the_table(run: Path, text: str) -> None:
         assert f"<code>{row['id']}</code>" in view
 
 
-def test_the_fittest_is_there_without_the_script(run: Path, text: str) -> None:
-    """The first view, the command and the ring of the fittest are in the HTML, and it is the view that the script has."""
-    best = read_report_data(run).designs[0]
-    assert views_of(text)[0] in text
-    assert f"emsco-export {run} --out BUNDLE --design {best.design.id}" in text
+def test_the_knee_is_there_without_the_script(run: Path, text: str) -> None:
+    """The view, the command and the ring of the knee are in the HTML, and it is the view that the script has."""
+    data = read_report_data(run)
+    assert data.knee.design == data.front.knee
+    assert views_of(text)[data.knee_index] in text
+    assert f"emsco-export {run} --out BUNDLE --design {data.knee.design.id}" in text
     assert 'id="ring"' in text
     assert "<noscript>" in text
+
+
+def test_figures_per_label(run: Path, text: str) -> None:
+    """The first view has a table of the labels, their base rate, and a warning about the one that is never given."""
+    labels = read_report_data(run).knee.labels
+    assert len(labels) == 2
+    for expected in (f"<td>{labels[0].right}</td>", "Base rate: 75.00 % of the rows have the label", "no row of the label"):
+        assert expected in text
+
+
+def test_a_run_from_before_figures_per_label(tmp_path: Path) -> None:
+    """A run without labels.json has a page without that table; one whose counts do not fit the labels is refused."""
+    written = make_run(tmp_path / "run")
+    folder = RunFolder(written)
+    run = folder.read()
+    files = {name: folder.text(name) for name in run.files}
+    broken = files | {"labels.json": files["labels.json"].replace('"labels": [', '"labels": ["more", ')}
+    for kept in (broken, {name: text for name, text in files.items() if name != "labels.json"}):
+        folder.begin(resume=False, force=True)
+        folder.finish(kept, run)
+        if "labels.json" in kept:
+            with pytest.raises(DataError, match=r"a design does not have counts for each of 3 labels"):
+                read_report_data(written)
+        else:
+            assert "<h3>Labels</h3>" not in render_page(read_report_data(written))
 
 
 def test_the_policy_lets_only_our_own_script_and_style_through(text: str) -> None:
@@ -675,7 +716,8 @@ def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
         for cost in options[2]
     ]
     program = "return given.requirements.map((required) => page.choose(given.data, required));"
-    given = {"data": {"designs": columns, "full_cost": front.full_cost}, "requirements": requirements}
+    knee = columns["id"].index(front.knee.id)
+    given = {"data": {"designs": columns, "full_cost": front.full_cost, "knee": knee}, "requirements": requirements}
     answers = run_in_node(program, given)
     missed = 0
     for required, answer in zip(requirements, answers, strict=True):

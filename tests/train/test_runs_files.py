@@ -11,13 +11,14 @@ import pytest
 
 from emsco_train import CostModel, Front
 from emsco_train.runs.folder import RunFolder
+from emsco_train.runs.labels_file import LabelsFile
 from tests.processes import run_successfully
 from tests.train.sample_tables import HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
 
-PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.json")
+PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.json", "labels.json")
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +49,23 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
     text = (run / "front.csv").read_text(encoding="utf-8")
     assert text.splitlines()[0] == (
         "id,threshold,stages,excluded,fitness,validation_coverage,validation_accuracy,validation_cost,"
-        "test_coverage,test_accuracy,test_cost,coverage_bound,accuracy_bound,cost_bound"
+        "test_coverage,test_accuracy,test_cost,coverage_bound,accuracy_bound,cost_bound,"
+        "validation_recall_of_ham,validation_accuracy_of_ham,validation_recall_of_spam,validation_accuracy_of_spam,"
+        "test_recall_of_ham,test_accuracy_of_ham,test_recall_of_spam,test_accuracy_of_spam"
     )
     front, rows = Front.from_json((run / "front.json").read_bytes()), read_rows(run / "front.csv")
+    labels = LabelsFile.read((run / "labels.json").read_text(), "labels.json")
+    assert (labels.split, labels.labels) == ("test", ("ham", "spam"))
     assert [row["id"] for row in rows] == [design.id for design in front]
     for row, design in zip(rows, front, strict=True):
         own = (design.fitness, design.coverage, design.accuracy, design.cost)
         assert tuple(float(row[name]) for name in list(row)[4:8]) == own
         bounds = design.bounds(0.85)
-        assert tuple(float(row[name]) for name in list(row)[11:]) == (bounds.coverage, bounds.accuracy, bounds.cost)
+        assert tuple(float(row[name]) for name in list(row)[11:14]) == (bounds.coverage, bounds.accuracy, bounds.cost)
+        of_labels = [figure for counts in design.labels for figure in (counts.recall, counts.accuracy)]
+        assert [float(row[name]) for name in list(row)[14:18]] == of_labels
+        tested = [figure for counts in labels.counts(design.id) for figure in (counts.recall, counts.accuracy)]
+        assert [float(row[name]) for name in list(row)[18:]] == tested
         assert bounds.cost >= design.cost
         assert row["threshold"] == design.threshold_text
         assert row["stages"] == "|".join("+".join(stage) for stage in design.stages)

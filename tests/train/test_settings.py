@@ -121,6 +121,7 @@ def test_digest_knows_every_setting() -> None:
     other: dict[str, Any] = {
         "distinct": "chromosomes",
         "units": "groups",
+        "objective": "balanced",
         "constraints": Constraints(max_cost=3),
         "pinned": (1,),
         "max_stages": 3,

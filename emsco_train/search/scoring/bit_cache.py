@@ -1,7 +1,9 @@
 """The cache of the search: feature set -> which validation items its model is confident about, and right about.
 
 A stage model depends on its cumulative feature set alone, never on the threshold, the chromosome, or the order before it. So each
-set is fitted once, and for each threshold of a sweep two bits per item are kept, packed into 64-bit words.
+set is fitted once, and for each threshold of a sweep two bits per item are kept, packed into 64-bit words. Of two labels, these
+tell which one a wrong item got; of more labels, the bits of the most probable label's position are kept, too, once for all
+thresholds.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class BitCache:
         self._levels = [ThresholdLevels(threshold) for threshold in thresholds]
         self.items = len(target)
         self.words = -(-self.items // 64)
-        per_set = 2 * len(self._levels) * self.words * 8
+        labels = len(thresholds[0])
+        self._planes = (labels - 1).bit_length() if labels > 2 else 0
+        per_set = (2 * len(self._levels) + self._planes) * self.words * 8
         self._capacity = max_bytes // per_set
         if self._capacity < _INITIAL_CAPACITY:
             detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
@@ -62,6 +66,7 @@ class BitCache:
         size = (len(self._levels), min(_INITIAL_CAPACITY, self._capacity), self.words)
         self._confident: Words = np.zeros(size, dtype=np.uint64)
         self._right: Words = np.zeros(size, dtype=np.uint64)
+        self._answers: Words = np.zeros((self._planes, *size[1:]), dtype=np.uint64)
 
     def locate(self, sets: Mask) -> Ints:
         """Return the row of each set [sets, features] in the bits, fitting what is new.
@@ -89,6 +94,10 @@ class BitCache:
         """Return the bits [sets, words] of items that a set is confident and right about."""
         return np.asarray(self._right[threshold])
 
+    def answers(self) -> Words:
+        """Return the bits [planes, sets, words] of the most probable label's position, the lowest first; none for two labels."""
+        return self._answers
+
     def _add(self, sets: Mask, keys: Sequence[bytes]) -> None:
         start = len(self._rows)
         self._reserve(start + len(keys))
@@ -100,6 +109,8 @@ class BitCache:
                 confident = scores.confidence >= level.required_confidence(scores.label)
                 self._confident[index, part] = pack_bits(confident)
                 self._right[index, part] = pack_bits(confident & hit)
+            for plane in range(self._planes):
+                self._answers[plane, part] = pack_bits((scores.label >> plane) & 1 == 1)
             row = part.stop
         self.fits += len(keys)
         self._rows.update(zip(keys, range(start, row), strict=True))
@@ -108,9 +119,10 @@ class BitCache:
         held = self._confident.shape[1]
         if count > held:
             grown = min(max(count, 2 * held), self._capacity) - held
-            more = np.zeros((len(self._levels), grown, self.words), dtype=np.uint64)
-            self._confident = np.concatenate([self._confident, more], axis=1)
-            self._right = np.concatenate([self._right, more], axis=1)
+            self._confident, self._right, self._answers = (
+                np.concatenate([bits, np.zeros((len(bits), grown, self.words), dtype=np.uint64)], axis=1)
+                for bits in (self._confident, self._right, self._answers)
+            )
 
 
 def _keys(sets: Mask) -> list[bytes]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from emsco_train.support.compiled import jit_entry, popcount
 
-__all__ = ["count_exits", "sum_exits"]
+__all__ = ["count_answers", "count_exits", "sum_exits"]
 
 
 @jit_entry()
@@ -71,3 +71,48 @@ def sum_exits(
                     bits = rest
             exits[design, stage] = leaving
             hits[design, stage] = good
+
+
+@jit_entry()
+def count_answers(
+    chains: NDArray[np.int64],
+    confident: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    answers: NDArray[np.uint64],
+    target: NDArray[np.int64],
+    units: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Fill `counts` [designs, 3, labels]: accepted items by their own label, by the one they get, and those where both are one.
+
+    `chains`, `confident` and `right` are those of `count_exits`; `answers` [planes, sets, words] are the bits of the position of
+    each item's most probable label, empty for two labels. Item i has the label at `target[i]` and counts `units[i]`.
+    """
+    words = confident.shape[1]
+    for design in range(chains.shape[0]):
+        waiting = np.full(words, ~np.uint64(0))
+        for stage in range(chains.shape[1]):
+            row = chains[design, stage]
+            if row < 0:
+                break
+            for word in range(words):
+                bits = waiting[word] & confident[row, word]
+                waiting[word] &= ~bits
+                while bits != np.uint64(0):
+                    rest = bits & (bits - np.uint64(1))
+                    lowest = bits ^ rest
+                    item = np.int64(64) * word + popcount(lowest - np.uint64(1))
+                    own, unit = target[item], units[item]
+                    if right[row, word] & lowest:
+                        answer = own
+                        counts[design, 2, own] += unit
+                    elif answers.shape[0] == 0:
+                        answer = 1 - own
+                    else:
+                        answer = np.int64(0)
+                        for plane in range(answers.shape[0]):
+                            if answers[plane, row, word] & lowest:
+                                answer += np.int64(1) << plane
+                    counts[design, 0, own] += unit
+                    counts[design, 1, answer] += unit
+                    bits = rest
