@@ -93,7 +93,9 @@ def _add_search(group: Any) -> None:
         help="genetic, exact, or exact where that is affordable (the default)",
     )
     group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
-    group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
+    group.add_argument("--keep-all", action="store_true", help="every design acquires all features in the end, as in the paper")
+    # Accepted from before it was the default.
+    group.add_argument("--allow-exclusion", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
     group.add_argument("--min-coverage", type=float, metavar="C", help="search only designs that accept at least this share")

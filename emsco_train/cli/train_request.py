@@ -46,7 +46,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             elite=options.elite,
             beta=options.beta,
             growth=options.growth,
-            allow_exclusion=options.allow_exclusion,
+            keep_all=options.keep_all,
             constraints=Constraints(
                 max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy
             ),

@@ -69,7 +69,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         `FeatureOptions` by feature name, where the rows do not say everything.
     search
         "evolve", "exhaustive", or "auto": exact where that is affordable.
-    population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
+    population, generations, patience, mutation, crossover, elite, beta, growth, keep_all, polish
         Of the genetic algorithm: see `Settings`.
     pinned
         Names or positions of features that stay in the first stage.
@@ -154,7 +154,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         elite: float = 0.2,
         beta: float = 2.0,
         growth: int = 0,
-        allow_exclusion: bool = False,
+        keep_all: bool = False,
         pinned: Sequence[str | int] = (),
         max_cost: float | None = None,
         min_coverage: float | None = None,
@@ -189,7 +189,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.elite = elite
         self.beta = beta
         self.growth = growth
-        self.allow_exclusion = allow_exclusion
+        self.keep_all = keep_all
         self.pinned = pinned
         self.max_cost = max_cost
         self.min_coverage = min_coverage

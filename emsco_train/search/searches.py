@@ -84,7 +84,7 @@ def exhaustive(
     problem: Problem,
     *,
     max_stages: int | None = None,
-    allow_exclusion: bool = False,
+    keep_all: bool = False,
     pinned: tuple[int, ...] = (),
     constraints: Constraints | None = None,
     ties: Literal["count", "all"] = "count",
@@ -97,7 +97,7 @@ def exhaustive(
 
     Parameters
     ----------
-    problem, max_stages, allow_exclusion, pinned, constraints
+    problem, max_stages, keep_all, pinned, constraints
         The problem, and what designs are allowed, as in `Settings`.
     ties
         "count" gives one design per objective vector and the number tied on it; "all" lists every tied design.
@@ -126,7 +126,7 @@ def exhaustive(
     1
     """
     settings = Settings(
-        max_stages=max_stages, allow_exclusion=allow_exclusion, pinned=pinned, constraints=constraints or Constraints()
+        max_stages=max_stages, keep_all=keep_all, pinned=pinned, constraints=constraints or Constraints()
     )
     return run_exhaustive(
         problem, settings, ties=ties, max_designs=max_designs, on_progress=on_progress, time_limit=time_limit, jobs=jobs

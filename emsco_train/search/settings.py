@@ -104,8 +104,8 @@ class Settings:
     revisit
         Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
         run spends its generations on new designs.
-    allow_exclusion
-        Whether a feature may be left out altogether.
+    keep_all
+        Every design acquires all features in the end, as the paper has it; otherwise (ours) features may be left out.
     pinned
         Positions of features that stay in the first stage.
     constraints
@@ -137,7 +137,7 @@ class Settings:
     distinct: Literal["objectives", "chromosomes"] = "objectives"
     share_ties: bool = False
     revisit: bool = False
-    allow_exclusion: bool = False
+    keep_all: bool = False
     pinned: tuple[int, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
     polish: bool = False
@@ -159,7 +159,7 @@ class Settings:
         """Return the designs of n features that these settings allow."""
         full = self.resolved(n)
         assert full.max_stages is not None  # noqa: S101 - resolved
-        return DesignSpace(n, full.max_stages, full.allow_exclusion, full.pinned)
+        return DesignSpace(n, full.max_stages, not full.keep_all, full.pinned)
 
     def resolved(self, n: int) -> Settings:
         """Return these settings with every default that depends on the number of features filled in.
@@ -237,7 +237,7 @@ def _number_faults(settings: Settings) -> Iterator[str]:
 def _choice_faults(settings: Settings) -> Iterator[str]:
     if settings.distinct not in {"objectives", "chromosomes"}:
         yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
-    for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
+    for name in ("share_ties", "revisit", "keep_all", "polish"):
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":

@@ -371,9 +371,7 @@ def test_invalid_reject_values(reject: Any, message: str) -> None:
 def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
     """Pinned features are in the first stage of every design, by name or by position; designs keep to the constraints."""
     X, y = cancer
-    fitted = EmscoClassifier(
-        max_stages=3, pinned=["mean symmetry", 0], allow_exclusion=True, max_cost=4.0, min_accuracy=0.9, random_state=0
-    ).fit(X, y)
+    fitted = EmscoClassifier(max_stages=3, pinned=["mean symmetry", 0], max_cost=4.0, min_accuracy=0.9, random_state=0).fit(X, y)
     for design in fitted.front_:
         assert {"mean symmetry", "mean radius"} <= set(design.stages[0])
         assert design.cost <= 4

@@ -114,13 +114,15 @@ def first_representative(chromosomes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 CASES = [
-    pytest.param(1, 4, Settings(max_stages=4), id="four features"),
-    pytest.param(2, 5, Settings(max_stages=3), id="five features"),
-    pytest.param(3, 6, Settings(max_stages=2), id="six features"),
-    pytest.param(4, 4, Settings(max_stages=3, allow_exclusion=True), id="exclusion"),
-    pytest.param(5, 5, Settings(max_stages=3, pinned=(1, 3)), id="pins"),
-    pytest.param(6, 4, Settings(max_stages=3, allow_exclusion=True, pinned=(2,)), id="exclusion and pins"),
-    pytest.param(7, 4, Settings(max_stages=4, constraints=Constraints(max_cost=8.0, min_accuracy=0.75)), id="constraints"),
+    pytest.param(1, 4, Settings(max_stages=4, keep_all=True), id="four features"),
+    pytest.param(2, 5, Settings(max_stages=3, keep_all=True), id="five features"),
+    pytest.param(3, 6, Settings(max_stages=2, keep_all=True), id="six features"),
+    pytest.param(4, 4, Settings(max_stages=3), id="exclusion"),
+    pytest.param(5, 5, Settings(max_stages=3, keep_all=True, pinned=(1, 3)), id="pins"),
+    pytest.param(6, 4, Settings(max_stages=3, pinned=(2,)), id="exclusion and pins"),
+    pytest.param(
+        7, 4, Settings(max_stages=4, keep_all=True, constraints=Constraints(max_cost=8.0, min_accuracy=0.75)), id="constraints"
+    ),
 ]
 
 
@@ -129,7 +131,7 @@ def test_the_exact_search_is_brute_force(seed: int, features: int, settings: Set
     """Every non-dominated vector, its ties counted and listed, its representative, its figures: as by trying all designs."""
     problem = random_problem(seed, features)
     chromosomes = compressed_chromosomes(
-        features, settings.max_stages or 1, exclusion=settings.allow_exclusion, pinned=settings.pinned
+        features, settings.max_stages or 1, exclusion=not settings.keep_all, pinned=settings.pinned
     )
     expected = BruteForce(problem).front(chromosomes)
     rows, limits = len(problem.validation), settings.constraints
