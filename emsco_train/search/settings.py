@@ -104,6 +104,11 @@ class Settings:
     revisit
         Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
         run spends its generations on new designs.
+    seeded
+        Begin with designs along greedy paths of gain per cost (ours), beside random ones.
+    recombine
+        End with the best designs that can be made of the feature sets of the last generation (ours): chains of nested sets,
+        without a new fit.
     keep_all
         Every design acquires all features in the end, as the paper has it; otherwise (ours) features may be left out.
     pinned
@@ -137,6 +142,8 @@ class Settings:
     distinct: Literal["objectives", "chromosomes"] = "objectives"
     share_ties: bool = False
     revisit: bool = False
+    seeded: bool = True
+    recombine: bool = True
     keep_all: bool = False
     pinned: tuple[int, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
@@ -237,7 +244,7 @@ def _number_faults(settings: Settings) -> Iterator[str]:
 def _choice_faults(settings: Settings) -> Iterator[str]:
     if settings.distinct not in {"objectives", "chromosomes"}:
         yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
-    for name in ("share_ties", "revisit", "keep_all", "polish"):
+    for name in ("share_ties", "revisit", "seeded", "recombine", "keep_all", "polish"):
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
+from emsco_train.data.stage_settings import StageSettings
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_precision, standard_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
+from emsco_train.models.fitted_set import SetFitter
+from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
@@ -55,8 +58,12 @@ class Workbench:
         self.weights, self.row_units = problem.validation.weights, problem.validation.units
         self.rows = len(problem.validation) if self.row_units is None else int(self.row_units.sum())
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
+        self._fitters = SetFitter.of_parts(problem)
         self.bits = BitCache(
-            set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
+            set_scorer(problem, self._fitters, self.thresholds, jobs),
+            problem.validation.target,
+            self.thresholds,
+            max_bytes=max_bytes,
         )
         # Of these rows; None: they are independent.
         self.groups = problem.validation.groups
@@ -92,6 +99,15 @@ class Workbench:
             level = self.thresholds[threshold]
             result.append(Design.from_counts(genes, self.problem.names, level, counts, ties=int(tied), precision=precision))
         return result
+
+    def stage_fitter(self) -> StageFitter:
+        """Return a fitter of logistic regressions on the rows that fit the problem's first part, whatever is searched."""
+        own = self._fitters[0].stages
+        if own.is_logistic:
+            return own
+        rows, labels = self.problem.parts[0], len(self.problem.labels)
+        groups = rows.fitted.encoder.one_hot_groups
+        return StageFitter(rows.fitted.encoded, rows.fitted.target, labels, rows.weights, StageSettings(), groups)
 
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
-from emsco_train.search.scoring.bit_cache import BitCache, unpack_bits
+from emsco_train.search.scoring.bit_cache import BitCache, Words, unpack_bits
 from emsco_train.search.scoring.exit_counting import count_exits, sum_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
@@ -77,6 +77,13 @@ class CachedEvaluator:
         cost = np.zeros(valid.shape, dtype=np.int64)
         cost[valid] = self._units.cost(sets[valid])
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
+
+    def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
+        """Return the bits of sets [sets, features], confident and right, their cost, and the items' units, none if all count 1."""
+        places = self._bits.locate(sets)
+        units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
+        confident, right = self._bits.confident(self._threshold), self._bits.right(self._threshold)
+        return confident[places], right[places], self._units.cost(sets), units
 
     def row_exits(self, chromosome: NDArray[np.int8]) -> tuple[Ints, Mask]:
         """Return the stage at which one design accepts each item, -1 for a rejected one, and which items it labels rightly."""
