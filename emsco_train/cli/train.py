@@ -100,6 +100,7 @@ def _add_search(group: Any) -> None:
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
     group.add_argument("--min-coverage", type=float, metavar="C", help="search only designs that accept at least this share")
     group.add_argument("--min-accuracy", type=float, metavar="A", help="search only designs with at least this accuracy")
+    group.add_argument("--start", metavar="RUN", help="begin the genetic search with the designs of an earlier run, too")
     group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
     group.add_argument("--max-search-rows", type=int, metavar="N", help="search on a sample, measure what is found on all rows")
     group.add_argument(

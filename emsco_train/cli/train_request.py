@@ -36,6 +36,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         shares=parse_shares(options.shares),
         folds=options.folds,
         method=options.search,
+        start=options.start,
         settings=Settings(
             max_stages=options.max_stages,
             population=options.population,

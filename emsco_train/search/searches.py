@@ -380,7 +380,8 @@ def _recombine(
     feasible = np.flatnonzero(violations(objectives, settings.constraints) == 0)
     kept = feasible[non_dominated(objectives.take(feasible))]
     # With thousands of rows there are thousands of designs that hardly differ.
-    kept = kept[np.sort(spread_over_front(objectives.take(kept), settings.population))]
+    most = max(settings.population, len(result.chromosomes))
+    kept = kept[np.sort(spread_over_front(objectives.take(kept), most))]
     chosen, ties = representatives(population, objectives, kept) if settings.distinct == "objectives" else (kept, kept * 0 + 1)
     met = dict(zip(map(tuple, result.objectives.vectors().tolist()), result.ties.tolist(), strict=True))
     before = [met.get(tuple(vector), 1) for vector in objectives.vectors()[chosen].tolist()]
