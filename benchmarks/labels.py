@@ -39,7 +39,7 @@ DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_
 SHARES = {"normal": 0.93, "probe": 0.05, "r2l": 0.02}
 RARE, FLOOR, ACCURACY = "r2l", 0.4, 0.95
 POOL_ROWS, FOLDS, THRESHOLD = 5_000, 3, 0.9
-SETTINGS = Settings(max_stages=3, allow_exclusion=True, population=60, generations=15)
+SETTINGS = Settings(max_stages=3, population=60, generations=15)
 # Price of each feature: what the packet itself shows is cheap, what counts connections of a host is not.
 COSTS = {
     "duration": 1.0,

@@ -101,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.data:
         settings = replace(
             LANDSCAPES[name].tuned if options.tuned else Settings(),
+            keep_all=True,
             share_ties=options.share_ties,
             revisit=options.revisit,
             distinct="chromosomes" if options.papers_ties else "objectives",

@@ -64,7 +64,7 @@ def spambase() -> Problem:
 
 def single_run(what: str, problem: Problem, target: int) -> Measurement:
     """Measure one run with the paper's settings, k = 5."""
-    settings = Settings(max_stages=5, generations=GENERATIONS)
+    settings = Settings(max_stages=5, keep_all=True, generations=GENERATIONS)
     warm(problem)
     started = time.perf_counter()
     outcome = run_evolve(problem, settings, seed=0, jobs=2)
@@ -79,7 +79,7 @@ def single_run(what: str, problem: Problem, target: int) -> Measurement:
 def repeated_runs(problem: Problem) -> Measurement:
     """Ten thresholds with ten seeds each, sharing all fits, against a hundred plain runs."""
     thresholds = np.linspace(0.55, 0.95, 10).tolist()
-    settings = Settings(max_stages=5, generations=GENERATIONS)
+    settings = Settings(max_stages=5, keep_all=True, generations=GENERATIONS)
     started = time.perf_counter()
     bench = Workbench(problem, thresholds, jobs=2)
     for threshold in range(10):
@@ -96,7 +96,7 @@ def exact() -> Measurement:
     problem = synthetic(14, validation=250)
     warm(problem)
     started = time.perf_counter()
-    outcome = run_exhaustive(problem, Settings(max_stages=4), jobs=2)
+    outcome = run_exhaustive(problem, Settings(max_stages=4, keep_all=True), jobs=2)
     ours = time.perf_counter() - started
     memory = psutil.Process().memory_info().rss / 2**20
     each = ours / outcome.designs * 1e9
@@ -117,7 +117,7 @@ def baseline_seconds(problem: Problem, settings: Settings) -> float:
     with ProcessPoolExecutor(2) as pool:
         list(pool.map(_fit, [np.ones(len(problem.names), dtype=bool)] * 2))
         started = time.perf_counter()
-        few = Settings(max_stages=settings.max_stages, generations=BASELINE_GENERATIONS)
+        few = Settings(max_stages=settings.max_stages, keep_all=True, generations=BASELINE_GENERATIONS)
         evolve_population(_BaselineEvaluator(problem, pool), few, seed=0)
         return (time.perf_counter() - started) / (BASELINE_GENERATIONS + 1) * (GENERATIONS + 1)
 

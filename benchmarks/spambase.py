@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not SPAMBASE.exists():
         sys.exit(f"{SPAMBASE.name} is not beside the project: nothing is measured")
     columns = drop_duplicates(read_columns(SPAMBASE)) if options.unique else read_columns(SPAMBASE)
-    settings = Settings(max_stages=options.max_stages, generations=options.generations)
+    settings = Settings(max_stages=options.max_stages, keep_all=True, generations=options.generations)
     found: list[ChosenDesign] = []
     shares = PAPER_SHARES if options.papers_shares else EVEN_SHARES
     for split in range(options.first_split, options.first_split + options.splits):
@@ -133,7 +133,7 @@ def measure(columns: Columns, settings: Settings, split: int, shares: Shares, *,
     chosen = []
     for polished in (False, True) if polish else (False,):
         started = time.perf_counter()
-        run = Settings(max_stages=settings.max_stages, generations=settings.generations, polish=polished)
+        run = Settings(max_stages=settings.max_stages, keep_all=True, generations=settings.generations, polish=polished)
         outcome = run_evolve(problem, run, seed=split, jobs=jobs, workbench=bench)
         seconds = time.perf_counter() - started
         design, met = select(outcome.front)

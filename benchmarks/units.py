@@ -107,7 +107,7 @@ def _cases() -> Iterator[tuple[str, Callable[[int], Problem], tuple[tuple[float,
 
 
 def _ways(*, exclusion: bool) -> list[tuple[str, Callable[[Problem, int], Outcome]]]:
-    settings = Settings(max_stages=MAX_STAGES, allow_exclusion=exclusion)
+    settings = Settings(max_stages=MAX_STAGES, keep_all=not exclusion)
 
     def by(units: str, *, exact: bool) -> Callable[[Problem, int], Outcome]:
         chosen = replace(settings, units=units)

@@ -93,7 +93,9 @@ def _add_search(group: Any) -> None:
         help="genetic, exact, or exact where that is affordable (the default)",
     )
     group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
-    group.add_argument("--allow-exclusion", action="store_true", help="a feature may be left out altogether")
+    group.add_argument("--keep-all", action="store_true", help="every design acquires all features in the end, as in the paper")
+    # Accepted from before it was the default.
+    group.add_argument("--allow-exclusion", action="store_true", help=argparse.SUPPRESS)
     group.add_argument(
         "--units",
         choices=("auto", "features", "groups"),
@@ -111,6 +113,7 @@ def _add_search(group: Any) -> None:
         default="plain",
         help="balanced: in the search, each label counts as much as any other, however rare (default: plain, by rows)",
     )
+    group.add_argument("--start", metavar="RUN", help="begin the genetic search with the designs of an earlier run, too")
     group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
     group.add_argument("--max-search-rows", type=int, metavar="N", help="search on a sample, measure what is found on all rows")
     group.add_argument(

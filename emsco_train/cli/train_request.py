@@ -36,6 +36,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         shares=parse_shares(options.shares),
         folds=options.folds,
         method=options.search,
+        start=options.start,
         settings=Settings(
             max_stages=options.max_stages,
             population=options.population,
@@ -46,7 +47,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             elite=options.elite,
             beta=options.beta,
             growth=options.growth,
-            allow_exclusion=options.allow_exclusion,
+            keep_all=options.keep_all,
             units=options.units,
             constraints=Constraints(
                 max_cost=options.max_cost, min_coverage=options.min_coverage, min_accuracy=options.min_accuracy

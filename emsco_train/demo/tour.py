@@ -63,7 +63,7 @@ def _title(step: int, text: str) -> None:
 def _train(clinic: Clinic, folder: Path) -> TrainedRun:
     run = folder / "run"
     print(f"   $ emsco-train --data {clinic.table} --label {_LABEL} --costs {clinic.costs} --threshold {_THRESHOLD:g} \\")
-    print(f"         --search evolve --generations {_GENERATIONS} --max-stages {_MAX_STAGES} --allow-exclusion \\")
+    print(f"         --search evolve --generations {_GENERATIONS} --max-stages {_MAX_STAGES} \\")
     print(f"         --out {run}\n", flush=True)
     request = TrainRequest(
         paths={None: str(clinic.table)},
@@ -71,7 +71,7 @@ def _train(clinic: Clinic, folder: Path) -> TrainedRun:
         thresholds=(_THRESHOLD,),
         costs=str(clinic.costs),
         method="evolve",
-        settings=Settings(generations=_GENERATIONS, max_stages=_MAX_STAGES, allow_exclusion=True),
+        settings=Settings(generations=_GENERATIONS, max_stages=_MAX_STAGES),
     )
     started = time.monotonic()
     trained = train(prepare(request), run, force=True, watch=lambda what: Progress(sys.stderr, what=what))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emsco_runtime.bundle.meter import Meter
-from emsco_runtime.support.arrays import Mask
+from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.designs.chromosome import Population
 
 __all__ = ["Genes"]
@@ -54,6 +54,16 @@ class Genes:
         """Number of genes."""
         return max(self.of_feature) + 1
 
+    @property
+    def _order(self) -> Ints:
+        """Features in the order of their genes."""
+        return np.argsort(self.of_feature, kind="stable")
+
+    @property
+    def _starts(self) -> Ints:
+        """Where the features of each gene begin in that order."""
+        return np.searchsorted(np.sort(self.of_feature), np.arange(self.n))
+
     def expand(self, population: Population) -> Population:
         """Return chromosomes [designs, genes] by features; compressed ones stay compressed."""
         return np.take(population, self.of_feature, axis=1)
@@ -61,6 +71,16 @@ class Genes:
     def expand_sets(self, sets: Mask) -> Mask:
         """Return sets of genes [sets, genes] as sets of features."""
         return np.take(sets, self.of_feature, axis=1)
+
+    def cover_sets(self, sets: Mask) -> Mask:
+        """Return the genes that have some feature of each set [sets, features]."""
+        return np.logical_or.reduceat(sets[:, self._order], self._starts, axis=1)
+
+    def contract(self, population: Population) -> Population:
+        """Return chromosomes by features as those by genes: each gene at the first stage that acquires one of its features."""
+        last = np.iinfo(np.int8).max
+        stages = np.minimum.reduceat(np.where(population < 0, last, population)[:, self._order], self._starts, axis=1)
+        return np.where(stages == last, -1, stages).astype(np.int8)
 
     def positions(self, features: Iterable[int]) -> tuple[int, ...]:
         """Return the genes of some features, each once, in order."""

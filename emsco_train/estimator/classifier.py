@@ -70,7 +70,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         `FeatureOptions` by feature name, where the rows do not say everything.
     search
         "evolve", "exhaustive", or "auto": exact where that is affordable.
-    population, generations, patience, mutation, crossover, elite, beta, growth, allow_exclusion, polish
+    population, generations, patience, mutation, crossover, elite, beta, growth, keep_all, polish
         Of the genetic algorithm: see `Settings`.
     units
         "features", "groups" (features that are paid together move as one), or "auto": see `Settings`.
@@ -159,7 +159,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         elite: float = 0.2,
         beta: float = 2.0,
         growth: int = 0,
-        allow_exclusion: bool = False,
+        keep_all: bool = False,
         units: SearchUnits = "auto",
         pinned: Sequence[str | int] = (),
         max_cost: float | None = None,
@@ -196,7 +196,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.elite = elite
         self.beta = beta
         self.growth = growth
-        self.allow_exclusion = allow_exclusion
+        self.keep_all = keep_all
         self.units = units
         self.pinned = pinned
         self.max_cost = max_cost

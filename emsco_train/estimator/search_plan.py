@@ -36,7 +36,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         elite=model.elite,
         beta=model.beta,
         growth=model.growth,
-        allow_exclusion=model.allow_exclusion,
+        keep_all=model.keep_all,
         units=model.units,
         pinned=pinned_positions(model.pinned, problem.names),
         constraints=limits,

@@ -130,7 +130,7 @@ class SetFitter:
         part: int | None = None,
     ) -> None:
         self.encoder = encoder
-        self._stages = stages
+        self.stages = stages
         self._names = tuple(block.name for block in encoder.blocks)
         self._codes = codes
         self._labels = labels
@@ -183,13 +183,13 @@ class SetFitter:
     def fit(self, names: Sequence[str]) -> FittedSet:
         """Fit one set, given by the names of its features in any order."""
         inputs = self.sort_by_column(names)
-        if self._stages.is_logistic:
+        if self.stages.is_logistic:
             return next(self.fit_many([inputs], jobs=1))
-        return self.from_model(inputs, self._stages.fit(self.encoder.columns(inputs)))
+        return self.from_model(inputs, self.stages.fit(self.encoder.columns(inputs)))
 
     def fit_many(self, sets: Sequence[tuple[str, ...]], jobs: int) -> Iterator[FittedSet]:
         """Fit many sets, each given in column order; the same models as `fit` gives one by one."""
-        if not self._stages.is_logistic:
+        if not self.stages.is_logistic:
             yield from map(self.fit, sets)
             return
         columns = [self.encoder.columns(inputs) for inputs in sets]
@@ -204,11 +204,11 @@ class SetFitter:
     def fit_batch(self, columns: Mask, jobs: int) -> LogisticBatch:
         """Fit the logistic models of many sets, given by their columns [sets, columns]; calibrated if that was asked for."""
         if self._calibrator is None:
-            return self._stages.fit_batch(columns, jobs)
+            return self.stages.fit_batch(columns, jobs)
         if self._part is not None:
             return self._calibrator.fit_part(self._part, columns, jobs)
         scalings = self._calibrator.scalings(columns, jobs)
-        return self._stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
+        return self.stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
 
     def from_model(self, inputs: tuple[str, ...], model: StageModel, scaling: TemperatureScaling | None = None) -> FittedSet:
         """Return the set of a model that was fitted on its columns already."""

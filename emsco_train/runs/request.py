@@ -32,6 +32,7 @@ class TrainRequest:
     shares: Shares | None = None  # how one table is divided; 40 / 20 / 20 / 20 % unless given
     folds: int | None = None  # as in `Problem.of`; for ready splits, None means 0
     method: Method = "auto"
+    start: str | None = None  # folder of a run whose designs the first generation begins with
     settings: Settings = field(default_factory=Settings)
     pinned: tuple[str, ...] = ()  # names of features that stay in the first stage; they replace `settings.pinned`
     seed: int = 0

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from emsco_train.designs.chromosome import Population
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.models.cascade_model import CascadeFitter
@@ -19,6 +20,7 @@ from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
+from emsco_train.runs.warm_start import read_start
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.progress import Progress
 from emsco_train.search.settings import Settings, pinned_positions
@@ -79,11 +81,12 @@ def train(
     problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
     settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
     settings.resolved(len(problem.names))
+    start = None if prepared.request.start is None else read_start(prepared.request.start, problem.names)
     folder = RunFolder(out)
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
-        return _search_and_write(folder, prepared, settings, begun, jobs=jobs, resume=resume, watch=watch)
+        return _search_and_write(folder, prepared, settings, begun, start, jobs=jobs, resume=resume, watch=watch)
     except BaseException:
         folder.abandon()
         raise
@@ -110,6 +113,7 @@ def _search_and_write(
     prepared: PreparedRun,
     settings: Settings,
     begun: Mapping[str, str],
+    start: Population | None,
     *,
     jobs: int,
     resume: bool,
@@ -117,7 +121,7 @@ def _search_and_write(
 ) -> TrainedRun:
     """Search, measure and write, in a folder that is locked; `begun` are further files that others continue."""
     problem = prepared.problem
-    searched = _search_thresholds(prepared, settings, folder, jobs=jobs, resume=resume, watch=watch)
+    searched = _search_thresholds(prepared, settings, folder, start, jobs=jobs, resume=resume, watch=watch)
     outcomes = [timed.outcome for timed in searched]
     front = join_fronts(problem, outcomes)
     fitter = CascadeFitter.of(problem)
@@ -138,7 +142,14 @@ def _search_and_write(
 
 
 def _search_thresholds(
-    prepared: PreparedRun, settings: Settings, folder: RunFolder, *, jobs: int, resume: bool, watch: ProgressFactory | None
+    prepared: PreparedRun,
+    settings: Settings,
+    folder: RunFolder,
+    start: Population | None,
+    *,
+    jobs: int,
+    resume: bool,
+    watch: ProgressFactory | None,
 ) -> list[TimedOutcome]:
     """Search at each threshold; Ctrl-C ends the rest as well."""
     request = prepared.request
@@ -152,6 +163,7 @@ def _search_thresholds(
         jobs=jobs,
         max_rows=request.max_search_rows,
         time_limit=request.time_limit,
+        start=start,
         progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),
         checkpoints=lambda position: Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume),
     ):

@@ -27,6 +27,7 @@ from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
 from emsco_train.search.exact.set_bits import SetLayout
+from emsco_train.search.scoring.chain_splicing import splice_chain
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
 from emsco_train.support.compiled import is_cached, pause_gc
 
@@ -71,6 +72,19 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDEX_TABLE, _INDEX_TABLE),
     sum_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
     count_answers: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _WORD_CUBE, _INDICES, _INDICES, int64[:, :, ::1]),
+    splice_chain: (
+        _INDICES,
+        _WORD_TABLE,
+        _WORD_TABLE,
+        _WORD_TABLE,
+        _INDICES,
+        _INDICES,
+        int64,
+        boolean,
+        _INDEX_TABLE,
+        int64,
+        _INDEX_TABLE,
+    ),
     walk_designs: (
         _SET_LAYOUT,
         _COST_LIMITS,
@@ -89,6 +103,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
     *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
+    splice_chain,  # needed at the end of the genetic search
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
     sum_exits,  # for rows with weights, and for labels that count the same
 )

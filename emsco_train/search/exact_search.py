@@ -86,7 +86,7 @@ def search_exactly(
         _collect_set_bits(bench, genes, threshold, on_step),
         genes.n,
         max_stages=chosen.max_stages or 1,
-        allow_exclusion=chosen.allow_exclusion,
+        allow_exclusion=not chosen.keep_all,
         pinned=sum(1 << position for position in chosen.pinned),
         jobs=workers,
         ties=ties,
@@ -124,7 +124,7 @@ def is_affordable(problem: Problem, settings: Settings, genes: Genes, time_limit
 
 def _estimate_work(problem: Problem, settings: Settings, genes: Genes, jobs: int) -> Workload:
     stages, rows = settings.max_stages or 1, len(problem.validation)
-    return estimate_workload(genes.n, stages, rows, allow_exclusion=settings.allow_exclusion, jobs=jobs)
+    return estimate_workload(genes.n, stages, rows, allow_exclusion=not settings.keep_all, jobs=jobs)
 
 
 def _affordable_jobs(problem: Problem, settings: Settings, genes: Genes, jobs: int) -> int:

@@ -33,15 +33,15 @@ class Step:
     Parameters
     ----------
     phase
-        "first" (designs of the first generation, or of the one that a run resumes from), "polish" (designs of the local search),
-        "fits" (feature sets for the exact search), or "designs" (of the exact search).
+        "seeds" (steps of greedy paths), "first" (designs of the first generation, or of the one that a run resumes from),
+        "polish" (designs of the local search), "fits" (feature sets for the exact search), or "designs" (of the exact search).
     done, total
         How much of it is done, and how much there is at most.
     front
         Designs on the front so far; None where there is no front yet.
     """
 
-    phase: Literal["first", "polish", "fits", "designs"]
+    phase: Literal["seeds", "first", "polish", "fits", "designs"]
     done: int
     total: int
     front: int | None = None

@@ -21,6 +21,7 @@ _REDRAW_S = 0.1
 # The size of a terminal that does not report one.
 _COLUMNS, _ROWS = 120, 24
 _PHASES = {
+    "seeds": ("greedy paths", "steps"),
     "first": ("first generation", "designs evaluated"),
     "polish": ("polish", "designs at most"),
     "fits": ("exact search", "feature sets fitted"),

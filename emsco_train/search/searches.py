@@ -7,10 +7,15 @@ Ctrl-C KeyboardInterrupt.
 
 from __future__ import annotations
 
+import hashlib
+import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from emsco_train.data.problem import Problem
+from emsco_train.designs.chromosome import Indices, Population, unique_rows
 from emsco_train.designs.front import Front
 from emsco_train.designs.genes import Genes
 from emsco_train.errors import DesignError
@@ -18,10 +23,13 @@ from emsco_train.search.exact_search import MAX_SECONDS, is_affordable, search_e
 from emsco_train.search.gene_choice import choose_exact_genes, choose_genes
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import Evolution, OnGeneration, StopReason, evolve_population
+from emsco_train.search.genetic.pareto import non_dominated, representatives, spread_over_front, violations
 from emsco_train.search.genetic.polish import PolishResult, PolishStopReason, polish_population
 from emsco_train.search.pace import OnStep, TimeLimit
+from emsco_train.search.recombination import distinct_sets, drop_idle_stages, recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
 from emsco_train.search.scoring.objectives import Evaluator
+from emsco_train.search.seeding import fit_start, seed_designs
 from emsco_train.search.settings import Constraints, Method, SearchUnits, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import check_seed, check_time_limit, worker_count
@@ -90,7 +98,7 @@ def exhaustive(
     problem: Problem,
     *,
     max_stages: int | None = None,
-    allow_exclusion: bool = False,
+    keep_all: bool = False,
     units: SearchUnits = "features",
     pinned: tuple[int, ...] = (),
     constraints: Constraints | None = None,
@@ -104,7 +112,7 @@ def exhaustive(
 
     Parameters
     ----------
-    problem, max_stages, allow_exclusion, units, pinned, constraints
+    problem, max_stages, keep_all, units, pinned, constraints
         The problem, and what designs are allowed, as in `Settings`. The front is complete among the designs by features, or
         among those that keep the units together.
     ties
@@ -135,7 +143,7 @@ def exhaustive(
     """
     settings = Settings(
         max_stages=max_stages,
-        allow_exclusion=allow_exclusion,
+        keep_all=keep_all,
         units=units,
         pinned=pinned,
         constraints=constraints or Constraints(),
@@ -157,6 +165,7 @@ def run_evolve(
     time_limit: float | None = None,
     workbench: Workbench | None = None,
     threshold: int = 0,
+    start: Population | None = None,
 ) -> Outcome:
     """Search designs with the genetic algorithm.
 
@@ -181,6 +190,8 @@ def run_evolve(
         Seconds for generations and polish together; the best front so far is returned, and `stopped` is "time".
     workbench, threshold
         A workbench of this problem, to share its fits, and which of its thresholds to search at.
+    start
+        Chromosomes to begin with, beside the others of the first generation: a warm start.
 
     Raises
     ------
@@ -212,15 +223,19 @@ def run_evolve(
         seed=seed,
         on_generation=on_generation,
         on_step=on_progress,
-        checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold),
+        checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold, start),
         time_limit=limit.remaining(),
+        make_seeds=lambda deadline: _first_designs(bench, threshold, genes, chosen, start, deadline, on_progress),
     )
     result: Evolution | PolishResult = found
     stopped, polished, designs = found.stopped, None, found.evaluations
     if chosen.polish:
         result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
         designs += 0 if result is found else result.evaluations
-    front = bench.front(bench.designs(genes.expand(result.chromosomes), result.ties.tolist(), threshold))
+    population, ties = result.chromosomes, result.ties
+    if chosen.recombine and len(population):
+        population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
+    front = bench.front(bench.designs(genes.expand(population), ties.tolist(), threshold))
     return Outcome(front, "evolve", stopped, designs, bench.bits.fits, genes, polished)
 
 
@@ -276,6 +291,7 @@ def run_search(
     time_limit: float | None = None,
     workbench: Workbench | None = None,
     threshold: int = 0,
+    start: Population | None = None,
 ) -> Outcome:
     """Search designs, exactly where that is affordable.
 
@@ -285,8 +301,8 @@ def run_search(
         "evolve", "exhaustive", or "auto": exact if it is estimated to take under a minute on one core and less than the time
         limit, else genetic; always genetic for rows with weights. The choice depends on problem, settings and time limit alone,
         not on the machine or on the jobs.
-    problem, settings, seed, jobs, workbench, threshold
-        As in `run_evolve`.
+    problem, settings, seed, jobs, workbench, threshold, start
+        As in `run_evolve`; an exact search needs no start.
     on_generation
         Called with a `Generation` after each one, by the genetic search.
     on_progress
@@ -320,7 +336,7 @@ def run_search(
     if is_exact or method == "exhaustive":
         by_genes = chosen.for_genes(genes)
         if checkpoints is not None:
-            _bind_to_problem(checkpoints, problem, workbench, threshold).load(by_genes.resolved(genes.n).digest(), checked)
+            _bind_to_problem(checkpoints, problem, workbench, threshold, start).load(by_genes.resolved(genes.n).digest(), checked)
         return run_exhaustive(
             problem,
             replace(chosen, units=by_genes.units) if is_exact else chosen,
@@ -341,15 +357,73 @@ def run_search(
         time_limit=time_limit,
         workbench=workbench,
         threshold=threshold,
+        start=start,
     )
 
 
-def _bind_to_problem(checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int) -> Checkpoints:
+def _first_designs(
+    bench: Workbench,
+    threshold: int,
+    genes: Genes,
+    settings: Settings,
+    start: Population | None,
+    deadline: float | None,
+    on_progress: OnStep | None,
+) -> Population:
+    """Return the designs of the first generation that are not drawn: those of a warm start, and those along greedy paths."""
+    space = settings.space(genes.n)
+    given = np.zeros((0, space.n), dtype=np.int8) if start is None else fit_start(genes.contract(start), space)
+    if not settings.seeded:
+        return given
+    seeds = seed_designs(bench, threshold, genes, space, settings.population, deadline=deadline, on_step=on_progress)
+    return np.concatenate([given, seeds])
+
+
+def _recombine(
+    found: Evolution,
+    result: Evolution | PolishResult,
+    settings: Settings,
+    evaluator: GeneEvaluator,
+    limit: TimeLimit,
+    stopped: StopReason,
+) -> tuple[Population, Indices]:
+    """Return the front of the sets of the last generation and of the polish, and how many designs that were met tie with each.
+
+    Where time is over, or the user pressed Ctrl-C, only stages that accept nothing are dropped.
+    """
+    space = settings.space(evaluator.n)
+    candidates = [result.chromosomes]
+    # Chains are made of counts of rows, not of labels that count the same.
+    if stopped not in ("interrupted", "time") and settings.objective == "plain":
+        left = limit.remaining()
+        sets = distinct_sets(np.concatenate([found.population, result.chromosomes]))
+        deadline = None if left is None else time.monotonic() + left
+        candidates.append(
+            recombine_sets(evaluator, sets, max_stages=space.max_stages, keep_all=settings.keep_all, deadline=deadline)
+        )
+    population = drop_idle_stages(np.concatenate(candidates), evaluator, keep_all=settings.keep_all)
+    population = population[unique_rows(population)]
+    objectives = evaluator(population)
+    feasible = np.flatnonzero(violations(objectives, settings.constraints) == 0)
+    kept = feasible[non_dominated(objectives.take(feasible))]
+    # With thousands of rows there are thousands of designs that hardly differ.
+    most = max(settings.population, len(result.chromosomes))
+    kept = kept[np.sort(spread_over_front(objectives.take(kept), most))]
+    chosen, ties = representatives(population, objectives, kept) if settings.distinct == "objectives" else (kept, kept * 0 + 1)
+    met = dict(zip(map(tuple, result.objectives.vectors().tolist()), result.ties.tolist(), strict=True))
+    before = [met.get(tuple(vector), 1) for vector in objectives.vectors()[chosen].tolist()]
+    return population[chosen], np.maximum(ties, before)
+
+
+def _bind_to_problem(
+    checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int, start: Population | None
+) -> Checkpoints:
     """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
     if checkpoints.problem:
         return checkpoints
     own = problem if bench is None else replace(problem, thresholds=bench.thresholds[threshold])
-    return replace(checkpoints, problem=own.digest())
+    warm = "" if start is None else hashlib.sha256(start.tobytes()).hexdigest()
+    return replace(checkpoints, problem=own.digest() + warm)
 
 
 def _polish(

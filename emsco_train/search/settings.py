@@ -111,8 +111,13 @@ class Settings:
     revisit
         Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
         run spends its generations on new designs.
-    allow_exclusion
-        Whether a feature may be left out altogether.
+    seeded
+        Begin with designs along greedy paths of gain per cost (ours), beside random ones.
+    recombine
+        End with the best designs that can be made of the feature sets of the last generation (ours): chains of nested sets,
+        without a new fit.
+    keep_all
+        Every design acquires all features in the end, as the paper has it; otherwise (ours) features may be left out.
     units
         What moves from stage to stage: "features", each by itself; "groups", features that cost nothing beside the groups
         they share move as one; "auto", groups unless all designs by features can be searched exactly.
@@ -153,7 +158,9 @@ class Settings:
     distinct: Literal["objectives", "chromosomes"] = "objectives"
     share_ties: bool = False
     revisit: bool = False
-    allow_exclusion: bool = False
+    seeded: bool = True
+    recombine: bool = True
+    keep_all: bool = False
     units: SearchUnits = "auto"
     pinned: tuple[int, ...] = ()
     constraints: Constraints = field(default_factory=Constraints)
@@ -177,7 +184,7 @@ class Settings:
         """Return the designs of n features that these settings allow."""
         full = self.resolved(n)
         assert full.max_stages is not None  # noqa: S101 - resolved
-        return DesignSpace(n, full.max_stages, full.allow_exclusion, full.pinned)
+        return DesignSpace(n, full.max_stages, not full.keep_all, full.pinned)
 
     def resolved(self, n: int) -> Settings:
         """Return these settings with every default that depends on the number of features filled in.
@@ -264,7 +271,7 @@ def _choice_faults(settings: Settings) -> Iterator[str]:
         yield _describe_fault("distinct", settings.distinct, "'objectives' or 'chromosomes'")
     if settings.units not in {"auto", "features", "groups"}:
         yield _describe_fault("units", settings.units, "'auto', 'features' or 'groups'")
-    for name in ("share_ties", "revisit", "allow_exclusion", "polish"):
+    for name in ("share_ties", "revisit", "seeded", "recombine", "keep_all", "polish"):
         if not isinstance(getattr(settings, name), bool):
             yield _describe_fault(name, getattr(settings, name), "True or False")
     if settings.share_ties is True and settings.distinct == "chromosomes":

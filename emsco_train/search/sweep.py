@@ -13,6 +13,7 @@ import numpy as np
 
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import Threshold
+from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
@@ -144,6 +145,7 @@ def search_thresholds(
     max_rows: int | None = None,
     time_limit: float | None = None,
     share_time: bool = False,
+    start: Population | None = None,
     on_generation: OnGeneration | None = None,
     on_progress: OnStep | None = None,
     progress: Callable[[int], Progress | None] = lambda _: None,
@@ -152,7 +154,7 @@ def search_thresholds(
     """Search at each threshold, None for the problem's own, and yield the outcomes; each feature set is fitted once for all.
 
     With `max_rows`, designs are searched on a sample of that many train and validation rows, then fitted and measured on all.
-    The time limit is for each threshold, unless they share it: then each may take an equal share of what is left. `progress` and
+    Every search begins with the designs of `start`, beside its own. The time limit is for each threshold, unless they share it: then each may take an equal share of what is left. `progress` and
     `checkpoints` give those of a threshold by its position; progress is shown in place of calling `on_generation` and
     `on_progress`. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """
@@ -179,6 +181,7 @@ def search_thresholds(
                 time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
                 workbench=bench,
                 threshold=position,
+                start=start,
             )
         except KeyboardInterrupt:
             # An exact search has no part to keep, but those at the thresholds before it are complete.

@@ -16,12 +16,15 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.row_units import row_units
+from emsco_train.data.stage_settings import StageSettings
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision, standard_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
+from emsco_train.models.fitted_set import SetFitter
+from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
@@ -64,8 +67,12 @@ class Workbench:
         # By label, in the same units.
         self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
+        self._fitters = SetFitter.of_parts(problem)
         self.bits = BitCache(
-            set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
+            set_scorer(problem, self._fitters, self.thresholds, jobs),
+            problem.validation.target,
+            self.thresholds,
+            max_bytes=max_bytes,
         )
         # Of these rows; None: they are independent.
         self.groups = problem.validation.groups
@@ -131,6 +138,15 @@ class Workbench:
             LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
             for label, rows, accepted, accepted_as, right in zip(self.problem.labels, self.label_rows, *answers, strict=True)
         )
+
+    def stage_fitter(self) -> StageFitter:
+        """Return a fitter of logistic regressions on the rows that fit the problem's first part, whatever is searched."""
+        own = self._fitters[0].stages
+        if own.is_logistic:
+            return own
+        rows, labels = self.problem.parts[0], len(self.problem.labels)
+        groups = rows.fitted.encoder.one_hot_groups
+        return StageFitter(rows.fitted.encoded, rows.fitted.target, labels, rows.weights, StageSettings(), groups)
 
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""

@@ -24,9 +24,7 @@ from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.settings import Constraints, Settings
 from tests.train.toy_landscape import Landscape, random_landscape
 
-SETTINGS = Settings(
-    max_stages=3, population=30, generations=25, growth=2, allow_exclusion=True, constraints=Constraints(max_cost=40)
-)
+SETTINGS = Settings(max_stages=3, population=30, generations=25, growth=2, constraints=Constraints(max_cost=40))
 
 
 class SimulatedCrash(Exception):

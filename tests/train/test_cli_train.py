@@ -67,18 +67,19 @@ def test_a_sweep_with_thresholds_per_label(mixed: MixedTable, tmp_path: Path) ->
 
 
 def test_pins_exclusion_and_stages(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
-    """--pin keeps a feature first, --allow-exclusion leaves some out, --max-stages bounds; by default, none of these is so."""
-    run_successfully(
-        "emsco-train", *mixed.options(), "--pin", "flag", "--allow-exclusion", "--max-stages", 2, "--out", tmp_path / "run"
-    )
+    """--pin keeps a feature first, --max-stages bounds, and features may be left out, unless --keep-all says otherwise."""
+    run_successfully("emsco-train", *mixed.options(), "--pin", "flag", "--max-stages", 2, "--out", tmp_path / "run")
     designs = front(tmp_path / "run")
     assert all("flag" in design.stages[0] for design in designs)
     assert max(len(design.stages) for design in designs) == 2
     assert any(design.excluded for design in designs)
     usual = front(plain)
-    assert not any(design.excluded for design in usual)
     assert max(len(design.stages) for design in usual) == 3
     assert any("flag" not in design.stages[0] for design in usual)
+    run_successfully("emsco-train", *mixed.options(), "--keep-all", "--out", tmp_path / "whole")
+    assert not any(design.excluded for design in front(tmp_path / "whole"))
+    run_successfully("emsco-train", *mixed.options(), "--allow-exclusion", "--out", tmp_path / "earlier")
+    assert front(tmp_path / "earlier") == usual
     assert {row["excluded"] for row in read_rows(tmp_path / "run" / "front.csv")} != {""}
 
 
@@ -314,7 +315,7 @@ def test_long_tables_and_long_stages_are_shown_in_bounded_space(tmp_path: Path) 
     names = ["a+b", "c|d", *(f"a_rather_long_name_{index}" for index in range(68))]
     rows = [[*(str((7 * row + 3 * column) % 11) for column in range(70)), row % 2] for row in range(40)]
     data = write_rows(tmp_path / "t.csv", [*names, "label"], rows)
-    options = ["--threshold", "0.7", "--max-stages", 1, "--generations", 1, "--population", 2]
+    options = ["--threshold", "0.7", "--max-stages", 1, "--keep-all", "--generations", 1, "--population", 2]
     shown = run_successfully("emsco-train", "--data", data, *options, "--out", tmp_path / "run")
     assert "... and 10 more" in shown
     assert max(map(len, shown.splitlines())) < 260

@@ -23,7 +23,7 @@ from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitte
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
 
-SMALL = Settings(max_stages=3, population=40, generations=12)
+SMALL = Settings(max_stages=3, keep_all=True, population=40, generations=12)
 
 
 class RecordingEvaluator:
@@ -66,7 +66,7 @@ def test_property_1(distinct: Any, seed: int, exclusion: bool) -> None:
     """A design that nothing dominates globally, once met, is returned: as a chromosome, or as its objective vector."""
     landscape = random_landscape(5, 15, seed)
     recorder = RecordingEvaluator(landscape)
-    chosen = replace(SMALL, distinct=distinct, allow_exclusion=exclusion, population=60)
+    chosen = replace(SMALL, distinct=distinct, keep_all=not exclusion, population=60)
     found = evolve_population(recorder, chosen, seed=seed)
     met = np.unique(np.concatenate(recorder.requested), axis=0)
     best = exact_front(landscape, all_designs(5, 3, exclusion=exclusion))
@@ -186,7 +186,12 @@ def test_next_size_by_hand(elite: int, size: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [Settings(max_stages=1), Settings(pinned=(0, 1, 2, 3, 4, 5)), Settings(max_stages=1, pinned=(2,))]
+    "chosen",
+    [
+        Settings(max_stages=1, keep_all=True),
+        Settings(pinned=(0, 1, 2, 3, 4, 5)),
+        Settings(max_stages=1, keep_all=True, pinned=(2,)),
+    ],
 )
 def test_single_design(chosen: Settings) -> None:
     """One stage, or everything pinned: the one design there is, without a search."""
@@ -365,7 +370,7 @@ def test_nothing_feasible() -> None:
 def test_pins_and_exclusion_hold() -> None:
     """Every design evaluated respects them."""
     recorder = RecordingEvaluator(random_landscape(6, 20, 5))
-    evolve_population(recorder, replace(SMALL, pinned=(1, 4), allow_exclusion=True), seed=0)
+    evolve_population(recorder, replace(SMALL, pinned=(1, 4), keep_all=False), seed=0)
     met = np.concatenate(recorder.requested)
     assert (met[:, [1, 4]] == 0).all()
     assert (met == -1).any()
@@ -396,7 +401,7 @@ def test_when_everything_was_met_the_run_goes_on() -> None:
 def test_small_spaces_are_found_whole() -> None:
     """Six features, three stages: the exact front, every vector of it."""
     landscape = random_landscape(6, 20, 6)
-    found = evolve_population(landscape, Settings(max_stages=3), seed=0)
+    found = evolve_population(landscape, Settings(max_stages=3, keep_all=True), seed=0)
     assert vectors(found.objectives) == exact_front(landscape, all_designs(6, 3))
 
 
@@ -405,7 +410,7 @@ def test_share_of_a_realistic_front(stages: int, least: float) -> None:
     """Eight features with real logistic fits: mean share of the exact front over three seeds, at the paper's settings."""
     landscape = fitted_landscape(8)
     exact = exact_front(landscape, all_designs(8, stages))
-    runs = [evolve_population(landscape, Settings(max_stages=stages), seed=seed) for seed in range(3)]
+    runs = [evolve_population(landscape, Settings(max_stages=stages, keep_all=True), seed=seed) for seed in range(3)]
     assert np.mean([len(vectors(run.objectives) & exact) / len(exact) for run in runs]) >= least
 
 
@@ -424,5 +429,5 @@ def test_sharing_ties_keeps_property_1() -> None:
 
 def test_space_of_settings() -> None:
     """The space of the algorithm is that of its settings."""
-    chosen = Settings(max_stages=2, pinned=(1,), allow_exclusion=True)
+    chosen = Settings(max_stages=2, pinned=(1,))
     assert GeneticAlgorithm.of(random_landscape(4, 5, 0), chosen, 0).space == DesignSpace(4, 2, allow_exclusion=True, pinned=(1,))

@@ -102,7 +102,7 @@ def test_the_exact_search_by_units_tries_all_designs_that_keep_units_together(
     problem = grouped_problem()
     bench, genes = Workbench(problem), Genes.of_units(problem.meter, problem.names)
     assert genes == Genes((0, 1, 1, 0, 2, 3, 0, 4))
-    settings = Settings(max_stages=3, allow_exclusion=exclusion, pinned=pinned, units="groups")
+    settings = Settings(max_stages=3, keep_all=not exclusion, pinned=pinned, units="groups")
     outcome = run_exhaustive(problem, settings, workbench=bench, jobs=1)
     assert outcome.genes == genes
     drawn = itertools.product(range(-1 if exclusion else 0, 3), repeat=genes.n)

@@ -227,7 +227,7 @@ def test_the_ladder_lowers_the_threshold_of_a_rare_label() -> None:
 def test_a_floor_on_recall_and_accuracy_is_met_at_other_thresholds() -> None:
     """No design of the front finds half of the rarest label; at other thresholds of that label some do, accurately enough."""
     problem = rare_problem(rows=3000)
-    front = run_search(problem, Settings(max_stages=2, allow_exclusion=True)).front
+    front = run_search(problem, Settings(max_stages=2)).front
     wanted = Requirements.of(min_accuracy=0.9, min_recall={"rarest": 0.45})
     with pytest.raises(SelectionError):
         wanted.choose(tuple(front), front.full_cost)
@@ -273,7 +273,7 @@ def test_the_knee_of_imbalanced_tables_answers_often(seed: int) -> None:
     """The knee accepts at least half as much as any design, where the fittest may accept next to nothing."""
     columns, truth = rare_table(600, seed)
     problem = Problem.of(columns, truth, costs={"a": 1.0, "b": 20.0, "c": 10.0, "d": 5.0}, threshold=0.97)
-    front = run_search(problem, Settings(max_stages=3, allow_exclusion=True)).front
+    front = run_search(problem, Settings(max_stages=3)).front
     widest = max(design.bounds(0.85).coverage for design in front)
     assert front.knee.bounds(0.85).coverage >= widest / 2
 
@@ -299,7 +299,7 @@ def test_balanced_objectives_are_means_over_labels(weighted: bool) -> None:
 def test_the_balanced_front_holds_the_best_balanced_accuracy() -> None:
     """For any cost, the design with the highest mean recall of all is on the balanced front; the figures are plain ones."""
     problem = rare_problem()
-    chosen = Settings(max_stages=2, allow_exclusion=True, objective="balanced", population=60, generations=30)
+    chosen = Settings(max_stages=2, objective="balanced", population=60, generations=30)
     outcome = run_search(problem, chosen)
     assert outcome.method == "evolve"
     everything = Workbench(problem).designs(all_designs(), [1] * len(all_designs()))
@@ -318,7 +318,7 @@ def test_the_balanced_front_holds_the_best_balanced_accuracy() -> None:
 def test_the_balanced_objective_serves_rare_labels() -> None:
     """Its front finds more of the rare labels than the plain one does."""
     problem = rare_problem()
-    common = {"max_stages": 2, "allow_exclusion": True, "population": 60, "generations": 20}
+    common = {"max_stages": 2, "population": 60, "generations": 20}
     plain = run_evolve(problem, Settings(**common)).front
     balanced = run_evolve(problem, Settings(**common, objective="balanced")).front
 

@@ -92,4 +92,4 @@ def measured(landscapes: ModuleType, data: str, stages: int, seeds: int) -> obje
     """Return the result of the script for one landscape."""
     problem = landscapes.LANDSCAPES[data].problem(0)
     bench = Workbench(problem, jobs=1)
-    return landscapes.measure(problem, bench, data, 0, Settings(max_stages=stages), seeds, polish=True)
+    return landscapes.measure(problem, bench, data, 0, Settings(max_stages=stages, keep_all=True), seeds, polish=True)

@@ -71,7 +71,7 @@ def test_small_spaces_are_exhausted(exclusion: bool) -> None:
     landscape = random_landscape(5, 20, 2)
     designs = all_designs(5, 3, exclusion=exclusion)
     exact = exact_front(landscape, designs)
-    found = polish_population(landscape, Settings(max_stages=3, allow_exclusion=exclusion), ONE[:, :5], seed=0)
+    found = polish_population(landscape, Settings(max_stages=3, keep_all=not exclusion), ONE[:, :5], seed=0)
     assert found.stopped == "exhausted"
     assert found.evaluations == found.expanded == len(designs)
     assert vectors(found.objectives) == exact
@@ -83,8 +83,8 @@ def test_small_spaces_are_exhausted(exclusion: bool) -> None:
 def test_the_papers_ties() -> None:
     """Where chromosomes count, every tied one is returned."""
     landscape = random_landscape(4, 6, 2)
-    ours = polish_population(landscape, Settings(max_stages=3), ONE[:, :4], seed=0)
-    papers = polish_population(landscape, Settings(max_stages=3, distinct="chromosomes"), ONE[:, :4], seed=0)
+    ours = polish_population(landscape, Settings(max_stages=3, keep_all=True), ONE[:, :4], seed=0)
+    papers = polish_population(landscape, Settings(max_stages=3, keep_all=True, distinct="chromosomes"), ONE[:, :4], seed=0)
     assert len(papers.chromosomes) == ours.ties.sum()
     assert vectors(papers.objectives) == vectors(ours.objectives)
 
@@ -92,7 +92,7 @@ def test_the_papers_ties() -> None:
 def test_order_and_representatives() -> None:
     """Fittest first; objectives are those of the chromosomes."""
     landscape = random_landscape(6, 20, 2)
-    found = polish_population(landscape, Settings(max_stages=3, polish_evaluations=300), ONE, seed=0)
+    found = polish_population(landscape, Settings(max_stages=3, keep_all=True, polish_evaluations=300), ONE, seed=0)
     assert np.array_equal(landscape(found.chromosomes).vectors(), found.objectives.vectors())
     assert (np.diff(found.objectives.performance()) <= 0).all()
 
@@ -103,7 +103,7 @@ def test_bound_on_evaluations(bound: int) -> None:
     runs = []
     for _ in range(2):
         landscape = random_landscape(6, 20, 2)
-        found = polish_population(landscape, Settings(max_stages=4, polish_evaluations=bound), ONE, seed=1)
+        found = polish_population(landscape, Settings(max_stages=4, keep_all=True, polish_evaluations=bound), ONE, seed=1)
         assert found.stopped == "evaluations"
         assert landscape.evaluated == found.evaluations == bound
         runs.append(found.chromosomes.tolist())
@@ -113,14 +113,14 @@ def test_bound_on_evaluations(bound: int) -> None:
 def test_bound_on_neighbours_met_again() -> None:
     """A space that is nearly exhausted is not combed to the end: neighbours made are bounded as well."""
     landscape = random_landscape(6, 20, 2)
-    found = polish_population(landscape, Settings(max_stages=4, polish_evaluations=2_200), ONE, seed=1)
+    found = polish_population(landscape, Settings(max_stages=4, keep_all=True, polish_evaluations=2_200), ONE, seed=1)
     assert found.stopped == "evaluations"
     assert found.expanded < found.evaluations <= len(all_designs(6, 4)) == 2_163
 
 
 def test_bound_on_seconds() -> None:
     """No time: the start is evaluated, and that is all."""
-    found = polish_population(random_landscape(6, 20, 2), Settings(max_stages=4, polish_seconds=1e-9), ONE, seed=1)
+    found = polish_population(random_landscape(6, 20, 2), Settings(max_stages=4, keep_all=True, polish_seconds=1e-9), ONE, seed=1)
     assert (found.stopped, found.evaluations) == ("time", 1)
     assert found.chromosomes.tolist() == ONE.tolist()
 
@@ -128,7 +128,7 @@ def test_bound_on_seconds() -> None:
 def test_a_time_limit_beside_that_of_the_settings() -> None:
     """The shorter of the two holds; with no time left, no neighbour is evaluated."""
     for own, limit in ((1e-9, 100.0), (100.0, 0.0), (None, 0.0)):
-        chosen = Settings(max_stages=4, polish_seconds=own)
+        chosen = Settings(max_stages=4, keep_all=True, polish_seconds=own)
         found = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, time_limit=limit)
         assert (found.stopped, found.evaluations) == ("time", 1)
 
@@ -142,7 +142,7 @@ def test_time_runs_out_within_a_round() -> None:
         steps.append(step)
         time.sleep(0.3)
 
-    found = polish_population(landscape, Settings(max_stages=4), ONE, seed=1, time_limit=0.25, on_step=slow)
+    found = polish_population(landscape, Settings(max_stages=4, keep_all=True), ONE, seed=1, time_limit=0.25, on_step=slow)
     assert found.stopped == "time"
     assert len(steps) == 1
     assert found.evaluations == steps[0].done == landscape.evaluated < len(neighbours(ONE, DesignSpace(6, 4)))
@@ -152,7 +152,7 @@ def test_time_runs_out_within_a_round() -> None:
 
 def test_progress_is_reported() -> None:
     """Evaluations grow up to the bound; reporting changes nothing."""
-    chosen = Settings(max_stages=4, polish_evaluations=500)
+    chosen = Settings(max_stages=4, keep_all=True, polish_evaluations=500)
     steps: list[Step] = []
     reported = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1, on_step=steps.append)
     plain = polish_population(random_landscape(6, 20, 2), chosen, ONE, seed=1)
@@ -171,7 +171,7 @@ def test_interruption_while_progress_is_reported() -> None:
         if step.done > 200:
             raise KeyboardInterrupt
 
-    found = polish_population(landscape, Settings(max_stages=4), ONE, seed=1, on_step=stop)
+    found = polish_population(landscape, Settings(max_stages=4, keep_all=True), ONE, seed=1, on_step=stop)
     assert found.stopped == "interrupted"
     assert found.evaluations == landscape.evaluated > 200
 
@@ -188,7 +188,7 @@ def test_interruption_keeps_what_was_found() -> None:
                 raise KeyboardInterrupt
             return landscape(population)
 
-    found = polish_population(Interrupting(), Settings(max_stages=4), ONE, seed=1)
+    found = polish_population(Interrupting(), Settings(max_stages=4, keep_all=True), ONE, seed=1)
     assert found.stopped == "interrupted"
     assert found.evaluations == landscape.evaluated
     assert len(found.chromosomes)
@@ -197,7 +197,7 @@ def test_interruption_keeps_what_was_found() -> None:
 def test_constraints() -> None:
     """Only feasible designs; they are the feasible part of the exact front, or none."""
     landscape = random_landscape(5, 20, 1)
-    chosen = Settings(max_stages=3, constraints=Constraints(max_cost=9.0, min_coverage=0.6))
+    chosen = Settings(max_stages=3, keep_all=True, constraints=Constraints(max_cost=9.0, min_coverage=0.6))
     found = polish_population(landscape, chosen, ONE[:, :5], seed=0)
     exact = exact_front(landscape, all_designs(5, 3))
     assert vectors(found.objectives) == {vector for vector in exact if vector[2] <= 180 and vector[0] >= 12}
@@ -210,7 +210,7 @@ def test_pins_hold() -> None:
     landscape = random_landscape(5, 20, 1)
     designs = all_designs(5, 3)
     pinned = designs[(designs[:, 1] == 0) & (designs[:, 3] == 0)]
-    found = polish_population(landscape, Settings(max_stages=3, pinned=(1, 3)), ONE[:, :5], seed=0)
+    found = polish_population(landscape, Settings(max_stages=3, keep_all=True, pinned=(1, 3)), ONE[:, :5], seed=0)
     assert found.evaluations == len(pinned)
     assert vectors(found.objectives) == exact_front(landscape, pinned)
 
@@ -235,7 +235,7 @@ def test_realistic_fronts_are_found_whole(n: int, stages: int, seeds: int) -> No
     """Eight and twelve features with real logistic fits: after the generations, polish finds what they missed."""
     landscape = fitted_landscape(n)
     exact = exact_front(landscape, all_designs(n, stages))
-    chosen = Settings(max_stages=stages, generations=60, polish_evaluations=25_000 if n == 8 else 60_000)
+    chosen = Settings(max_stages=stages, keep_all=True, generations=60, polish_evaluations=25_000 if n == 8 else 60_000)
     for seed in range(seeds):
         plain = evolve_population(landscape, chosen, seed=seed)
         found = polish_population(landscape, chosen, plain.population, seed=seed)

@@ -33,7 +33,7 @@ def make_problem(labels: int = 2, **options: object) -> Problem:
 def test_the_export_writes_the_coefficients_of_the_search(labels: int) -> None:
     """Every stage of every design of a front has the search's own coefficients, bit for bit, excluded features or not."""
     problem = make_problem(labels)
-    settings = Settings(population=30, generations=6, max_stages=3, allow_exclusion=True)
+    settings = Settings(population=30, generations=6, max_stages=3)
     front = run_evolve(problem, settings, seed=1).front
     train = problem.train
     search = StageFitter(train.encoded, train.target, labels, problem.weights, problem.settings, problem.encoder.one_hot_groups)

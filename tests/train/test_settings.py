@@ -61,7 +61,7 @@ def test_given_values_stay() -> None:
         ("distinct", "both", "'objectives' or 'chromosomes'"),
         ("share_ties", 1, "True or False"),
         ("revisit", None, "True or False"),
-        ("allow_exclusion", "yes", "True or False"),
+        ("keep_all", "yes", "True or False"),
         ("polish", None, "True or False"),
         ("polish_evaluations", 0, "1 or more"),
         ("polish_seconds", 0, "(0, infinity)"),

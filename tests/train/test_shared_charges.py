@@ -134,7 +134,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def test_the_search_prices_designs_as_the_runtime_does(problem: Problem) -> None:
     """Designs of an exact front cost the same in the search's units, by the meter, and as cascades of the runtime."""
     bench = Workbench(problem)
-    outcome = run_search(problem, Settings(max_stages=3, allow_exclusion=True), jobs=1, workbench=bench)
+    outcome = run_search(problem, Settings(max_stages=3), jobs=1, workbench=bench)
     objectives = bench.evaluator()(np.array([design.chromosome for design in outcome.front], dtype=np.int8))
     assert objectives.mean_cost.tolist() == pytest.approx([design.cost for design in outcome.front], rel=1e-12)
     for design in list(outcome.front)[:3]:

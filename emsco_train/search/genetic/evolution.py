@@ -107,8 +107,12 @@ def evolve_population(
     on_step: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     time_limit: float | None = None,
+    make_seeds: Callable[[float | None], Population] | None = None,
 ) -> Evolution:
     """Search designs with the genetic algorithm; the parameters are those of `run_evolve`.
+
+    `make_seeds` returns designs for the first generation, those that it has at a deadline on `time.monotonic`; a run that is
+    resumed does not need them.
 
     The time limit, in seconds for this call, is checked several times a second; some designs are always evaluated. Ctrl-C ends
     the run as a time limit does, except before anything was evaluated: then KeyboardInterrupt is raised. An incomplete
@@ -119,12 +123,14 @@ def evolve_population(
     algorithm = GeneticAlgorithm.of(evaluator, settings, checked)
     if algorithm.space.is_single:
         return _result(algorithm.first_generation(), "single", time.monotonic() - started)
-    batched = BatchedEvaluator(evaluator, None if limit is None else started + limit)
+    deadline = None if limit is None else started + limit
+    batched = BatchedEvaluator(evaluator, deadline)
     checkpoint = None if checkpoints is None else checkpoints.load(algorithm.settings.digest(), checked)
     before = 0.0 if checkpoint is None else checkpoint.elapsed_s
     run = _Run(replace(algorithm, evaluator=batched), batched, checked, started - before, on_generation, checkpoints, versions())
     try:
-        state = _first_state(algorithm, batched, checkpoint, on_step)
+        seeds = make_seeds(deadline) if make_seeds is not None and checkpoint is None else None
+        state = _first_state(algorithm, batched, checkpoint, seeds, on_step)
     except EvaluationInterrupted as interruption:
         return _result(_partial_state(algorithm, interruption, checkpoint), interruption.reason, run.elapsed_s())
     state, stopped = run.advance(state, resumed=checkpoint is not None)
@@ -205,7 +211,11 @@ class _Run:
 
 
 def _first_state(
-    algorithm: GeneticAlgorithm, batched: BatchedEvaluator, checkpoint: Checkpoint | None, on_step: OnStep | None
+    algorithm: GeneticAlgorithm,
+    batched: BatchedEvaluator,
+    checkpoint: Checkpoint | None,
+    seeds: Population | None,
+    on_step: OnStep | None,
 ) -> GenerationState:
     """Return the generation to start from, the first or that of a checkpoint, evaluated in batches that are reported."""
 
@@ -214,7 +224,7 @@ def _first_state(
 
     starting = replace(algorithm, evaluator=evaluate)
     if checkpoint is None:
-        return starting.first_generation()
+        return starting.first_generation(seeds)
     population, visited = checkpoint.checked_designs(algorithm.space)
     return starting.restore_generation(
         checkpoint.generation,

@@ -85,12 +85,15 @@ class GeneticAlgorithm:
         space = resolved.space(evaluator.n)
         return cls(evaluator, resolved, space, stage_probabilities(space.max_stages, resolved.beta), np.random.default_rng(seed))
 
-    def first_generation(self) -> GenerationState:
-        """Return the first generation; where there is only one design, it holds just that."""
+    def first_generation(self, seeds: Population | None = None) -> GenerationState:
+        """Return the first generation: the seeds, as far as there is room, and random designs; or the only design there is."""
         if self.space.is_single:
             population = np.zeros((1, self.space.n), dtype=np.int8)
         else:
-            population = initial_population(self.settings.population, self.space, self.table, self.rng)
+            size = self.settings.population
+            given = np.zeros((0, self.space.n), dtype=np.int8) if seeds is None else seeds[:size]
+            drawn = initial_population(size - len(given), self.space, self.table, self.rng)
+            population = np.concatenate([given, drawn])
         objectives, evaluations = self._evaluate(population)
         visited = self._remember(VisitedDesigns.empty(), population)
         return self._state(0, population, objectives, stale=0, evaluations=evaluations, visited=visited)

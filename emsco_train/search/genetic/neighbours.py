@@ -54,7 +54,8 @@ def _merge_stages(population: Population, space: DesignSpace) -> Population:
 
 def _swap_features(population: Population) -> Population:
     one, two = np.triu_indices(population.shape[1], 1)
-    pairs = np.arange(len(one))
-    swapped = np.tile(population[:, None, :], (1, len(one), 1))
-    swapped[:, pairs, one], swapped[:, pairs, two] = population[:, two], population[:, one]
-    return swapped.reshape(-1, population.shape[1])
+    # Of a thousand features most are left out: swapping two of these changes nothing, and would fill the memory.
+    design, pair = np.nonzero(population[:, one] != population[:, two])
+    swapped, places = population[design], np.arange(len(design))
+    swapped[places, one[pair]], swapped[places, two[pair]] = population[design, two[pair]], population[design, one[pair]]
+    return swapped

@@ -18,6 +18,8 @@ __all__ = ["crossover", "increase_probability", "initial_population", "mutate", 
 # The paper gives no rate for the first population; its authors use this one.
 _INITIAL_RATE = 0.5
 _MAX_REDRAWS = 200
+# Most features of a random design of the first generation, where features may be left out.
+_MAX_DRAWN = 64
 
 
 def _new_stage_probability(beta: float, stages: int) -> float:
@@ -54,7 +56,10 @@ def stage_probabilities(max_stages: int, beta: float) -> Floats:
 
 
 def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.random.Generator) -> Population:
-    """Return the first generation of a space of more than one design: single-stage chromosomes, mutated until they have two."""
+    """Return the first generation of a space of more than one design: single-stage chromosomes, mutated until they have two.
+
+    Where features may be left out, most are in most designs: a few to all of them stay, small sets as often as large ones.
+    """
     least = min(2, space.max_stages)
     population = np.zeros((size, space.n), dtype=np.int8)
     waiting = np.arange(size)
@@ -62,12 +67,25 @@ def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.ran
         population[waiting] = mutate(np.zeros((len(waiting), space.n), dtype=np.int8), space, _INITIAL_RATE, table, rng)
         waiting = waiting[stage_counts(population[waiting]) < least]
         if not len(waiting):
-            return population
+            return _thin_out(population, space, rng)
     # With a large beta a new stage is so rare that, when it comes, it almost surely comes alone: one gene moves.
     free = np.setdiff1d(np.arange(space.n), space.pinned)
     population[waiting] = 0
     population[waiting, rng.choice(free, len(waiting))] = 1
     return population
+
+
+def _thin_out(population: Population, space: DesignSpace, rng: np.random.Generator) -> Population:
+    """Leave features out of each design until a number of them is left that is drawn evenly on a scale of logarithms."""
+    if not space.allow_exclusion:
+        return population
+    # Sets of hundreds of columns take long to fit, and a random one is hardly ever good.
+    most = min(space.n, _MAX_DRAWN)
+    kept = np.exp(rng.random(len(population)) * math.log(most + 1)).astype(np.int64)
+    place = rng.random(population.shape).argsort(axis=1).argsort(axis=1)
+    thinned = space.repair(np.where(place < kept[:, None], population, -1).astype(np.int8))
+    empty = (thinned < 0).all(axis=1, keepdims=True)
+    return np.where(empty, population, thinned)
 
 
 def select(log_fitness: Floats, count: int, rng: np.random.Generator) -> Indices:

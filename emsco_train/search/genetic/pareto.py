@@ -5,6 +5,7 @@ Order is exact: accepted counts and costs are integers, and accuracies are fract
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,15 +22,17 @@ __all__ = [
     "first_minima",
     "log_fitness",
     "non_dominated",
+    "objective_points",
     "pareto_layers",
     "pareto_ranks",
     "rank_population",
     "representatives",
+    "spread_over_front",
     "violations",
 ]
 
 
-def _points(objectives: Objectives) -> Floats:
+def objective_points(objectives: Objectives) -> Floats:
     """Return one row per design to be minimised; order in each column is exactly that of the objective."""
     # Costs may need more than 53 bits; their positions among the distinct costs never do.
     cost = np.unique(objectives.cost, return_inverse=True)[1]
@@ -48,7 +51,7 @@ def pareto_layers(objectives: Objectives, violation: Floats | None = None) -> In
     [0, 0, 1]
     """
     if violation is None or not violation.any():
-        return np.asarray(moocore.pareto_rank(_points(objectives)), dtype=np.int64)
+        return np.asarray(moocore.pareto_rank(objective_points(objectives)), dtype=np.int64)
     layers = np.empty(len(objectives), dtype=np.int64)
     feasible = violation == 0
     layers[feasible] = pareto_layers(objectives.take(feasible)) if feasible.any() else 0
@@ -65,12 +68,37 @@ def pareto_ranks(layers: Indices) -> Indices:
 
 def non_dominated(objectives: Objectives) -> Mask:
     """Return which designs no other dominates; equal ones do not dominate each other."""
-    return np.asarray(moocore.is_nondominated(_points(objectives), keep_weakly=True), dtype=np.bool_)
+    return np.asarray(moocore.is_nondominated(objective_points(objectives), keep_weakly=True), dtype=np.bool_)
 
 
 def first_minima(points: Floats) -> Mask:
     """Return which rows, each to be minimised, no other dominates; of equal rows just the first."""
     return np.asarray(moocore.is_nondominated(points), dtype=np.bool_)
+
+
+def spread_over_front(objectives: Objectives, count: int) -> Indices:
+    """Return at most so many of some designs, those that together dominate most, in the order in which they add to that.
+
+    The volume is that of `Front.hypervolume`, with the largest cost here in place of the cost of all features.
+    """
+    if len(objectives) <= count:
+        return np.arange(len(objectives))
+    points = np.column_stack([-objectives.coverage, -objectives.accuracy, objectives.cost / max(1, objectives.cost.max())])
+    volume = moocore.Hypervolume(ref=[0.0, 0.0, 1.0 + 1e-9])
+    # What a design adds only gets less as others are taken: one whose last measure leads the others' is the next.
+    waiting = [(-float(volume(points[[index]])), index) for index in range(len(points))]
+    heapq.heapify(waiting)
+    taken: list[int] = []
+    total = 0.0
+    while len(taken) < count:
+        _, index = heapq.heappop(waiting)
+        gain = float(volume(points[[*taken, index]])) - total
+        if waiting and -gain > waiting[0][0]:
+            heapq.heappush(waiting, (-gain, index))
+            continue
+        taken.append(index)
+        total += gain
+    return np.array(taken, dtype=np.int64)
 
 
 def violations(objectives: Objectives, constraints: Constraints) -> Floats:

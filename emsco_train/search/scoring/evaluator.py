@@ -11,7 +11,7 @@ from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.genes import Genes
-from emsco_train.search.scoring.bit_cache import BitCache, unpack_bits
+from emsco_train.search.scoring.bit_cache import BitCache, Words, unpack_bits
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
@@ -87,6 +87,13 @@ class CachedEvaluator:
         cost[valid] = self._units.cost(sets[valid])
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
 
+    def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
+        """Return the bits of sets [sets, features], confident and right, their cost, and the items' units, none if all count 1."""
+        places = self._bits.locate(sets)
+        units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
+        confident, right = self._bits.confident(self._threshold), self._bits.right(self._threshold)
+        return confident[places], right[places], self._units.cost(sets), units
+
     def answers(self, population: Population, target: Ints, labels: int) -> Counts:
         """Return how designs answer [designs, 3, labels]: accepted items by their own label, by the one they get, by both.
 
@@ -145,9 +152,22 @@ class GeneEvaluator:
         """Number of genes."""
         return self.genes.n
 
+    @property
+    def rows(self) -> int:
+        """Number of items, or of their units."""
+        return self.evaluator.rows
+
     def __call__(self, population: Population) -> Objectives:
         """Return the objectives of compressed chromosomes [designs, genes]."""
         return self.evaluator(self.genes.expand(population))
+
+    def exits(self, population: Population) -> ExitCounts:
+        """Return at which stage the items leave designs [designs, genes]."""
+        return self.evaluator.exits(self.genes.expand(population))
+
+    def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
+        """Return what the evaluator of features does, for sets of genes [sets, genes]."""
+        return self.evaluator.stored_sets(self.genes.expand_sets(sets))
 
 
 def cumulative_sets(population: Population) -> tuple[Mask, Mask]:

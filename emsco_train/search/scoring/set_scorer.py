@@ -30,13 +30,12 @@ _BYTES_PER_SCORE = 16
 _SETS_PER_THREAD = 4
 
 
-def set_scorer(problem: Problem, thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
+def set_scorer(problem: Problem, fitters: Sequence[SetFitter], thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
     """Return the scorer for a problem's stage settings; the scores do not depend on the number of threads.
 
-    `thresholds` are, for each threshold of a sweep, the confidence that each label needs: scores near one of them are those of
-    the exported graph.
+    `fitters` are those of the problem's parts. `thresholds` are, for each threshold of a sweep, the confidence that each label
+    needs: scores near one of them are those of the exported graph.
     """
-    fitters = SetFitter.of_parts(problem)
     scorers = [_part_scorer(problem, part, fitter, thresholds, jobs) for part, fitter in zip(problem.parts, fitters, strict=True)]
     if len(scorers) == 1:
         return scorers[0]

@@ -198,9 +198,7 @@ def _search_and_export(
         thresholds=({"ham": plan.ham_threshold, "spam": plan.spam_threshold},),
         costs=str(new / COSTS),
         method="evolve",
-        settings=Settings(
-            max_stages=plan.max_stages, population=plan.population, generations=plan.generations, allow_exclusion=True
-        ),
+        settings=Settings(max_stages=plan.max_stages, population=plan.population, generations=plan.generations),
         seed=plan.seed,
     )
     prepared = prepare(request)

@@ -1,0 +1,94 @@
+"""The first designs of a genetic search that are not drawn at random: chains of sets along greedy paths, and single acquisitions.
+
+In a wide table almost every random draw is a bad design. A few hundred fits along paths find the features that matter, and the
+recombination makes the best designs of these sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Mask
+from emsco_train.designs.chromosome import DesignSpace, Population, unique_rows
+from emsco_train.designs.genes import Genes
+from emsco_train.search.genetic.pareto import spread_over_front
+from emsco_train.search.greedy import GreedyPaths
+from emsco_train.search.pace import AdaptiveBatches, OnStep, Step
+from emsco_train.search.recombination import recombine_sets
+from emsco_train.search.scoring.evaluator import GeneEvaluator
+from emsco_train.search.workbench import Workbench
+
+__all__ = ["fit_start", "seed_designs"]
+
+# Steps of a path, single acquisitions, and the share of the first population that is seeded.
+_MAX_STEPS = 50
+_MAX_SINGLES = 100
+_SEEDED_SHARE = 1 / 3
+
+
+def seed_designs(
+    bench: Workbench,
+    threshold: int,
+    genes: Genes,
+    space: DesignSpace,
+    population: int,
+    *,
+    deadline: float | None,
+    on_step: OnStep | None,
+) -> Population:
+    """Return designs for the first generation of a search with so many designs.
+
+    They depend on the problem and the space alone, unless the deadline, on `time.monotonic`, comes before they are complete:
+    then they are those of the sets until then.
+    """
+    sets = _collect_sets(bench, threshold, genes, space, deadline, on_step)
+    evaluator = GeneEvaluator(bench.evaluator(threshold), genes)
+    found = recombine_sets(evaluator, sets, max_stages=space.max_stages, keep_all=not space.allow_exclusion, deadline=deadline)
+    found = found[unique_rows(found)]
+    return found[spread_over_front(evaluator(found), max(1, int(_SEEDED_SHARE * population)))]
+
+
+def fit_start(designs: Population, space: DesignSpace) -> Population:
+    """Return designs of an earlier run as this space allows them: in no more stages, with the pinned features first."""
+    fitting = np.minimum(designs, space.max_stages - 1)
+    if not space.allow_exclusion:
+        last = np.minimum(fitting.max(axis=1, keepdims=True) + 1, space.max_stages - 1)
+        fitting = np.where(fitting < 0, last, fitting)
+    repaired = space.repair(fitting.astype(np.int8))
+    return repaired[unique_rows(repaired)]
+
+
+def _collect_sets(
+    bench: Workbench, threshold: int, genes: Genes, space: DesignSpace, deadline: float | None, on_step: OnStep | None
+) -> Mask:
+    """Return the sets of genes along the paths, of single acquisitions, and of all genes, as far as time allows; fitted."""
+    paths = GreedyPaths(bench.problem, bench.units, bench.stage_fitter())
+    pinned = np.zeros((1, space.n), dtype=np.bool_)
+    pinned[:, list(space.pinned)] = True
+    start = genes.expand_sets(pinned)[0]
+    ways = itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))
+    n = len(start)
+    steps = min(n, _MAX_STEPS)
+    walks = itertools.chain.from_iterable(itertools.islice(paths.path(start, level, power), steps) for level, power in ways)
+    found = [np.ones(n, dtype=np.bool_), *(paths.rank_acquisitions()[:_MAX_SINGLES] | start)]
+    found.extend(_until(deadline, walks, 4 * steps, on_step))
+    sets = np.unique(genes.cover_sets(np.array(found)), axis=0)
+    # The small ones first: they are quick, and the last ones may be left out.
+    sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
+    for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(genes.expand_sets(sets[part]))):
+        if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:
+            return sets[: part.stop]
+    return sets
+
+
+def _until(deadline: float | None, walks: Iterator[Mask], total: int, on_step: OnStep | None) -> Iterator[Mask]:
+    for done, present in enumerate(walks, start=1):
+        yield present
+        if on_step is not None:
+            on_step(Step("seeds", done, total))
+        if deadline is not None and time.monotonic() >= deadline:
+            return
