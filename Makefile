@@ -64,7 +64,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 # Once, before several processes would do it at the same time.
 $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/models/logistic/*.py emsco_train/search/scoring/*.py)
 	$(BIN)/python tools/compile.py
-	$(BIN)/python -m compileall -q emsco_runtime emsco_train
+	$(BIN)/python -m compileall -q emsco_runtime emsco_train examples
 	@touch $@
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without. Some
