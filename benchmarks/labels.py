@@ -11,7 +11,7 @@ import argparse
 import csv
 import gzip
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -77,10 +77,10 @@ def _read_rows() -> Mapping[str, Any]:
     return {name: column[kept] for name, column in found.items()} | {"label": label[kept]}
 
 
-def draw_divisions(count: int, objective: Objective = "plain") -> Iterator[Division]:
-    """Yield so many draws, each with its search."""
+def draw_divisions(seeds: Iterable[int], objective: Objective = "plain") -> Iterator[Division]:
+    """Yield the draws of these seeds, each with its search."""
     table = _read_rows()
-    for seed in range(count):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         shuffled = {label: rng.permutation(np.flatnonzero(table["label"] == label)) for label in SHARES}
         pool = [rows[: round(POOL_ROWS * SHARES[label])] for label, rows in shuffled.items()]
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "the same by figures alone": Requirements.of(min_accuracy=ACCURACY, min_recall=floor, sure=None),
     }
     found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in choices}
-    for number, division in enumerate(draw_divisions(options.divisions, options.objective)):
+    for number, division in enumerate(draw_divisions(range(options.divisions), options.objective)):
         for name, wish in choices.items():
             try:
                 design = select_tuned_design(division.problem, division.front, wish)

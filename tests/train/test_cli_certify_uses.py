@@ -12,8 +12,9 @@ import pytest
 
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.reading import read_bundle
+from emsco_train.designs.front import Front
 from tests.processes import refusal, run as run_command, run_expecting_error, run_successfully, start
-from tests.train.sample_tables import MixedTable, read_rows, write_mixed, write_wide
+from tests.train.sample_tables import MixedTable, write_mixed, write_wide
 
 SEEN = "which nothing before had seen"
 NOT_HELD = "the confidence is not held; certify with new rows"
@@ -94,10 +95,10 @@ def test_a_second_use_says_what_it_does_not_promise(run: Path) -> None:
 def test_the_same_again_is_no_further_use(run: Path) -> None:
     """It shows nothing new: the same certificate, whatever way the design was named, also after other uses."""
     first = export(run, "first", "--max-error", "0.3", *LENIENT)
-    fittest = read_rows(run / "front.csv")[0]["id"]
+    knee = Front.from_json((run / "front.json").read_bytes()).knee.id
     other = export(run, "other")
     assert export(run, "again", "--max-error", "0.3", *LENIENT) == first
-    assert export(run, "named", "--design", fittest) == other
+    assert export(run, "named", "--design", knee) == other
     assert len(uses(run)) == 2
     assert SEEN in inspect(run, "again")
     assert SEEN not in inspect(run, "named")

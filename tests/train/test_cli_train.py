@@ -223,7 +223,7 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
     assert "column <code>count of mails</code>: figures are by weight" in page
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
-    assert f"{100 * front[0].coverage:.2f} %" in page
+    assert f"{100 * front.knee.coverage:.2f} %" in page
     rows[7][-1] = 2 if rows[7][-1] != 2 else 1
     write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
     assert "values have changed since the run was trained" in run_expecting_error(

@@ -196,7 +196,7 @@ def test_the_figures_of_a_design_are_those_of_its_cascade_and_of_its_bundle(
 
 
 def test_export_takes_the_design_in_use_and_the_test_rows(model: EmscoClassifier, tmp_path: Path) -> None:
-    """By default: the fittest design, with figures on rows that nothing has seen; other splits by name."""
+    """By default: the knee of the front, with figures on rows that nothing has seen; other splits by name."""
     export = model.export(tmp_path / "a")
     assert (export.expected.split, export.expected.rows) == ("test", len(model.problem_.test or ()))
     assert [stage.acquire for stage in export.bundle.manifest.stages] == list(model.design_.stages)

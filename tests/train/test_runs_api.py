@@ -43,8 +43,8 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert not trained.interrupted
     assert [one.design for one in trained.measured] == list(trained.front)
     made = export_run(tmp_path / "run", tmp_path / "bundle", name="mail", version="3")
-    assert made.choice.design == trained.front[0]
-    assert made.measured == trained.measured[0]
+    assert made.choice.design == trained.front.knee
+    assert made.measured == next(one for one in trained.measured if one.design == trained.front.knee)
     assert Cascade.load(tmp_path / "bundle").manifest == made.export.bundle.manifest
     with pytest.raises(DesignError, match="already holds a bundle"):
         export_run(tmp_path / "run", tmp_path / "bundle")
