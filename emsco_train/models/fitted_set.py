@@ -26,7 +26,7 @@ from emsco_train.models.set_calibration import SetCalibrator
 from emsco_train.models.stage_model import StageFitter, StageModel
 from emsco_train.models.temperature import TemperatureScaling
 
-__all__ = ["FittedSet", "SetFitter", "StageDecisions"]
+__all__ = ["FittedSet", "ProblemFitters", "SetFitter", "StageDecisions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,8 +197,7 @@ class SetFitter:
         for row, taken in zip(chosen, columns, strict=True):
             row[taken] = True
         batch = self.fit_batch(chosen, jobs)
-        scalings = [None] * len(sets) if self._calibrator is None else self._calibrator.scalings(chosen, jobs)
-        for index, (inputs, taken, scaling) in enumerate(zip(sets, columns, scalings, strict=True)):
+        for index, (inputs, taken, scaling) in enumerate(zip(sets, columns, self.scalings(chosen, jobs), strict=True)):
             yield self.from_model(inputs, batch.model(index, taken), scaling)
 
     def fit_batch(self, columns: Mask, jobs: int) -> LogisticBatch:
@@ -210,9 +209,30 @@ class SetFitter:
         scalings = self._calibrator.scalings(columns, jobs)
         return self._stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
 
+    def scalings(self, columns: Mask, jobs: int) -> Sequence[TemperatureScaling | None]:
+        """Return how sets, given by their columns [sets, columns], were calibrated; None for each if that was not asked for."""
+        return [None] * len(columns) if self._calibrator is None else self._calibrator.scalings(columns, jobs)
+
     def from_model(self, inputs: tuple[str, ...], model: StageModel, scaling: TemperatureScaling | None = None) -> FittedSet:
         """Return the set of a model that was fitted on its columns already."""
         return FittedSet(self.encoder, inputs, model, self._labels, self._codes, scaling)
+
+
+class ProblemFitters:
+    """Who fits the feature sets of a problem, made when first needed: what is fitted once serves the search and its figures."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    @cached_property
+    def parts(self) -> tuple[SetFitter, ...]:
+        """The fitters of the rows that fit each of the problem's parts."""
+        return SetFitter.of_parts(self._problem)
+
+    @cached_property
+    def exported(self) -> SetFitter:
+        """The fitter of the train rows, for exports: without folds, the search has the same one."""
+        return SetFitter.of(self._problem) if self._problem.is_cross_fitted else self.parts[0]
 
 
 def _part_fitter(problem: Problem, part: ScoredPart) -> StageFitter:

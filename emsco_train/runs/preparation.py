@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from emsco_runtime.support.missing_values import is_missing
 from emsco_train.costs.cost_model import CostModel
-from emsco_train.data.features import FeatureOptions, infer_features
+from emsco_train.data.features import FeatureOptions, find_gaps, infer_features
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest
@@ -77,7 +76,7 @@ def _feature_options(request: TrainRequest, source: Source) -> dict[str, Feature
     kinds = request.columns.kinds or {}
     # A missing value in any row is allowed, even where the train rows happen to have none.
     options = {
-        name: FeatureOptions(kind=kinds.get(name), missing="impute" if any(map(is_missing, column.tolist())) else None)
+        name: FeatureOptions(kind=kinds.get(name), missing="impute" if find_gaps(column).any() else None)
         for name, column in source.table.columns.items()
     }
     if request.unknown.get("") == "ignore":

@@ -16,6 +16,7 @@ from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import OnGeneration
 from emsco_train.search.genetic.pareto import non_dominated, representatives, violations
@@ -148,13 +149,15 @@ def search_thresholds(
     on_progress: OnStep | None = None,
     progress: Callable[[int], Progress | None] = lambda _: None,
     checkpoints: Callable[[int], Checkpoints | None] = lambda _: None,
+    fitters: ProblemFitters | None = None,
 ) -> Iterator[Outcome]:
     """Search at each threshold, None for the problem's own, and yield the outcomes; each feature set is fitted once for all.
 
     With `max_rows`, designs are searched on a sample of that many train and validation rows, then fitted and measured on all.
     The time limit is for each threshold, unless they share it: then each may take an equal share of what is left. `progress` and
     `checkpoints` give those of a threshold by its position; progress is shown in place of calling `on_generation` and
-    `on_progress`. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
+    `on_progress`. `fitters` are those of the problem, for who fits the same sets again.
+    Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
@@ -163,8 +166,8 @@ def search_thresholds(
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
-        bench = bench or Workbench(part, thresholds, jobs=workers)
-        whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers))
+        bench = bench or Workbench(part, thresholds, jobs=workers, fitters=fitters if part is problem else None)
+        whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=fitters))
         left = limit.remaining()
         try:
             outcome = run_search(

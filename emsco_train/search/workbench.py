@@ -22,6 +22,7 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision, standard_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
@@ -44,10 +45,18 @@ class Workbench:
         Threads for the fits; results do not depend on their number.
     max_bytes
         Most memory for the cache of feature sets.
+    fitters
+        Those of the problem, to share its fits; None: its own.
     """
 
     def __init__(
-        self, problem: Problem, thresholds: Sequence[Threshold] | None = None, *, jobs: int = 1, max_bytes: int = 2**30
+        self,
+        problem: Problem,
+        thresholds: Sequence[Threshold] | None = None,
+        *,
+        jobs: int = 1,
+        max_bytes: int = 2**30,
+        fitters: ProblemFitters | None = None,
     ) -> None:
         if problem.settings.classifier is None:
             compile_search()
@@ -65,7 +74,10 @@ class Workbench:
         self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
         self.bits = BitCache(
-            set_scorer(problem, self.thresholds, jobs), problem.validation.target, self.thresholds, max_bytes=max_bytes
+            set_scorer(problem, self.thresholds, jobs, fitters),
+            problem.validation.target,
+            self.thresholds,
+            max_bytes=max_bytes,
         )
         # Of these rows; None: they are independent.
         self.groups = problem.validation.groups
