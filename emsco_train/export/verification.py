@@ -158,8 +158,8 @@ class _Findings:
 
     def verification(self, rows: int) -> Verification:
         """Return the result for so many rows."""
-        counts = [len(self._rows[name]) for name in (*_DECIDED, _PROBABILITIES)]
-        return Verification(rows, *counts, self._largest, tuple(self._shown.values()))
+        labels, stages, costs, probabilities = (len(self._rows[name]) for name in (*_DECIDED, _PROBABILITIES))
+        return Verification(rows, labels, stages, costs, probabilities, self._largest, tuple(self._shown.values()))
 
 
 class _Replay:

@@ -27,7 +27,8 @@ preload_modules(
     "onnxruntime",
     "emsco_runtime.bundle.summary",
     "emsco_runtime.cascade",
-    "emsco_runtime.cli.csv_items",
+    "emsco_runtime.cli.decision_rows",
+    "emsco_runtime.cli.table_rows",
     "emsco_runtime.cli.inspect",
     "emsco_runtime.cli.run",
 )

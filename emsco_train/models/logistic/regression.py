@@ -21,7 +21,7 @@ from emsco_train.models.logistic.loss import TrainingRows
 from emsco_train.models.logistic.newton import Anchor
 from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.models.logistic.set_kernels import expand_loss, fit_sets, score_sets
-from emsco_train.support.interrupts import defer_interrupts
+from emsco_runtime.support.interrupts import defer_interrupts
 
 __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
 
