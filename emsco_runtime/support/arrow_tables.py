@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +38,21 @@ def has_pyarrow() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ArrowColumn:
     """A column of text in Arrow's memory: some bytes more than the file has, where a list of text takes ten times as much."""
 
-    array: Any
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self._numbers: tuple[Floats, Mask] | None = None
+
+    @classmethod
+    def concatenate(cls, columns: Sequence[ArrowColumn]) -> ArrowColumn:
+        """Return several columns as one, without a copy."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        parts = [column.array for column in columns]
+        chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+        return cls(pa.chunked_array(chunks, pa.large_string()))
 
     def __len__(self) -> int:
         """Return the number of fields."""
@@ -58,8 +67,16 @@ class ArrowColumn:
         """Return the fields of these rows."""
         return ArrowColumn(self.array.take(rows))
 
+    def blank(self, words: Collection[str]) -> ArrowColumn:
+        """Return the column with these texts made empty."""
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        is_word = pc.is_in(self.array, value_set=pa.array(sorted(words), self.array.type))
+        return ArrowColumn(pc.if_else(is_word, pa.scalar("", self.array.type), self.array))
+
     def distinct(self) -> tuple[list[str], Ints]:
-        """Return the different texts, and the position of each field's among them."""
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
         import pyarrow as pa  # noqa: PLC0415
 
         whole = self.array.combine_chunks() if isinstance(self.array, pa.ChunkedArray) else self.array
@@ -68,6 +85,12 @@ class ArrowColumn:
 
     def parse_numbers(self) -> tuple[Floats, Mask]:
         """Return finite numbers where fields are such, and which fields were parsed."""
+        if self._numbers is None:
+            self._numbers = self._parse_numbers()
+        numbers, parsed = self._numbers
+        return numbers.copy(), parsed.copy()
+
+    def _parse_numbers(self) -> tuple[Floats, Mask]:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array
 from emsco_runtime.support.arrow_tables import (
+    ArrowColumn,
     has_pyarrow,
     is_plain_csv,
     read_csv_chunks,
@@ -23,7 +26,7 @@ from emsco_runtime.support.arrow_tables import (
 from emsco_runtime.support.csv_file import CsvRows, open_csv
 from emsco_runtime.support.text_column import ListColumn, TextColumn
 
-__all__ = ["TableChunk", "TableFile", "is_parquet", "open_table"]
+__all__ = ["TableChunk", "TableFile", "concatenate_columns", "is_parquet", "open_table"]
 
 _PARQUET_ENDINGS = (".parquet", ".pq")
 _PARQUET_MAGIC = b"PAR1"
@@ -68,6 +71,19 @@ def open_table(path: str) -> Iterator[TableFile]:
         yield TableFile(path, tuple(rows.header), lambda names: read(rows, names))
 
 
+def concatenate_columns(parts: Sequence[TextColumn | Array]) -> TextColumn | Array:
+    """Return the parts of a column, of one or several files of the same form, as one column."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if arrays:
+        return np.concatenate(arrays)
+    arrow = [part for part in parts if isinstance(part, ArrowColumn)]
+    if len(arrow) == len(parts):
+        return ArrowColumn.concatenate(arrow)
+    return ListColumn([text for part in parts if not isinstance(part, np.ndarray) for text in part.texts()])
+
+
 def is_parquet(path: str) -> bool:
     """Return whether a file is Parquet, by its name or by how it begins."""
     if path.lower().endswith(_PARQUET_ENDINGS):
@@ -88,7 +104,8 @@ def _csv_chunks(rows: CsvRows, names: Sequence[str]) -> Iterator[TableChunk]:
     selected, start = iter(rows), 0
     while batch := list(itertools.islice(selected, _CHUNK_ROWS)):
         columns = {name: ListColumn([row.fields[place] for row in batch]) for name, place in zip(names, places, strict=True)}
-        yield TableChunk(start, len(batch), columns, lambda row, batch=batch: f"line {batch[row].line}")  # type: ignore[misc]
+        lines = [row.line for row in batch]
+        yield TableChunk(start, len(batch), columns, lambda row, lines=lines: f"line {lines[row]}")  # type: ignore[misc]
         start += len(batch)
 
 

@@ -7,7 +7,7 @@ different text is read once, and numbers are parsed in bulk where that is known 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
 from emsco_runtime.support.csv_file import match_category, parse_boolean
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 
-__all__ = ["FieldReader", "ListColumn", "TextColumn", "to_objects"]
+__all__ = ["FieldReader", "ListColumn", "TextColumn", "find_other_texts", "to_objects"]
 
 
 class TextColumn(Protocol):
@@ -32,8 +32,11 @@ class TextColumn(Protocol):
     def take(self, rows: Ints) -> TextColumn:
         """Return the fields of these rows."""
 
+    def blank(self, words: Collection[str]) -> TextColumn:
+        """Return the column with these texts made empty."""
+
     def distinct(self) -> tuple[list[str], Ints]:
-        """Return the different texts, and the position of each field's among them."""
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
 
     def parse_numbers(self) -> tuple[Floats, Mask]:
         """Return finite numbers where fields are such, exactly as `float` reads them, and which fields were parsed."""
@@ -57,8 +60,12 @@ class ListColumn:
         """Return the fields of these rows."""
         return ListColumn(list(map(self.fields.__getitem__, rows.tolist())))
 
+    def blank(self, words: Collection[str]) -> ListColumn:
+        """Return the column with these texts made empty."""
+        return ListColumn(["" if text in words else text for text in self.fields])
+
     def distinct(self) -> tuple[list[str], Ints]:
-        """Return the different texts, and the position of each field's among them."""
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
         position: dict[str, int] = {}
         codes = [position.setdefault(text, len(position)) for text in self.fields]
         return list(position), np.array(codes, dtype=np.intp)
@@ -108,13 +115,7 @@ class FieldReader:
         return text not in self.categories and is_missing_text(text, self.missing)
 
     def _read_numbers(self, column: TextColumn) -> Array:
-        numbers, parsed = column.parse_numbers()
-        for word in self.missing:
-            # A number may be a word for missing, as 999 is in some tables.
-            number = _to_number(word)
-            if number is not None:
-                parsed &= numbers != number
-        others = np.flatnonzero(~parsed)
+        numbers, others = find_other_texts(column, self.missing)
         if not len(others):
             return numbers
         texts, codes = column.take(others).distinct()
@@ -134,6 +135,19 @@ class FieldReader:
         if not words:
             return values
         return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
+
+
+def find_other_texts(column: TextColumn, words: Collection[str]) -> tuple[Floats, Ints]:
+    """Return a column as numbers, and the rows that must be looked at one by one: what else it holds, and some numbers.
+
+    A number may be one of the words that mean "missing", as 999 is in some tables.
+    """
+    numbers, parsed = column.parse_numbers()
+    for word in words:
+        number = _to_number(word)
+        if number is not None:
+            parsed &= numbers != number
+    return numbers, np.flatnonzero(~parsed)
 
 
 def to_objects(values: Sequence[Any]) -> Array:

@@ -14,6 +14,7 @@ from emsco_train.data.stage_settings import StageSettings, import_sklearn
 from emsco_train.errors import DesignError, FitError
 from emsco_train.models.fit_cache import FitCache
 from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
+from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["ClassifierModel", "StageFitter", "StageModel"]
 
@@ -52,13 +53,16 @@ class StageFitter:
         weights: Floats | None,
         settings: StageSettings,
         one_hot_groups: Sequence[slice] = (),
+        stop: StopFlag | None = None,
     ) -> None:
         self._encoded = encoded
         self._target = target
         self._weights = weights
         self._settings = settings
         logistic = (
-            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups)
+            LogisticProblem(
+                encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups, stop=stop
+            )
             if settings.classifier is None
             else None
         )

@@ -11,6 +11,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns, Source, read_source
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["PreparedRun", "prepare"]
 
@@ -24,9 +25,13 @@ class PreparedRun:
     problem: Problem  # at the first threshold
 
 
-def prepare(request: TrainRequest) -> PreparedRun:
-    """Read the files of a request and describe the problem; nothing is searched or written yet."""
-    source = read_source(request.paths, request.columns)
+def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
+    """Read the files of a request and describe the problem; nothing is searched or written yet.
+
+    `on_phase` is called with each `Phase` of it.
+    """
+    source = read_source(request.paths, request.columns, on_phase)
+    on_phase(Phase("dividing and encoding the rows"))
     splits = source.splits()
     problem = Problem.of(
         source.table,

@@ -123,6 +123,7 @@ def _search_and_write(
     """Search, measure and write, in a folder that is locked; `begun` are further files that others continue."""
     problem = prepared.problem
     fitters = ProblemFitters(problem)
+    on_phase(Phase("searching"))
     searched = _search_thresholds(prepared, settings, folder, fitters, jobs=jobs, resume=resume, watch=watch)
     outcomes = [timed.outcome for timed in searched]
     front = join_fronts(problem, outcomes)

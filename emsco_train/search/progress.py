@@ -71,7 +71,7 @@ class Progress:
         *,
         what: str = "",
         time_limit: float | None = None,
-        every_s: float = 5.0,
+        every_s: float = 1.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream

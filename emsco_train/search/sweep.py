@@ -17,12 +17,13 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search.compilation import compile_search
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import OnGeneration
 from emsco_train.search.genetic.pareto import non_dominated, representatives, violations
 from emsco_train.search.pace import OnStep, TimeLimit
 from emsco_train.search.progress import Progress
-from emsco_train.search.searches import Outcome, run_evolve, run_search
+from emsco_train.search.searches import Outcome, name_time_limit, run_evolve, run_search
 from emsco_train.search.settings import Method, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import worker_count
@@ -162,27 +163,37 @@ def search_thresholds(
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
+    made = fitters or ProblemFitters(problem)
+    if problem.settings.classifier is None:
+        # Once after an install, and no part of the time limit.
+        compile_search()
+        limit = TimeLimit.of(time_limit)
     bench = whole = None
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
-        bench = bench or Workbench(part, thresholds, jobs=workers, fitters=fitters if part is problem else None)
-        whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=fitters))
+        with name_time_limit(problem, limit), made.stop.set_after(limit.fit_seconds()):
+            own = made if part is problem else ProblemFitters(part, made.stop)
+            bench = bench or Workbench(part, thresholds, jobs=workers, fitters=own)
+            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=made))
         left = limit.remaining()
+        # What the preparation took is not added to the time of the first search.
+        stopping = made.stop.set_after(limit.fit_seconds() if position == 0 else None)
         try:
-            outcome = run_search(
-                part,
-                settings,
-                method=method,
-                seed=seed,
-                jobs=workers,
-                on_generation=on_generation if shown is None else shown.on_generation,
-                on_progress=on_progress if shown is None else shown.on_progress,
-                checkpoints=checkpoints(position),
-                time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
-                workbench=bench,
-                threshold=position,
-            )
+            with name_time_limit(problem, limit), stopping:
+                outcome = run_search(
+                    part,
+                    settings,
+                    method=method,
+                    seed=seed,
+                    jobs=workers,
+                    on_generation=on_generation if shown is None else shown.on_generation,
+                    on_progress=on_progress if shown is None else shown.on_progress,
+                    checkpoints=checkpoints(position),
+                    time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
+                    workbench=bench,
+                    threshold=position,
+                )
         except KeyboardInterrupt:
             # An exact search has no part to keep, but those at the thresholds before it are complete.
             if position == 0:

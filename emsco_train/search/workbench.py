@@ -62,6 +62,9 @@ class Workbench:
             compile_search()
         self.problem = problem
         self.jobs = jobs
+        made = fitters or ProblemFitters(problem)
+        # Ends the fits under way.
+        self.stop = made.stop
         self.thresholds = (
             (problem.thresholds,)
             if thresholds is None
@@ -74,7 +77,7 @@ class Workbench:
         self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
         self.bits = BitCache(
-            set_scorer(problem, self.thresholds, jobs, fitters),
+            set_scorer(problem, self.thresholds, jobs, made),
             problem.validation.target,
             self.thresholds,
             max_bytes=max_bytes,

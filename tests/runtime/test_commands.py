@@ -227,12 +227,12 @@ def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
 
 
 def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
-    """Text is a category or an unknown one; only a code with a decimal point is read as the code; "nan" is just text."""
+    """Text is a category or an unknown one; only a code with a decimal point is read as the code."""
     features = [
         Feature(name="c", kind="categorical", cost=1.0, categories=("1234", "7", "a"), unknown="ignore", missing="impute")
     ]
     made = make_bundle([["c"]], features=features, threshold=0.999)
-    texts = ["1234", "01234", "1_234", "nan", "NaN", "1.5", "inf", "7.0", "7", "a", " a"]
+    texts = ["1234", "01234", "1_234", "none", "1.5", "inf", "7.0", "7", "a", " a"]
     out = tmp_path / "out.csv"
     rows = write_csv(tmp_path / "rows.csv", "\n".join(["c", *texts]))
     assert run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out).returncode == 0
