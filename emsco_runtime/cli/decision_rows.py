@@ -38,13 +38,16 @@ class DecisionCounts:
     def of(cls, decisions: ColumnDecisions, truth: Sequence[str | None]) -> DecisionCounts:
         """Count some decisions, given the true labels, None where one is not known."""
         accepted = decisions.status == "accepted"
-        answers = (None if label is None else str(label) for label in decisions.label.tolist())
+        answers: Counter[tuple[str | None, str | None]] = Counter()
+        for (true, label), number in Counter(zip(truth, decisions.label.tolist(), strict=True)).items():
+            if true is not None:
+                answers[true, None if label is None else str(label)] += number
         return cls(
             degraded=int(decisions.degraded.sum()),
             costs=Counter(decisions.cost.tolist()),
             exits=Counter(decisions.stages[accepted].tolist()),
             reasons=Counter(decisions.reason[~accepted].tolist()),
-            answers=Counter(pair for pair in zip(truth, answers, strict=True) if pair[0] is not None),
+            answers=answers,
         )
 
     def add(self, other: DecisionCounts) -> None:
@@ -88,13 +91,14 @@ def format_decisions(numbers: Ints, decisions: ColumnDecisions) -> str:
         decisions.status.tolist(),
         decisions.reason.tolist(),
         _quoted(decisions.label.tolist()),
-        ["" if number != number else repr(number) for number in decisions.confidence.tolist()],  # noqa: PLR0124 - the test for NaN
+        ("" if text == "nan" else text for text in map(repr, decisions.confidence.tolist())),
         _formatted(decisions.stages.tolist(), str),
         _formatted(decisions.cost.tolist(), repr),
         _formatted(decisions.degraded.tolist(), lambda degraded: str(degraded).lower()),
         _quoted(decisions.error.tolist()),
     ]
-    return "".join(f"{line}\n" for line in map(",".join, zip(*columns, strict=True)))
+    lines = "\n".join(map(",".join, zip(*columns, strict=True)))
+    return f"{lines}\n" if lines else ""
 
 
 def _formatted(values: Sequence[Any], write: Any) -> Iterable[str]:

@@ -68,7 +68,10 @@ class LabelColumn:
             return [None] * rows
         column = columns[self.column]
         if isinstance(column, np.ndarray):
-            return [None if is_missing(value) else self._read_label(str(value)) for value in column.tolist()]
+            # There are few different ones.
+            values = column.tolist()
+            known = {value: None if is_missing(value) else self._read_label(str(value)) for value in set(values)}
+            return [known[value] for value in values]
         texts, codes = column.distinct()
         labels: list[str | None] = to_objects([self._read_label(text) for text in texts]).take(codes).tolist()
         return labels
