@@ -138,10 +138,15 @@ def _decide_block(
     results["cost"][:] = np.array([0.0, *(stage.cost for stage in plan.stages)]).take(results["stages"])
     for row in np.sort(np.concatenate(single_rows)).tolist():
         try:
-            decision = drive_one(plan, scorer, {name: array[row] for name, array in arrays.items()}, {}, budget)
+            decision = drive_one(plan, scorer, {name: _item_value(array, row) for name, array in arrays.items()}, {}, budget)
         except AcquisitionError as error:
             raise error.with_index(start + row) from error.__cause__
         _store_decision(decision, plan, results, row)
+
+
+def _item_value(array: Array, row: int) -> object:
+    """Return the value of one row as an item would have it; numbers as Python's own, as which errors show them."""
+    return array[row].item() if array.dtype.kind in "fiub" else array[row]
 
 
 def _add_columns(matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints) -> tuple[Floats, Mask | None]:
