@@ -36,7 +36,7 @@ _TARGET_S = 0.25
 # The first batch may also compile; one measurement must not be trusted too far.
 _MAX_CHANGE = 4.0
 # How long after a time limit the fits under way may go on, so that what is nearly done is not lost.
-FIT_GRACE_S = 1.0
+FIT_GRACE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)

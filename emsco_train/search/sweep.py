@@ -17,7 +17,7 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.compilation import compile_search
+from emsco_train.search.compilation import load_search
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import OnGeneration
 from emsco_train.search.genetic.pareto import non_dominated, representatives, violations
@@ -165,8 +165,8 @@ def search_thresholds(
     count = 1 if thresholds is None else len(thresholds)
     made = fitters or ProblemFitters(problem)
     if problem.settings.classifier is None:
-        # Once after an install, and no part of the time limit.
-        compile_search()
+        # No part of the time limit.
+        load_search()
         limit = TimeLimit.of(time_limit)
     bench = whole = None
     for position in range(count):
