@@ -181,6 +181,10 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
     """
     if feature.kind == "numeric" and values.dtype.kind in "fiub":
         return _encode_numbers(values, impute=feature.missing == "impute")
+    if feature.kind == "boolean" and values.dtype.kind == "b":
+        return values.astype(np.float64), None
+    if feature.kind == "categorical" and values.dtype.kind in "OU":
+        return _encode_categories(feature, values)
     return _encode_each(make_encoder(feature), values)
 
 
@@ -193,6 +197,26 @@ def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None
         return column, None
     faulty: Mask = np.isinf(column) if impute else ~np.isfinite(column)
     return column, faulty if faulty.any() else None
+
+
+def _encode_categories(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
+    """Look known categories up at once, and encode only other values one by one."""
+    position = {category: float(index) for index, category in enumerate(feature.categories)}
+    try:
+        found = list(map(position.get, values.tolist()))
+    except TypeError:
+        # A value that cannot be a key, such as a list.
+        return _encode_each(make_encoder(feature), values)
+    if None not in found:
+        return np.array(found), None
+    others = np.flatnonzero(np.fromiter((code is None for code in found), dtype=np.bool_, count=len(found)))
+    column = np.array([0.0 if code is None else code for code in found])
+    column[others], other_faults = _encode_each(make_encoder(feature), values[others])
+    if other_faults is None:
+        return column, None
+    faulty: Mask = np.zeros(len(values), dtype=np.bool_)
+    faulty[others] = other_faults
+    return column, faulty
 
 
 def _encode_each(encode: Encoder, values: Array) -> tuple[Floats, Mask | None]:

@@ -85,7 +85,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 class RowProgress:
     """Rows done so far: one line that is overwritten on a terminal, a plain line every `every_s` seconds elsewhere."""
 
-    def __init__(self, stream: TextIO | None = None, every_s: float = 10.0) -> None:
+    def __init__(self, stream: TextIO | None = None, every_s: float = 2.0) -> None:
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._every_s = 0.1 if self._terminal else every_s

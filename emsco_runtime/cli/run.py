@@ -1,34 +1,32 @@
-"""`emsco-run`: decide every row of a CSV file, taking features lazily from its columns."""
+"""`emsco-run`: decide every row of a table, chunk by chunk, on all cores."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import itertools
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from emsco_runtime.cli.console import RowProgress, format_costs, format_number, format_table, run_command
 from emsco_runtime.errors import AcquisitionError, InputError
-from emsco_runtime.support.csv_file import CsvRow, CsvRows, open_csv
 from emsco_runtime.support.files import open_output
 from emsco_runtime.support.formatting import percent, pluralize
+from emsco_runtime.support.missing_words import MISSING_WORDS, parse_missing_words
+from emsco_runtime.support.ordered_work import available_cores, run_ordered
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import Manifest
     from emsco_runtime.cascade import Cascade
-    from emsco_runtime.cli.csv_items import LabelColumn
-    from emsco_runtime.decision import Decision
+    from emsco_runtime.cli.decision_rows import DecisionCounts
+    from emsco_runtime.cli.table_rows import LabelColumn
+    from emsco_runtime.support.arrays import Ints
+    from emsco_runtime.support.table_file import TableChunk, TableFile
+    from emsco_runtime.support.text_column import FieldReader
 
 __all__ = ["main"]
-
-_BATCH_ROWS = 4096
-_COLUMNS = ("row", "status", "reason", "label", "confidence", "stages", "cost", "degraded", "error")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,13 +41,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="emsco-run",
-        description="Decide every row of a CSV file with a bundle. A column is read only for rows that reach its stage. "
+        description="Decide every row of a CSV or Parquet file with a bundle. A value counts only in rows that reach its stage. "
         "Prints coverage, cost, exits per stage, and accuracy where the label is there.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
-    parser.add_argument("rows", metavar="ROWS.csv", help="the rows: a header, then one row per item; an empty field is missing")
+    parser.add_argument("rows", metavar="ROWS", help="the rows: a CSV file with a header, or Parquet; one row per item")
     parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
+    parser.add_argument(
+        "--missing",
+        type=parse_missing_words,
+        default=MISSING_WORDS,
+        metavar="WORDS",
+        help="what else than an empty field is missing: words with commas between them, in any case, as in emsco-train "
+        f"(default: {','.join(sorted(MISSING_WORDS))})",
+    )
     parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="most that a row may cost")
     parser.add_argument(
         "--on-failure",
@@ -76,107 +82,88 @@ def _parse_budget(text: str) -> float:
     return value
 
 
-@dataclass(slots=True)
-class _DecisionCounts:
-    """Counts over the rows decided so far; exits are accepted rows by stage, reasons are those of rejected rows.
+class _Answer(NamedTuple):
+    """What came of a chunk: lines of decisions, and their counts."""
 
-    `answers` are the rows whose true label is known, by this label and the one they got, None for a rejected row.
-    """
-
-    degraded: int = 0
-    costs: list[float] = field(default_factory=list)
-    exits: Counter[int] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    answers: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
-
-    @property
-    def labelled(self) -> int:
-        """Accepted rows whose true label is known."""
-        return sum(number for (_, answer), number in self.answers.items() if answer is not None)
-
-    @property
-    def right(self) -> int:
-        """Those of them that got it."""
-        return sum(number for (truth, answer), number in self.answers.items() if answer == truth)
-
-    def add(self, decision: Decision, truth: str | None) -> None:
-        """Count one decision."""
-        self.costs.append(decision.cost)
-        self.degraded += decision.degraded
-        if decision.status == "accepted":
-            self.exits[decision.stages] += 1
-        else:
-            self.reasons[decision.reason] += 1
-        if truth is not None:
-            self.answers[truth, None if decision.label is None else str(decision.label)] += 1
+    text: str
+    counts: DecisionCounts
 
 
 def _run(options: argparse.Namespace) -> None:
     from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.cascade import Cascade  # noqa: PLC0415
-    from emsco_runtime.cli.csv_items import LabelColumn, make_column_acquirers, read_split_rows  # noqa: PLC0415
+    from emsco_runtime.cli.table_rows import LabelColumn, make_field_readers, read_split_rows  # noqa: PLC0415
+    from emsco_runtime.support.table_file import open_table  # noqa: PLC0415
 
     bundle = read_bundle(options.bundle)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
-    with open_csv(options.rows) as rows, _open_decisions(options.out, options.rows) as file:
-        cascade = Cascade(bundle, make_column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
-        truth = LabelColumn.find(rows, options.label, bundle.manifest)
-        counts = _decide_rows(cascade, rows, split_rows, truth, options, file)
+    with open_table(options.rows) as table, _open_decisions(options.out, options.rows) as file:
+        decider = _ChunkDecider(
+            Cascade(bundle, on_failure=options.on_failure),
+            make_field_readers(bundle.manifest, table, options.missing),
+            LabelColumn.find(table, options.label, bundle.manifest),
+            split_rows,
+            options,
+        )
+        counts = _decide_rows(decider, table, file)
     print(_format_summary(bundle.manifest, counts, options.out))
-    if counts.labelled and not truth.matched:
-        detail = f"no value of the column {truth.column!r} is a label of the bundle ({', '.join(sorted(truth.labels))})"
+    if counts.labelled and not any(truth in decider.truth.labels for truth, _ in counts.answers):
+        known = ", ".join(sorted(decider.truth.labels))
+        detail = f"no value of the column {decider.truth.column!r} is a label of the bundle ({known})"
         print(f"emsco-run: the accuracy means nothing: {detail}", file=sys.stderr)
 
 
-def _decide_rows(
-    cascade: Cascade,
-    rows: CsvRows,
-    split_rows: frozenset[int] | None,
-    truth: LabelColumn,
-    options: argparse.Namespace,
-    file: TextIO,
-) -> _DecisionCounts:
-    counts, progress = _DecisionCounts(), RowProgress()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    selected = (row for row in rows if split_rows is None or row.number in split_rows)
-    while batch := list(itertools.islice(selected, _BATCH_ROWS)):
-        for row, decision in zip(batch, _decide_batch(cascade, batch, options), strict=True):
-            counts.add(decision, truth.read_label(row))
-            writer.writerow(_decision_row(row.number, decision))
-        progress.show(len(counts.costs))
+def _decide_rows(decider: _ChunkDecider, table: TableFile, file: TextIO) -> DecisionCounts:
+    from emsco_runtime.cli.decision_rows import HEADER, DecisionCounts  # noqa: PLC0415 - as above
+
+    counts, progress = DecisionCounts(), RowProgress()
+    file.write(",".join(HEADER) + "\n")
+    for answer in run_ordered(decider.decide, table.read(decider.columns()), workers=available_cores()):
+        file.write(answer.text)
+        counts.add(answer.counts)
+        progress.show(counts.rows)
     progress.close()
-    rows_done = len(counts.costs)
-    if split_rows is not None and rows_done != len(split_rows):
+    asked = decider.split_rows
+    if asked is not None and counts.rows != len(asked):
         raise InputError(
-            f"{options.rows}: the split names {pluralize(len(split_rows), 'row')}, the file has {rows_done} of them."
+            f"{table.path}: the split names {pluralize(len(asked), 'row')}, the file has {counts.rows} of them."
             " Give the table that the run was trained on"
         )
-    if not rows_done:
-        raise InputError(f"{options.rows}: there are no rows below the header")
+    if not counts.rows:
+        raise InputError(f"{table.path}: there are no rows below the header")
     return counts
 
 
-def _decide_batch(cascade: Cascade, batch: Sequence[CsvRow], options: argparse.Namespace) -> list[Decision]:
-    try:
-        return cascade.decide_many(batch, budget=options.budget)
-    except AcquisitionError as error:
-        line = batch[error.index or 0].line
-        raise InputError(f"{options.rows}: line {line}: {error.message}. Fix it, or use --on-failure reject or default") from None
+@dataclass(frozen=True, slots=True, eq=False)
+class _ChunkDecider:
+    """Decides chunks of a table, in several threads at a time."""
 
+    cascade: Cascade
+    readers: Mapping[str, FieldReader]
+    truth: LabelColumn
+    split_rows: Ints | None
+    options: argparse.Namespace
 
-def _decision_row(number: int, decision: Decision) -> list[Any]:
-    return [
-        number,
-        decision.status,
-        decision.reason,
-        "" if decision.label is None else decision.label,
-        "" if decision.confidence is None else repr(decision.confidence),
-        decision.stages,
-        repr(decision.cost),
-        str(decision.degraded).lower(),
-        "".join(f"{error.feature}: {error.message}" for error in decision.errors[:1]),
-    ]
+    def columns(self) -> list[str]:
+        """Return the columns that are needed of the table."""
+        own = [*self.readers] if self.truth.column is None else [*self.readers, self.truth.column]
+        return list(dict.fromkeys(own))
+
+    def decide(self, chunk: TableChunk) -> _Answer:
+        """Decide the rows of a chunk that are asked for."""
+        from emsco_runtime.cli.decision_rows import DecisionCounts, format_decisions  # noqa: PLC0415 - as above
+        from emsco_runtime.cli.table_rows import take_rows  # noqa: PLC0415
+
+        rows, columns = take_rows(chunk, self.split_rows)
+        values = {name: reader.read_column(columns[name]) for name, reader in self.readers.items()}
+        try:
+            decisions = self.cascade.decide_columns(values, budget=self.options.budget)
+        except AcquisitionError as error:
+            place = chunk.place(int(rows[error.index or 0]))
+            detail = f"{place}: {error.message}. Fix it, or use --on-failure reject or default"
+            raise InputError(f"{self.options.rows}: {detail}") from None
+        counts = DecisionCounts.of(decisions, self.truth.read_labels(columns, len(rows)))
+        return _Answer(format_decisions(chunk.start + rows, decisions), counts)
 
 
 def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
@@ -191,10 +178,8 @@ def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
     return open_output(target)
 
 
-def _format_summary(manifest: Manifest, counts: _DecisionCounts, out: str) -> str:
-    from emsco_runtime.bundle.summary import summarise_costs  # noqa: PLC0415 - loads numpy; --help must answer at once
-
-    rows, accepted, cost = len(counts.costs), counts.exits.total(), summarise_costs(counts.costs)
+def _format_summary(manifest: Manifest, counts: DecisionCounts, out: str) -> str:
+    rows, accepted, cost = counts.rows, counts.exits.total(), counts.summarise_costs()
     exits = [f"stage {stage}: {count} ({percent(count, rows)})" for stage, count in sorted(counts.exits.items())]
     rejected = [f"{reason.replace('_', ' ')}: {count}" for reason, count in sorted(counts.reasons.items())]
     lines = [
@@ -217,7 +202,7 @@ def _format_summary(manifest: Manifest, counts: _DecisionCounts, out: str) -> st
     return "\n".join([*lines, *_format_labels(manifest, counts), f"written    {out}"])
 
 
-def _format_labels(manifest: Manifest, counts: _DecisionCounts) -> list[str]:
+def _format_labels(manifest: Manifest, counts: DecisionCounts) -> list[str]:
     """Return the figures per label, where some rows have a label that the bundle knows."""
     from emsco_runtime.bundle.label_figures import (  # noqa: PLC0415 - loads pydantic; --help must answer at once
         COLUMNS,

@@ -51,6 +51,8 @@ class ColumnDecisions:
         The bill.
     degraded
         Whether a fallback value was used.
+    error
+        The first failure of the row, as "feature: message"; None where there was none.
     """
 
     label: Array
@@ -60,6 +62,7 @@ class ColumnDecisions:
     stages: Ints
     cost: Floats
     degraded: Mask
+    error: Array
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -78,6 +81,7 @@ def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[s
         "stages": np.zeros(count, dtype=np.intp),
         "cost": np.zeros(count),
         "degraded": np.zeros(count, dtype=np.bool_),
+        "error": np.full(count, None, dtype=object),
     }
     for start in range(0, count, _BLOCK_ROWS):
         block = slice(start, min(start + _BLOCK_ROWS, count))
@@ -134,10 +138,15 @@ def _decide_block(
     results["cost"][:] = np.array([0.0, *(stage.cost for stage in plan.stages)]).take(results["stages"])
     for row in np.sort(np.concatenate(single_rows)).tolist():
         try:
-            decision = drive_one(plan, scorer, {name: array[row] for name, array in arrays.items()}, {}, budget)
+            decision = drive_one(plan, scorer, {name: _item_value(array, row) for name, array in arrays.items()}, {}, budget)
         except AcquisitionError as error:
             raise error.with_index(start + row) from error.__cause__
         _store_decision(decision, plan, results, row)
+
+
+def _item_value(array: Array, row: int) -> object:
+    """Return the value of one row as an item would have it; numbers as Python's own, as which errors show them."""
+    return array[row].item() if array.dtype.kind in "fiub" else array[row]
 
 
 def _add_columns(matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints) -> tuple[Floats, Mask | None]:
@@ -180,3 +189,5 @@ def _store_decision(decision: Decision, plan: Plan, results: Mapping[str, Array]
     results["stages"][row] = decision.stages
     results["cost"][row] = decision.cost
     results["degraded"][row] = decision.degraded
+    if decision.errors:
+        results["error"][row] = f"{decision.errors[0].feature}: {decision.errors[0].message}"

@@ -88,6 +88,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
     from emsco_train.cli.label_numbers import parse_floors, parse_numbers  # noqa: PLC0415
+    from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
@@ -111,10 +112,17 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
             confidence=options.confidence,
         )
     tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
-    opened = open_run(options.run, {split: path for split, path in tables.items() if path is not None})
-    exported = export_open_run(
-        opened, options.out, criteria, name=options.name, version=options.bundle_version, force=options.force
-    )
+    with PhaseProgress() as shown:
+        opened = open_run(options.run, {split: path for split, path in tables.items() if path is not None}, shown.on_phase)
+        exported = export_open_run(
+            opened,
+            options.out,
+            criteria,
+            name=options.name,
+            version=options.bundle_version,
+            force=options.force,
+            on_phase=shown.on_phase,
+        )
     print("\n".join(format_export(exported, options.out, options.sure)))
 
 

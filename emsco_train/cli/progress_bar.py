@@ -23,7 +23,7 @@ class ProgressBar:
     """
 
     def __init__(
-        self, what: str, stream: TextIO | None = None, *, every_s: float = 5.0, clock: Callable[[], float] = time.monotonic
+        self, what: str, stream: TextIO | None = None, *, every_s: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._what, self._stream = what, sys.stderr if stream is None else stream
         self._every_s, self._clock = every_s, clock

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from emsco_train.cli.command import OneLineParser, run_training_command
 
 if TYPE_CHECKING:
+    from emsco_train.cli.phase_progress import PhaseProgress
+    from emsco_train.runs.request import TrainRequest
     from emsco_train.runs.training import TrainedRun
 
 __all__ = ["main"]
@@ -167,12 +169,19 @@ def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
 
 def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
     # After the arguments: --help must answer at once.
+    from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.cli.train_request import make_request  # noqa: PLC0415
-    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
 
     with parser.usage_errors(options):
         request = make_request(options)
-    prepared = prepare(request)
+    with PhaseProgress() as shown:
+        return _prepare_and_train(request, options, shown)
+
+
+def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown: PhaseProgress) -> TrainedRun:
+    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
+
+    prepared = prepare(request, shown.on_phase)
     # The searches load compiled code: after the data, whose errors are reported at once, too.
     from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415
@@ -185,7 +194,8 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
         options.out,
         resume=options.resume,
         force=options.force,
-        watch=lambda what: Progress(sys.stderr, what=what, time_limit=options.time_limit),
+        watch=lambda what: Progress(shown.stream, what=what, time_limit=options.time_limit),
+        on_phase=shown.on_phase,
     )
     print("\n".join(["", *format_front(trained)]))
     return trained

@@ -22,7 +22,7 @@ from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "infer_features", "most_common"]
+__all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "find_gaps", "infer_features", "most_common"]
 
 Kind: TypeAlias = Literal["numeric", "boolean", "categorical"]
 
@@ -99,7 +99,7 @@ def most_common(codes: Floats) -> float:
 
 
 def _infer_feature(name: str, values: Array, is_declared_categorical: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
-    missing_mask = _missing_mask(values)
+    missing_mask = find_gaps(values)
     if missing_mask.all():
         raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
     kind = options.kind or ("categorical" if is_declared_categorical else _infer_kind(name, values, missing_mask))
@@ -132,11 +132,12 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
     return feature.model_copy(update={"fallback": fallback})
 
 
-def _missing_mask(values: Array) -> Mask:
+def find_gaps(values: Array) -> Mask:
+    """Return which values of a column are missing."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.fromiter((is_missing(value) for value in values), dtype=np.bool_, count=len(values))
+        return np.fromiter(map(is_missing, values.tolist()), dtype=np.bool_, count=len(values))
     return np.zeros(len(values), dtype=np.bool_)
 
 
@@ -144,6 +145,8 @@ def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
     by_type: dict[str, Kind] = {"b": "boolean", "i": "numeric", "u": "numeric", "f": "numeric", "U": "categorical"}
     if values.dtype.kind in by_type:
         return by_type[values.dtype.kind]
+    if set(map(type, values.tolist())) <= {str, type(None)}:
+        return "categorical"
     kinds = [None if gap else _value_kind(value) for value, gap in zip(values, missing_mask, strict=True)]
     first = next(kind for kind in kinds if kind is not None)
     for row, kind in enumerate(kinds):
@@ -162,6 +165,8 @@ def _value_kind(value: object) -> Kind:
 
 
 def _find_categories(name: str, values: Array, missing_mask: Mask) -> tuple[str, ...]:
+    if set(map(type, values.tolist())) <= {str, type(None)}:
+        return tuple(sorted(set(values.tolist()) - {None}))
     found: set[str] = set()
     for row, value in enumerate(values.tolist()):
         if not missing_mask[row]:

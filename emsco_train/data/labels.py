@@ -37,7 +37,12 @@ def plain_labels(values: Any, *, rows: int, where: str) -> list[Label]:
     array = _as_column(values, where)
     if len(array) != rows:
         raise DataError(f"{where} has {pluralize(len(array), 'label')} for {pluralize(rows, 'row')}: give one per row")
-    return [_convert_label(value, row, where) for row, value in enumerate(array.tolist())]
+    values, plain = array.tolist(), _LabelConverter(where)
+    try:
+        return list(map(plain.__getitem__, values))
+    except (DataError, TypeError):
+        # A faulty label, or one that cannot be a key: one by one, for the row of the first.
+        return [_convert_label(value, row, where) for row, value in enumerate(values)]
 
 
 def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
@@ -60,7 +65,20 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
 def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
     """Return the position of each label; -1 for one that training never saw, which no decision can get right."""
     position = {label: index for index, label in enumerate(labels)}
-    return np.array([position.get(value, _UNKNOWN_LABEL) for value in values], dtype=np.intp)
+    found = (position.get(value, _UNKNOWN_LABEL) for value in values)
+    return np.fromiter(found, dtype=np.intp, count=len(values))
+
+
+class _LabelConverter(dict[Any, Label]):
+    """Converts each different label once: there are few, and rows may be millions."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def __missing__(self, value: object) -> Label:
+        self[value] = label = _convert_label(value, 0, self._where)
+        return label
 
 
 def _as_column(values: Any, where: str) -> Array:

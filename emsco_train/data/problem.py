@@ -24,6 +24,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
+from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
@@ -389,6 +390,8 @@ def _build_problem(
     cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
     features, encoder = learn_features(parts["train"], cost_model, options)
+    if settings.classifier is None:
+        check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
     train = splits["train"]
     target = train.target

@@ -32,8 +32,9 @@ def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Lab
         _update_hash(content, feature.name.encode())
         _update_hash(content, "\0".join(feature.categories).encode())
         _update_hash(content, column.tobytes())
-    for label in labels:
-        _update_hash(content, f"{type(label).__name__} {label}".encode())
+    # The same bytes as one label after the other, at once.
+    parts = {label: _with_length(f"{type(label).__name__} {label}".encode()) for label in set(labels)}
+    content.update(b"".join(map(parts.__getitem__, labels)))
     return Data(rows=len(codes), sha256=content.hexdigest())
 
 
@@ -57,6 +58,9 @@ def versions() -> dict[str, str]:
 
 
 def _update_hash(content: hashlib._Hash, part: bytes) -> None:
+    content.update(_with_length(part))
+
+
+def _with_length(part: bytes) -> bytes:
     # The length goes first, so that two different lists of parts never give the same bytes.
-    content.update(len(part).to_bytes(8, "little"))
-    content.update(part)
+    return len(part).to_bytes(8, "little") + part

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array
 from emsco_runtime.support.csv_file import parse_boolean, strip_decimal_zeros
+from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 from emsco_train.support.numbers import is_numeric_text
@@ -26,76 +29,100 @@ _NUMERIC_SHARE = 0.9
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
-def infer_kind(values: Sequence[str]) -> Kind:
+def infer_kind(column: TextColumn) -> Kind:
     """Return the kind of a column of text.
 
     Examples
     --------
-    >>> infer_kind(["1", "", "2.5"]), infer_kind(["yes", "no", ""]), infer_kind(["tcp", "1"])
+    >>> from emsco_runtime.support.text_column import ListColumn
+    >>> infer_kind(ListColumn(["1", "", "2.5"])), infer_kind(ListColumn(["yes", "no", ""])), infer_kind(ListColumn(["tcp", "1"]))
     ('numeric', 'boolean', 'categorical')
     """
-    present = [value for value in values if value.strip()]
-    if not present or sum(map(is_numeric_text, present)) >= _NUMERIC_SHARE * len(present):
+    _, parsed = column.parse_numbers()
+    texts, codes = column.take(np.flatnonzero(~parsed)).distinct()
+    counts = np.bincount(codes, minlength=len(texts)).tolist()
+    others = {text: count for text, count in zip(texts, counts, strict=True) if text.strip()}
+    numbers = int(parsed.sum()) + sum(count for text, count in others.items() if is_numeric_text(text))
+    present = int(parsed.sum()) + sum(others.values())
+    if numbers >= _NUMERIC_SHARE * present:
         return "numeric"
-    return "boolean" if all(parse_boolean(value) is not None for value in present) else "categorical"
+    return "boolean" if all(parse_boolean(text) is not None for text in column.distinct()[0] if text.strip()) else "categorical"
 
 
-def parse_column(name: str, values: Sequence[str], kind: Kind, lines: Sequence[str]) -> Array:
-    """Return a column as the values that acquirers would return; errors name the column and its line, "mail.csv line 7".
+def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int], str]) -> Array:
+    """Return a column as the values that acquirers would return.
+
+    Errors name the column and where the first faulty row stands: `place` says that of a row, as "mail.csv line 7".
 
     Examples
     --------
-    >>> parse_column("size", ["1", ""], "numeric", ["line 2", "line 3"])
+    >>> from emsco_runtime.support.text_column import ListColumn
+    >>> parse_column("size", ListColumn(["1", ""]), "numeric", lambda row: f"line {row + 2}")
     array([ 1., nan])
-    >>> parse_column("open", ["yes", "no"], "boolean", ["line 2", "line 3"])
+    >>> parse_column("open", ListColumn(["yes", "no"]), "boolean", lambda row: f"line {row + 2}")
     array([True, False], dtype=object)
     """
     if kind == "numeric":
-        return np.array([_parse_number(name, value, line) for value, line in zip(values, lines, strict=True)], dtype=np.float64)
+        numbers, others = find_other_texts(column, ())
+        texts, codes = column.take(others).distinct()
+        parsed = _read_each(texts, partial(_parse_number, name), lambda at: place(int(others[np.argmax(codes == at)])))
+        numbers[others] = np.array(parsed, dtype=np.float64)[codes]
+        return numbers
+    texts, codes = column.distinct()
     if kind == "boolean":
-        given: list[object] = [_parse_boolean(name, value, line) for value, line in zip(values, lines, strict=True)]
+        values = _read_each(texts, partial(_parse_boolean, name), lambda at: place(int(np.argmax(codes == at))))
     else:
-        given = [strip_decimal_zeros(value) if value.strip() else None for value in values]
-    column: Array = np.empty(len(given), dtype=object)
-    column[:] = given
-    return column
+        values = [strip_decimal_zeros(text) if text.strip() else None for text in texts]
+    return to_objects(values).take(codes)
 
 
-def parse_labels(name: str, values: Sequence[str], lines: Sequence[str]) -> list[Label]:
+def parse_labels(name: str, column: TextColumn, place: Callable[[int], str]) -> list[Label]:
     """Return labels: whole numbers if all of them are, otherwise the text as it is.
 
     Examples
     --------
-    >>> parse_labels("label", ["1", "0.0"], ["line 2", "line 3"]), parse_labels("label", ["1", "x"], ["line 2", "line 3"])
+    >>> from emsco_runtime.support.text_column import ListColumn
+    >>> place = "line {}".format
+    >>> parse_labels("label", ListColumn(["1", "0.0"]), place), parse_labels("label", ListColumn(["1", "x"]), place)
     ([1, 0], ['1', 'x'])
     """
-    for value, line in zip(values, lines, strict=True):
-        if not value.strip():
-            raise DataError(f"{line}: the label {name!r} is missing; drop the row or give it a label")
-    plain = [strip_decimal_zeros(value) for value in values]
-    return [int(value) for value in plain] if all(map(_is_whole, plain)) else list(values)
+    texts, codes = column.distinct()
+    for at, text in enumerate(texts):
+        if not text.strip():
+            where = place(int(np.argmax(codes == at)))
+            raise DataError(
+                f"{where}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`"
+            )
+    plain = [strip_decimal_zeros(text) for text in texts]
+    labels: list[Label] = to_objects([*map(int, plain)] if all(map(_is_whole, plain)) else texts).take(codes).tolist()
+    return labels
 
 
-def _parse_number(name: str, value: str, line: str) -> float:
+def _read_each(texts: Sequence[str], read: Callable[[str, Callable[[], str]], Any], place: Callable[[int], str]) -> list[Any]:
+    """Read each text; `place` says where the first field of a text stands, which is asked for in errors alone."""
+    return [read(text, partial(place, at)) for at, text in enumerate(texts)]
+
+
+def _parse_number(name: str, value: str, line: Callable[[], str]) -> float:
     if not value.strip():
         return float("nan")
     try:
         number = float(value)
     except ValueError:
-        advice = f"Correct it, or use `kinds={{{name!r}: 'categorical'}}`"
-        raise DataError(f"{line}: column {name!r} holds {value!r}, expected a number. {advice}") from None
+        advice = f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+        raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
         advice = "Cap it, or leave the field empty"
-        raise DataError(f"{line}: column {name!r} holds {value!r}, expected a finite number. {advice}")
+        raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a finite number. {advice}")
     return number
 
 
-def _parse_boolean(name: str, value: str, line: str) -> bool | None:
+def _parse_boolean(name: str, value: str, line: Callable[[], str]) -> bool | None:
     truth = parse_boolean(value)
     if truth is not None or not value.strip():
         return truth
     detail = f"column {name!r} holds {value!r}, which is neither yes nor no"
-    raise DataError(f"{line}: {detail}. Correct it, or give the column another kind with `kinds`")
+    raise DataError(f"{line()}: {detail}. Correct it, or give the column another kind with `kinds`")
 
 
 def _is_whole(value: str) -> bool:

@@ -14,6 +14,7 @@ from emsco_runtime.cascade import Cascade
 from emsco_train.data.table import Table
 from emsco_train.export.verification import Verification, verify
 from emsco_train.models.cascade_model import CascadeModel
+from emsco_train.support.phases import OnPhase, ignore_phase
 
 __all__ = ["Export", "VerifiedSplit", "verify_and_write"]
 
@@ -59,10 +60,18 @@ class Export:
 
 
 def verify_and_write(
-    path: str | os.PathLike[str], manifest: Manifest, model: CascadeModel, splits: Iterable[tuple[str, Table]], *, force: bool
+    path: str | os.PathLike[str],
+    manifest: Manifest,
+    model: CascadeModel,
+    splits: Iterable[tuple[str, Table]],
+    *,
+    force: bool,
+    on_phase: OnPhase = ignore_phase,
 ) -> Export:
     """Verify every row of every split, then write: a bundle that disagrees with training never replaces one that agrees."""
     graphs = [stage.graph for stage in model.stages]
     cascade = Cascade(build_bundle(manifest, graphs, os.fspath(path)))
-    verified = tuple(VerifiedSplit(name, verify(cascade, model, table).require(name)) for name, table in splits)
+    verified = tuple(
+        VerifiedSplit(name, verify(cascade, model, table, where=name, on_phase=on_phase).require(name)) for name, table in splits
+    )
     return Export(write_bundle(path, manifest, graphs, force=force), model, manifest.expected, verified)

@@ -24,6 +24,7 @@ from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_mani
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design"]
 
@@ -84,6 +85,7 @@ def export_searched_design(
     settings_record: Mapping[str, JsonValue] | None = None,
     certificate: Certificate | None = None,
     likely: LikelyFigures | None = None,
+    on_phase: OnPhase = ignore_phase,
 ) -> Export:
     """Fit a design on the train rows, verify every row of every split, and write its bundle.
 
@@ -103,6 +105,8 @@ def export_searched_design(
         The bound on the design's errors; None: there is none.
     likely
         What the choice of the design is likely to give; None: unknown, or the expected figures show it.
+    on_phase
+        Called with each `Phase` of it.
 
     Raises
     ------
@@ -110,6 +114,7 @@ def export_searched_design(
         If the design has other figures on the validation rows than its search found, or if runtime and training disagree about
         any row; nothing is written then.
     """
+    on_phase(Phase("fitting the design"))
     model = fit_design(problem, design)
     check_counts(problem, design)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
@@ -118,7 +123,9 @@ def export_searched_design(
     )
     expected = manifest.expected.model_copy(update={"likely": likely})
     certified = manifest.model_copy(update={"certificate": certificate, "expected": expected})
-    return verify_and_write(path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force)
+    return verify_and_write(
+        path, certified, model, [(part.name, part.table) for part in problem.splits()], force=force, on_phase=on_phase
+    )
 
 
 def _draft_manifest(

@@ -8,7 +8,6 @@ the others to chance. Rows of the same confidence share a bin, so a bin may hold
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -20,13 +19,13 @@ from emsco_train.models.evaluation import Evaluation
 from emsco_train.support.binomial import is_cdf_below
 
 __all__ = [
+    "RankedScores",
     "Reliability",
     "ReliabilityBin",
     "StageCalibration",
-    "StageScores",
     "calibrate",
+    "calibrate_ranked",
     "calibrate_stage",
-    "calibrate_stages",
 ]
 
 BINS = 10
@@ -74,12 +73,19 @@ class Reliability:
         >>> len(calibrated.bins), calibrated.bins[0].gap, round(calibrated.error, 3)
         (3, 0.0, 0.025)
         """
+        order = np.argsort(confidence)
+        return cls.of_ranked(confidence[order], right[order])
+
+    @classmethod
+    def of_ranked(cls, confidence: Floats, right: Mask) -> Reliability:
+        """Do the same for rows in ascending order of confidence: a part of rows that are ranked is not sorted again."""
         rows = len(confidence)
         if not rows:
             return cls(0, 0, None, None, ())
         bins = _bins(confidence, right)
         error = math.fsum(part.rows * part.gap for part in bins) / rows
-        return cls(rows, int(right.sum()), _mean(confidence.tolist(), bins[0].lowest, bins[-1].highest), error, bins)
+        mean = math.fsum(part.rows * part.confidence for part in bins) / rows
+        return cls(rows, int(right.sum()), _between(mean, bins[0].lowest, bins[-1].highest), error, bins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +108,56 @@ class StageCalibration:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StageScores:
-    """Top probability of held-out rows at a stage, whatever design it is part of, and which of them are right."""
+class RankedScores:
+    """Top probability of held-out rows at a stage, whatever design it is part of, in ascending order, and who is right.
 
+    `order` has the position of each; all designs that have the stage share one sort.
+    """
+
+    order: Ints
     confidence: Floats
     right: Mask
     all_rows: Reliability
 
     @classmethod
-    def of(cls, probabilities: Floats, target: Ints) -> StageScores:
-        """Return the scores of a matrix of probabilities [rows, labels], given the positions of the true labels."""
-        confidence, right = probabilities.max(axis=1), np.asarray(probabilities.argmax(axis=1) == target)
-        return cls(confidence, right, Reliability.of(confidence, right))
+    def of(cls, confidence: Floats, right: Mask) -> RankedScores:
+        """Rank the top probabilities of rows, given whether their labels are right."""
+        order = np.argsort(confidence)
+        ranked = confidence.take(order), right.take(order)
+        return cls(order, *ranked, Reliability.of_ranked(*ranked))
+
+    @classmethod
+    def of_matrix(cls, probabilities: Floats, target: Ints) -> RankedScores:
+        """Do the same for a matrix of probabilities [rows, labels], given the positions of the true labels."""
+        return cls.of(probabilities.max(axis=1), np.asarray(probabilities.argmax(axis=1) == target))
+
+    def reliability(self, chosen: Mask) -> Reliability:
+        """Return the reliability over some of the rows, given by a mask in the order of the ranks."""
+        # Positions first: looking rows up by a mask costs several times more.
+        rows = np.flatnonzero(chosen)
+        if len(rows) == len(chosen):
+            return self.all_rows
+        return Reliability.of_ranked(self.confidence.take(rows), self.right.take(rows))
 
 
 def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, ...]:
     """Return the calibration of every stage of a design; `target` holds the position of each row's true label, -1 if unknown."""
-    return calibrate_stages([StageScores.of(matrix, target) for matrix in evaluation.probabilities], evaluation)
-
-
-def calibrate_stages(stages: Sequence[StageScores], evaluation: Evaluation) -> tuple[StageCalibration, ...]:
-    """Return the calibration of every stage of a design whose stages are scored already."""
-    level = _FALSE_ALARM_RATE / len(stages)
-    accepted = evaluation.accepted
+    accepted, stages = evaluation.accepted, len(evaluation.probabilities)
     return tuple(
-        _calibrate(number, scores, evaluation.stage >= number, accepted & (evaluation.stage == number), level)
-        for number, scores in enumerate(stages, start=1)
+        calibrate_ranked(
+            number,
+            scores := RankedScores.of_matrix(matrix, target),
+            reached=(evaluation.stage >= number).take(scores.order),
+            accepted=(accepted & (evaluation.stage == number)).take(scores.order),
+            stages=stages,
+        )
+        for number, matrix in enumerate(evaluation.probabilities, start=1)
     )
+
+
+def calibrate_ranked(number: int, scores: RankedScores, *, reached: Mask, accepted: Mask, stages: int) -> StageCalibration:
+    """Return the calibration of one of so many stages of a design; the masks are in the order of the ranks."""
+    return _calibrate(number, scores, reached, accepted, _FALSE_ALARM_RATE / stages)
 
 
 def calibrate_stage(
@@ -153,17 +182,16 @@ def calibrate_stage(
             f"stage {stage}: {len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} flags: "
             "expected one each for at least 1 row, and only rows that reach the stage to be accepted"
         )
-    scores = StageScores(confidence, right, Reliability.of(confidence, right))
-    return _calibrate(stage, scores, reached, accepted, level)
+    scores = RankedScores.of(confidence, right)
+    return _calibrate(stage, scores, reached.take(scores.order), accepted.take(scores.order), level)
 
 
-def _calibrate(stage: int, scores: StageScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
-    over_accepted = Reliability.of(scores.confidence[accepted], scores.right[accepted])
+def _calibrate(stage: int, scores: RankedScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
+    over_accepted = scores.reliability(accepted)
     return StageCalibration(
         stage=stage,
         all_rows=scores.all_rows,
-        # All rows reach the first stage.
-        reached=scores.all_rows if reached.all() else Reliability.of(scores.confidence[reached], scores.right[reached]),
+        reached=scores.reliability(reached),
         accepted=over_accepted,
         warning=_warning(stage, over_accepted, level),
     )
@@ -177,21 +205,19 @@ def _warning(stage: int, accepted: Reliability, level: float) -> str | None:
     return f"stage {stage}: confidence misleads: {share}, their mean confidence is {100 * accepted.confidence:.2f} %"
 
 
-def _bins(confidence: Floats, right: Mask) -> tuple[ReliabilityBin, ...]:
-    order = np.argsort(confidence, kind="stable")
-    ranked = confidence[order]
+def _bins(ranked: Floats, right: Mask) -> tuple[ReliabilityBin, ...]:
     # A bin that would start inside a run of equal confidences starts at the beginning of that run.
     starts = np.unique(np.searchsorted(ranked, ranked[np.arange(BINS) * len(ranked) // BINS], side="left"))
-    hits = np.add.reduceat(right[order], starts, dtype=np.int64).tolist()
-    values, edges = ranked.tolist(), [*starts.tolist(), len(ranked)]
-    return tuple(
-        ReliabilityBin(
-            values[start], values[stop - 1], stop - start, count, _mean(values[start:stop], values[start], values[stop - 1])
-        )
-        for start, stop, count in zip(edges[:-1], edges[1:], hits, strict=True)
-    )
+    hits = np.add.reduceat(right, starts, dtype=np.int64).tolist()
+    stops = np.append(starts[1:], len(ranked))
+    lowest, highest = ranked[starts].tolist(), ranked[stops - 1].tolist()
+    means = [
+        _between(float(ranked[start:stop].mean()), low, high)
+        for start, stop, low, high in zip(starts, stops, lowest, highest, strict=True)
+    ]
+    return tuple(map(ReliabilityBin, lowest, highest, (stops - starts).tolist(), hits, means))
 
 
-def _mean(values: Sequence[float], lowest: float, highest: float) -> float:
+def _between(mean: float, lowest: float, highest: float) -> float:
     # Rounding can put the mean of equal numbers slightly outside them.
-    return min(max(math.fsum(values) / len(values), lowest), highest)
+    return min(max(mean, lowest), highest)

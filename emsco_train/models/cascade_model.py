@@ -13,7 +13,7 @@ from emsco_runtime.engine.scorer import Scorer, ScorerModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
-from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
 from emsco_train.models.graph import INPUT, OUTPUT
 from emsco_train.models.stage_model import StageModel
 
@@ -127,9 +127,10 @@ class CascadeFitter:
         self._meter = meter
 
     @classmethod
-    def of(cls, problem: Problem) -> CascadeFitter:
-        """Return the fitter of all designs of a problem, on its train rows."""
-        return cls(problem.features, SetFitter.of(problem), labels=problem.labels, meter=problem.meter)
+    def of(cls, problem: Problem, fitters: ProblemFitters | None = None) -> CascadeFitter:
+        """Return the fitter of all designs of a problem, on its train rows; `fitters` are those of the problem, if there are."""
+        sets = (fitters or ProblemFitters(problem)).exported
+        return cls(problem.features, sets, labels=problem.labels, meter=problem.meter)
 
     @classmethod
     def of_parts(cls, problem: Problem) -> tuple[CascadeFitter, ...]:

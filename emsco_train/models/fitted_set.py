@@ -25,8 +25,9 @@ from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel
 from emsco_train.models.set_calibration import SetCalibrator
 from emsco_train.models.stage_model import StageFitter, StageModel
 from emsco_train.models.temperature import TemperatureScaling
+from emsco_train.support.stop_flag import StopFlag
 
-__all__ = ["FittedSet", "SetFitter", "StageDecisions"]
+__all__ = ["FittedSet", "ProblemFitters", "SetFitter", "StageDecisions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,22 +139,22 @@ class SetFitter:
         self._part = part
 
     @classmethod
-    def of(cls, problem: Problem) -> SetFitter:
+    def of(cls, problem: Problem, stop: StopFlag | None = None) -> SetFitter:
         """Return the fitter of a problem's train rows, for exports."""
         return cls(
             problem.train.encoder,
             problem.train.codes,
-            _stage_fitter(problem, problem.train, problem.weights),
+            _stage_fitter(problem, problem.train, problem.weights, stop),
             len(problem.labels),
-            SetCalibrator(problem, [_part_fitter(problem, part) for part in problem.parts])
+            SetCalibrator(problem, [_part_fitter(problem, part, stop) for part in problem.parts])
             if problem.settings.calibrate
             else None,
         )
 
     @classmethod
-    def of_parts(cls, problem: Problem) -> tuple[SetFitter, ...]:
+    def of_parts(cls, problem: Problem, stop: StopFlag | None = None) -> tuple[SetFitter, ...]:
         """Return the fitters of the rows that fit each of a problem's parts, for the search."""
-        stages = [_part_fitter(problem, part) for part in problem.parts]
+        stages = [_part_fitter(problem, part, stop) for part in problem.parts]
         calibrator = SetCalibrator(problem, stages) if problem.settings.calibrate else None
         return tuple(
             cls(part.fitted.encoder, part.fitted.codes, fitter, len(problem.labels), calibrator, position)
@@ -197,8 +198,7 @@ class SetFitter:
         for row, taken in zip(chosen, columns, strict=True):
             row[taken] = True
         batch = self.fit_batch(chosen, jobs)
-        scalings = [None] * len(sets) if self._calibrator is None else self._calibrator.scalings(chosen, jobs)
-        for index, (inputs, taken, scaling) in enumerate(zip(sets, columns, scalings, strict=True)):
+        for index, (inputs, taken, scaling) in enumerate(zip(sets, columns, self.scalings(chosen, jobs), strict=True)):
             yield self.from_model(inputs, batch.model(index, taken), scaling)
 
     def fit_batch(self, columns: Mask, jobs: int) -> LogisticBatch:
@@ -210,14 +210,40 @@ class SetFitter:
         scalings = self._calibrator.scalings(columns, jobs)
         return self.stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
 
+    def scalings(self, columns: Mask, jobs: int) -> Sequence[TemperatureScaling | None]:
+        """Return how sets, given by their columns [sets, columns], were calibrated; None for each if that was not asked for."""
+        return [None] * len(columns) if self._calibrator is None else self._calibrator.scalings(columns, jobs)
+
     def from_model(self, inputs: tuple[str, ...], model: StageModel, scaling: TemperatureScaling | None = None) -> FittedSet:
         """Return the set of a model that was fitted on its columns already."""
         return FittedSet(self.encoder, inputs, model, self._labels, self._codes, scaling)
 
 
-def _part_fitter(problem: Problem, part: ScoredPart) -> StageFitter:
-    return _stage_fitter(problem, part.fitted, part.weights)
+class ProblemFitters:
+    """Who fits the feature sets of a problem, made when first needed: what is fitted once serves the search and its figures.
+
+    `stop` ends their fits early.
+    """
+
+    def __init__(self, problem: Problem, stop: StopFlag | None = None) -> None:
+        self._problem = problem
+        self.stop = stop or StopFlag()
+
+    @cached_property
+    def parts(self) -> tuple[SetFitter, ...]:
+        """The fitters of the rows that fit each of the problem's parts."""
+        return SetFitter.of_parts(self._problem, self.stop)
+
+    @cached_property
+    def exported(self) -> SetFitter:
+        """The fitter of the train rows, for exports: without folds, the search has the same one."""
+        return SetFitter.of(self._problem, self.stop) if self._problem.is_cross_fitted else self.parts[0]
 
 
-def _stage_fitter(problem: Problem, rows: Split, weights: Floats | None) -> StageFitter:
-    return StageFitter(rows.encoded, rows.target, len(problem.labels), weights, problem.settings, rows.encoder.one_hot_groups)
+def _part_fitter(problem: Problem, part: ScoredPart, stop: StopFlag | None) -> StageFitter:
+    return _stage_fitter(problem, part.fitted, part.weights, stop)
+
+
+def _stage_fitter(problem: Problem, rows: Split, weights: Floats | None, stop: StopFlag | None) -> StageFitter:
+    groups = rows.encoder.one_hot_groups
+    return StageFitter(rows.encoded, rows.target, len(problem.labels), weights, problem.settings, groups, stop)

@@ -12,7 +12,9 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.stage_settings import StageSettings, import_sklearn
 from emsco_train.errors import DesignError, FitError
+from emsco_train.models.fit_cache import FitCache
 from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
+from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["ClassifierModel", "StageFitter", "StageModel"]
 
@@ -51,35 +53,39 @@ class StageFitter:
         weights: Floats | None,
         settings: StageSettings,
         one_hot_groups: Sequence[slice] = (),
+        stop: StopFlag | None = None,
     ) -> None:
         self._encoded = encoded
         self._target = target
         self._weights = weights
         self._settings = settings
-        self._logistic = (
-            LogisticProblem(encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups)
+        logistic = (
+            LogisticProblem(
+                encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups, stop=stop
+            )
             if settings.classifier is None
             else None
         )
+        self._fits = None if logistic is None else FitCache(logistic)
 
     @property
     def is_logistic(self) -> bool:
         """Whether the models are logistic regressions, which `fit_batch` fits."""
-        return self._logistic is not None
+        return self._fits is not None
 
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
-        if self._logistic is None:
+        if self._fits is None:
             return _fit_classifier(self._encoded[:, columns], self._target, self._weights, self._settings)
         chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
         chosen[0, columns] = True
-        return self._logistic.fit(chosen).model(0, columns)
+        return self._fits.fit(chosen, workers=1).model(0, columns)
 
     def fit_batch(self, sets: Mask, workers: int) -> LogisticBatch:
         """Fit the logistic regressions of many column sets [sets, columns]; the same models as `fit` gives one by one."""
-        if self._logistic is None:
+        if self._fits is None:
             raise DesignError(f"{self._settings.classifier!r} is fitted one set at a time")
-        return self._logistic.fit(sets, workers=workers)
+        return self._fits.fit(sets, workers)
 
 
 def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:

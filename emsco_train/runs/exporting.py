@@ -21,6 +21,7 @@ from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_de
 from emsco_train.runs.ledger import RunLedger
 from emsco_train.runs.opening import OpenRun, open_run
 from emsco_train.support.numbers import worker_count
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["RunExport", "export_open_run", "export_run"]
 
@@ -107,10 +108,21 @@ def export_run(
 
 
 def export_open_run(
-    opened: OpenRun, out: str | os.PathLike[str], criteria: SelectionCriteria, *, name: str | None, version: str, force: bool
+    opened: OpenRun,
+    out: str | os.PathLike[str],
+    criteria: SelectionCriteria,
+    *,
+    name: str | None,
+    version: str,
+    force: bool,
+    on_phase: OnPhase = ignore_phase,
 ) -> RunExport:
-    """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`."""
+    """Choose a design of an open run and write its bundle; for `out` and the options see `export_run`.
+
+    `on_phase` is called with each `Phase` of it.
+    """
     _check_output(Path(out), force=force)
+    on_phase(Phase("choosing and certifying a design"))
     ledger = RunLedger(opened.folder, opened.run)
     choice = choose_tuned_design(opened.problem, opened.front, criteria, ledger, jobs=worker_count(None))
     exported = export_searched_design(
@@ -127,7 +139,9 @@ def export_open_run(
         },
         certificate=choice.certificate,
         likely=choice.likely,
+        on_phase=on_phase,
     )
+    on_phase(Phase("measuring the design"))
     measured = measure_fitted_design(opened.problem, opened.problem.held_out, choice.design, exported.model)
     return RunExport(opened, choice, exported, measured)
 

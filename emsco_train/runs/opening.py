@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import warnings
 from collections.abc import Mapping
@@ -27,6 +25,7 @@ from emsco_train.errors import (
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns, Source, read_source
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["OpenRun", "open_run"]
 
@@ -43,7 +42,9 @@ class OpenRun:
     problem: Problem  # at the first threshold
 
 
-def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None = None) -> OpenRun:
+def open_run(
+    path: str | os.PathLike[str], data: Mapping[str | None, str] | None = None, on_phase: OnPhase = ignore_phase
+) -> OpenRun:
     """Open a run and its data.
 
     Parameters
@@ -52,6 +53,8 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
         The folder.
     data
         Where the files are now, by split (None for one table), if not where they were.
+    on_phase
+        Called with each `Phase` of it.
 
     Raises
     ------
@@ -69,7 +72,8 @@ def open_run(path: str | os.PathLike[str], data: Mapping[str | None, str] | None
     columns = Columns(
         run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds, weight=run.data.weight_column
     )
-    source = read_source(paths | dict(data or {}), columns)
+    source = read_source(paths | dict(data or {}), columns, on_phase)
+    on_phase(Phase("encoding the rows"))
     return OpenRun(folder, run, front, _rebuild_problem(folder, run, source))
 
 
@@ -79,7 +83,8 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             raise DataError(
                 f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
             )
-    names = [row["split"] for row in csv.DictReader(io.StringIO(folder.text("splits.csv")))]
+    # As we wrote it, whose hash was compared: numbers and our own words, without quotes.
+    names = [line.split(",", 2)[1] for line in folder.text("splits.csv").splitlines()[1:]]
     weights = run.class_weight
     class_weight: ClassWeight = (
         {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from emsco_runtime.support.missing_values import is_missing
 from emsco_train.costs.cost_model import CostModel
-from emsco_train.data.features import FeatureOptions, infer_features
+from emsco_train.data.features import FeatureOptions, find_gaps, infer_features
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns, Source, read_source
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["PreparedRun", "prepare"]
 
@@ -25,9 +25,13 @@ class PreparedRun:
     problem: Problem  # at the first threshold
 
 
-def prepare(request: TrainRequest) -> PreparedRun:
-    """Read the files of a request and describe the problem; nothing is searched or written yet."""
-    source = read_source(request.paths, request.columns)
+def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
+    """Read the files of a request and describe the problem; nothing is searched or written yet.
+
+    `on_phase` is called with each `Phase` of it.
+    """
+    source = read_source(request.paths, request.columns, on_phase)
+    on_phase(Phase("dividing and encoding the rows"))
     splits = source.splits()
     problem = Problem.of(
         source.table,
@@ -77,7 +81,7 @@ def _feature_options(request: TrainRequest, source: Source) -> dict[str, Feature
     kinds = request.columns.kinds or {}
     # A missing value in any row is allowed, even where the train rows happen to have none.
     options = {
-        name: FeatureOptions(kind=kinds.get(name), missing="impute" if any(map(is_missing, column.tolist())) else None)
+        name: FeatureOptions(kind=kinds.get(name), missing="impute" if find_gaps(column).any() else None)
         for name, column in source.table.columns.items()
     }
     if request.unknown.get("") == "ignore":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp, versions
 from emsco_train.data.thresholds import resolve_thresholds
 from emsco_train.designs.design import Design
-from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import (
@@ -42,7 +41,7 @@ class TimedOutcome:
 
 
 def make_run_record(
-    prepared: PreparedRun, settings: Settings, searched: Sequence[TimedOutcome], fitter: CascadeFitter
+    prepared: PreparedRun, settings: Settings, searched: Sequence[TimedOutcome], fitters: ProblemFitters
 ) -> RunFile:
     """Return the record, without the hashes of the other files.
 
@@ -80,7 +79,7 @@ def make_run_record(
             time_limit=request.time_limit,
         ),
         thresholds=tuple(
-            _make_threshold_entry(problem, level, one, fitter) for level, one in zip(levels, searched, strict=False)
+            _make_threshold_entry(problem, level, one, fitters) for level, one in zip(levels, searched, strict=False)
         ),
         rows={split.name: len(split) for split in problem.splits()},
         measured=MeasuredRows(split="cross-fitted" if problem.is_cross_fitted else "validation", rows=len(problem.validation)),
@@ -90,7 +89,7 @@ def make_run_record(
 
 
 def _make_threshold_entry(
-    problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitter: CascadeFitter
+    problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitters: ProblemFitters
 ) -> ThresholdEntry:
     """Return how a search went, and the baseline: one stage with all features, measured as designs were, and on the test rows."""
     single_stage = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
@@ -98,7 +97,7 @@ def _make_threshold_entry(
         CountsEntry(split=split.name, **asdict(measured.figures))
         for split in (problem.validation, problem.test)
         if split is not None
-        for measured in measure_designs(problem, split, [single_stage], fitter)
+        for measured in measure_designs(problem, split, [single_stage], fitters)
     )
     outcome = searched.outcome
     return ThresholdEntry(
@@ -125,12 +124,10 @@ def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
     if problem.is_cross_fitted:
         for number, part in enumerate(problem.parts, start=1):
             folds[part.scored.rows] = number
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("row", "split", "fold"))
-    numbers = [row for file in files for row in range(file.rows)]
-    writer.writerows(zip(numbers, names.tolist(), folds.tolist(), strict=True))
-    return text.getvalue()
+    numbers = itertools.chain.from_iterable(range(file.rows) for file in files)
+    # Numbers and our own words: nothing needs quotes.
+    lines = (f"{number},{name},{fold}\n" for number, name, fold in zip(numbers, names.tolist(), folds.tolist(), strict=True))
+    return "".join(itertools.chain(["row,split,fold\n"], lines))
 
 
 def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:

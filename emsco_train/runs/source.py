@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Floats
-from emsco_runtime.support.csv_file import open_csv
+from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.csv_file import strip_decimal_zeros
+from emsco_runtime.support.missing_values import is_missing
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
+from emsco_runtime.support.table_file import concatenate_columns, open_table
+from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError, DesignError
 from emsco_train.runs.run_file import FileEntry
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["Columns", "Source", "read_source"]
-
-_PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Columns:
     drop: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] | None = None  # overrides what the values of a column look like
     weight: str | None = None  # how much each row counts
+    missing: frozenset[str] = MISSING_WORDS  # text that means a missing value, in lower case; an empty field always does
+    drop_labels: tuple[str, ...] = ()  # labels whose rows are left out, as text; "" for rows without a label
 
     def non_feature_columns(self) -> tuple[str, ...]:
         """Return the columns that are not features."""
@@ -54,40 +60,71 @@ class Source:
     group: Array | None
     time: Array | None
     weight: Floats | None = None
+    kept: Ints | None = None  # the rows that are here, counted over all files, where labels were dropped; None: all
+    missing_words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # feature -> word -> rows where it is a gap
 
     def splits(self) -> Splits | None:
         """Return the splits that the files are, or None for one table."""
         if self.files[0].split is None:
             return None
-        return Splits.from_names(np.repeat([file.split for file in self.files], [file.rows for file in self.files]))
+        names = np.repeat([file.split for file in self.files], [file.rows for file in self.files])
+        return Splits.from_names(names if self.kept is None else names[self.kept])
+
+    def row_numbers(self) -> list[int]:
+        """Return the number of each row in its own file, counted from 0."""
+        numbers = np.concatenate([np.arange(file.rows) for file in self.files])
+        return list((numbers if self.kept is None else numbers[self.kept]).tolist())
+
+    def without(self, names: Sequence[str]) -> Source:
+        """Return the source without these features."""
+        return replace(self, table=self.table.select([name for name in self.table.names if name not in names]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RawTable:
-    """The columns of one or several files: lists of text from CSV, typed arrays from Parquet."""
+    """The columns of one or several files: text from CSV, typed arrays from Parquet."""
 
     path: str
-    columns: Mapping[str, list[str] | Array]
-    lines: list[str]  # where each row stands, for messages
+    rows: int
+    columns: Mapping[str, TextColumn | Array]
+    place: Callable[[int], str]  # where a row stands, for messages
 
     @classmethod
     def concatenate(cls, tables: Sequence[_RawTable], names: Sequence[str]) -> _RawTable:
         """Return these columns of several tables as one table."""
-        parts = {name: [table.columns[name] for table in tables] for name in names}
-        columns: dict[str, list[str] | Array] = {
-            # One table, or several that are all CSV or all Parquet: `_check_columns` saw to it.
-            name: list(chain(*found)) if isinstance(found[0], list) else np.concatenate(found)
-            for name, found in parts.items()
-        }
-        return cls(tables[0].path, columns, [line for table in tables for line in table.lines])
+        # Several that are all CSV or all Parquet: `_check_columns` saw to it.
+        columns = {name: concatenate_columns([table.columns[name] for table in tables]) for name in names}
+        starts, places = np.cumsum([0, *(table.rows for table in tables)]).tolist(), [table.place for table in tables]
 
-    def column(self, name: str, parse: Callable[[str, list[str], list[str]], Any]) -> Any:
-        """Return a column: text is parsed by its name, its values and their lines, typed values stay as they are."""
+        def place(row: int) -> str:
+            at = bisect.bisect_right(starts, row) - 1
+            return places[at](row - starts[at])
+
+        return cls(tables[0].path, starts[-1], columns, place)
+
+    def take(self, rows: Ints) -> _RawTable:
+        """Return these rows."""
+        columns = {name: values.take(rows) for name, values in self.columns.items()}
+        return _RawTable(self.path, len(rows), columns, lambda row: self.place(int(rows[row])))
+
+    def blank_missing(self, names: Sequence[str], words: frozenset[str]) -> tuple[_RawTable, dict[str, Counter[str]]]:
+        """Return the table with words that mean "missing" made gaps in these columns, and how often each was there."""
+        columns, found = dict(self.columns), {}
+        for name in names:
+            values = columns[name]
+            counts = _count_missing_words(values, words)
+            if counts:
+                found[name] = counts
+                columns[name] = _replace_words(values, counts)
+        return _RawTable(self.path, self.rows, columns, self.place), found
+
+    def column(self, name: str, parse: Callable[[str, TextColumn, Callable[[int], str]], Any]) -> Any:
+        """Return a column: text is parsed by its name, its values and their places, typed values stay as they are."""
         values = self.columns[name]
-        return parse(name, values, self.lines) if isinstance(values, list) else values
+        return values if isinstance(values, np.ndarray) else parse(name, values, self.place)
 
 
-def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Columns) -> Source:
+def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Columns, on_phase: OnPhase = ignore_phase) -> Source:
     """Read one table (split None), or the files of several splits, by split name.
 
     Raises
@@ -96,7 +133,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         If a file is missing, empty or unreadable, lacks a column, or holds a value that cannot be meant; with file and line.
     """
     order = [None] if None in paths else [name for name in SPLITS if name in paths]
-    raw_tables = {split: _read_table(os.fspath(paths[split])) for split in order}
+    raw_tables = {split: _read_table(os.fspath(paths[split]), on_phase) for split in order}
     first = raw_tables[order[0]]
     for raw_table in raw_tables.values():
         _check_columns(raw_table, first, columns)
@@ -112,60 +149,44 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         )
     others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
-    features = {name: rows.column(name, partial(_parse_feature, (columns.kinds or {}).get(name))) for name in names}
+    kept = _find_kept_rows(rows, columns)
+    rows, missing_words = (rows if kept is None else rows.take(kept)).blank_missing(names, columns.missing)
+    features = {name: _read_feature(rows, name, (columns.kinds or {}).get(name)) for name in names}
     parsed = rows.column(columns.label, parse_labels)
     labels = parsed if isinstance(parsed, list) else parsed.tolist()
     if len(set(labels)) == 1:
         raise DataError(
-            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}: "
-            "at least two different ones are needed to train"
+            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
+            f"{' beside those dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
         )
     group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    return Source(files, Table.of(features), labels, group, time, weight)
+    return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
 
 
-def _read_table(path: str) -> _RawTable:
+def _read_table(path: str, on_phase: OnPhase) -> _RawTable:
     if not path or not Path(path).is_file():
         detail = "is a folder" if path and Path(path).is_dir() else "does not exist"
         raise DataError(f"{path or 'the table'} {detail}: give a CSV or Parquet file")
-    raw_table = _read_parquet(path) if path.lower().endswith(_PARQUET) else _read_csv(path)
-    if not raw_table.lines:
-        raise DataError(f"{path}: there are no rows below the header: give some")
-    return raw_table
-
-
-def _read_csv(path: str) -> _RawTable:
+    on_phase(Phase(f"reading {Path(path).name}"))
+    chunks = []
     try:
-        with open_csv(path) as opened:
-            header, rows = opened.header, list(opened)
+        with open_table(path) as table:
+            for chunk in table.read(table.names):
+                chunks.append(chunk)
+                on_phase(Phase(f"reading {Path(path).name}: {chunk.start + chunk.rows:,} rows"))
     except InputError as error:
         raise DataError(str(error)) from None
-    columns: dict[str, list[str] | Array] = {name: [row.fields[at] for row in rows] for at, name in enumerate(header)}
-    return _RawTable(path, columns, [f"{path} line {row.line}" for row in rows])
+    if not chunks:
+        raise DataError(f"{path}: there are no rows below the header: give some")
+    # Not the chunk itself, whose columns would be held along with the table.
+    parts = [_RawTable(path, chunk.rows, chunk.columns, partial(_describe_place, path, chunk.place)) for chunk in chunks]
+    return _RawTable.concatenate(parts, table.names)
 
 
-def _read_parquet(path: str) -> _RawTable:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra, needed here only
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file") from None
-    try:
-        names = pa.parquet.read_schema(path).names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise DataError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
-        table = pa.parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}") from None
-    columns: dict[str, list[str] | Array] = {}
-    for name in table.column_names:
-        column = table.column(name)
-        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        columns[name] = plain.to_numpy()
-    return _RawTable(path, columns, [f"{path} row {row}" for row in range(table.num_rows)])
+def _describe_place(path: str, place: Callable[[int], str], row: int) -> str:
+    return f"{path} {place(row)}"
 
 
 def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> None:
@@ -179,37 +200,90 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         raise DataError(
             f"{raw_table.path} and {first.path} differ in columns: {', '.join(different)}. Give all splits the same ones"
         )
-    if isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list):
+    if len({isinstance(table.columns[columns.label], np.ndarray) for table in (raw_table, first)}) > 1:
         raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
-def _parse_feature(kind: Kind | None, name: str, values: list[str], lines: list[str]) -> Array:
-    return parse_column(name, values, kind or infer_kind(values), lines)
-
-
-def _parse_split_column(name: str, values: list[str], lines: list[str]) -> Array:
-    empty = next((line for value, line in zip(values, lines, strict=True) if not value.strip()), None)
-    if empty is not None:
+def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
+    """Return the rows whose label is not to be dropped; None where none is."""
+    if not columns.drop_labels:
+        return None
+    values = rows.columns[columns.label]
+    names = [_label_name(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values.texts())]
+    dropped = {_label_name(label) for label in columns.drop_labels}
+    absent = sorted(dropped.difference(names))
+    if absent:
+        known = sorted(set(names))
         raise DataError(
-            f"{empty}: column {name!r} is empty, and the division needs a value in every row: fill it, or drop the row"
+            f"{rows.path}: no row has the label {absent[0]!r}, which was to be dropped; the labels are: {', '.join(known[:20])}"
         )
+    kept: Ints = np.flatnonzero([name not in dropped for name in names])
+    if not len(kept):
+        raise DataError(f"{rows.path}: every label was to be dropped: keep at least two")
+    return kept
+
+
+def _label_name(value: object) -> str:
+    """Return the text by which a label is dropped: 1.0 is 1, and a missing one is empty."""
+    return "" if is_missing(value) or not str(value).strip() else strip_decimal_zeros(str(value))
+
+
+def _count_missing_words(values: TextColumn | Array, words: frozenset[str]) -> Counter[str]:
+    """Return the words of a column that mean "missing", with their rows; empty fields are no words."""
+    if not isinstance(values, np.ndarray):
+        _, others = find_other_texts(values, words)
+        texts, codes = values.take(others).distinct()
+        counts = dict(zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True))
+    elif values.dtype.kind == "O":
+        counts = Counter(value for value in values.tolist() if isinstance(value, str))
+    else:
+        counts = {}
+    return Counter({text: rows for text, rows in counts.items() if text.strip() and is_missing_text(text, words)})
+
+
+def _replace_words(values: TextColumn | Array, words: Collection[str]) -> TextColumn | Array:
+    if not isinstance(values, np.ndarray):
+        return values.blank(words)
+    return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
+
+
+def _read_feature(rows: _RawTable, name: str, kind: Kind | None) -> Array:
+    values: Array = rows.column(name, partial(_parse_feature, kind))
+    if values.dtype.kind != "M":
+        return values
+    # As text, which the look at the table takes for dates; a bundle has no dates.
+    texts: Array = np.datetime_as_string(values).astype(object)
+    texts[np.isnat(values)] = None
+    return texts
+
+
+def _parse_feature(kind: Kind | None, name: str, values: TextColumn, place: Callable[[int], str]) -> Array:
+    return parse_column(name, values, kind or infer_kind(values), place)
+
+
+def _parse_split_column(name: str, values: TextColumn, place: Callable[[int], str]) -> Array:
+    texts, codes = values.distinct()
+    empty = np.flatnonzero(np.isin(codes, [at for at, text in enumerate(texts) if not text.strip()]))
+    if len(empty):
+        where = f"{place(int(empty[0]))}: column {name!r}"
+        raise DataError(f"{where} is empty, and the division needs a value in every row: fill it, or drop the row")
     try:
         # Numbers sort as numbers; other text (groups, dates) stays as it is.
-        return parse_column(name, values, "numeric", lines)
+        return parse_column(name, values, "numeric", place)
     except DataError:
-        return parse_column(name, values, "categorical", lines)
+        return parse_column(name, values, "categorical", place)
 
 
 def _read_weights(rows: _RawTable, name: str) -> Floats:
     """Return the weights of all rows; raise for one that is missing, negative or infinite."""
-    values = rows.column(name, lambda name, texts, lines: parse_column(name, texts, "numeric", lines))
+    values = rows.column(name, lambda name, texts, place: parse_column(name, texts, "numeric", place))
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{rows.path}: column {name!r} holds no numbers: expected the weight of each row") from None
     faulty = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if faulty.size:
-        where, value = rows.lines[faulty[0]], weights[faulty[0]]
+        where, value = rows.place(int(faulty[0])), weights[faulty[0]]
         raise DataError(f"{where}: column {name!r} holds the weight {value:g}: expected a finite number, 0 or more, in every row")
     return weights
 
@@ -218,4 +292,4 @@ def _describe_file(raw_table: _RawTable, split: str | None) -> FileEntry:
     with Path(raw_table.path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Absolute, so that the run can be exported from any folder.
-    return FileEntry(path=str(Path(raw_table.path).resolve()), split=split, rows=len(raw_table.lines), sha256=digest)
+    return FileEntry(path=str(Path(raw_table.path).resolve()), split=split, rows=raw_table.rows, sha256=digest)

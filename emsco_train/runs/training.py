@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
-from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
@@ -26,6 +26,7 @@ from emsco_train.search.progress import Progress
 from emsco_train.search.settings import Settings, pinned_positions
 from emsco_train.search.sweep import join_fronts, search_thresholds
 from emsco_train.support.numbers import worker_count
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["ProgressFactory", "TrainedRun", "train"]
 
@@ -62,6 +63,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     watch: ProgressFactory | None = None,
+    on_phase: OnPhase = ignore_phase,
 ) -> TrainedRun:
     """Search at every threshold and write the folder.
 
@@ -77,6 +79,8 @@ def train(
         Replace a finished run; it stays until the new one is complete.
     watch
         Returns what shows the progress of a search, given the description of its threshold.
+    on_phase
+        Called with a `Phase` for each part of the work around the searches.
     """
     problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
     settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
@@ -86,7 +90,9 @@ def train(
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
-        return _search_and_write(folder, prepared, settings, begun, start, jobs=jobs, resume=resume, watch=watch)
+        return _search_and_write(
+            folder, prepared, settings, begun, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
+        )
     except BaseException:
         folder.abandon()
         raise
@@ -118,14 +124,17 @@ def _search_and_write(
     jobs: int,
     resume: bool,
     watch: ProgressFactory | None,
+    on_phase: OnPhase,
 ) -> TrainedRun:
     """Search, measure and write, in a folder that is locked; `begun` are further files that others continue."""
     problem = prepared.problem
-    searched = _search_thresholds(prepared, settings, folder, start, jobs=jobs, resume=resume, watch=watch)
+    fitters = ProblemFitters(problem)
+    on_phase(Phase("searching"))
+    searched = _search_thresholds(prepared, settings, folder, fitters, start, jobs=jobs, resume=resume, watch=watch)
     outcomes = [timed.outcome for timed in searched]
     front = join_fronts(problem, outcomes)
-    fitter = CascadeFitter.of(problem)
-    measured = tuple(measure_designs(problem, problem.held_out, tuple(front), fitter, jobs=jobs))
+    measured = tuple(measure_designs(problem, problem.held_out, tuple(front), fitters, jobs=jobs, on_phase=on_phase))
+    on_phase(Phase("writing the run"))
     files = {
         "front.csv": format_front_csv(measured, has_test_rows=problem.test is not None),
         "front.json": front.to_json(),
@@ -136,7 +145,7 @@ def _search_and_write(
     }
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
-    record = make_run_record(prepared, settings, searched, fitter)
+    record = make_run_record(prepared, settings, searched, fitters)
     folder.finish(files, record, begun=begun, keep_work=interrupted or "time" in reasons)
     return TrainedRun(folder, folder.read(), front, measured, interrupted)
 
@@ -145,6 +154,7 @@ def _search_thresholds(
     prepared: PreparedRun,
     settings: Settings,
     folder: RunFolder,
+    fitters: ProblemFitters,
     start: Population | None,
     *,
     jobs: int,
@@ -166,6 +176,7 @@ def _search_thresholds(
         start=start,
         progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),
         checkpoints=lambda position: Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume),
+        fitters=fitters,
     ):
         now = time.monotonic()
         searched.append(TimedOutcome(outcome, now - started))

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint64
 
 from emsco_train.models.logistic.column_set import ColumnSet
 from emsco_train.models.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
 from emsco_train.models.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
-from emsco_train.models.logistic.row_blocks import RowRuns
+from emsco_train.models.logistic.regression import LogisticProblem, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks, RowRuns
 from emsco_train.models.logistic.set_kernels import begin_set, expand_loss, finish_set, fit_sets, score_sets
 from emsco_train.models.logistic.stiff_rows import correct_step
 from emsco_train.search.exact.enumeration import walk_designs
@@ -31,7 +33,7 @@ from emsco_train.search.scoring.chain_splicing import splice_chain
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
 from emsco_train.support.compiled import is_cached, pause_gc
 
-__all__ = ["SIGNATURES", "compile_search"]
+__all__ = ["SIGNATURES", "compile_search", "load_search"]
 
 _LOGGER = logging.getLogger("emsco_train")
 
@@ -39,7 +41,7 @@ _VECTOR, _MATRIX, _CUBE = float64[::1], float64[:, ::1], float64[:, :, ::1]
 _INDICES, _INDEX_TABLE, _SET_MASKS = int64[::1], int64[:, ::1], boolean[:, ::1]
 _WORDS, _WORD_TABLE, _WORD_CUBE = uint64[::1], uint64[:, ::1], uint64[:, :, ::1]
 _RUNS = types.NamedTuple([_INDICES, _WORDS, _WORDS, _INDICES, _INDEX_TABLE, int64], RowRuns)
-_ROWS = types.NamedTuple([_RUNS, _CUBE, float32[:, :, ::1], _CUBE, _MATRIX, float64, float64], TrainingRows)
+_ROWS = types.NamedTuple([_RUNS, _CUBE, float32[:, :, ::1], _CUBE, _MATRIX, float64, float64, _INDICES], TrainingRows)
 _COLUMN_SET = types.NamedTuple([_INDICES, _INDICES, int64], ColumnSet)
 _ANCHOR = types.NamedTuple([_VECTOR, _VECTOR, _MATRIX, _VECTOR], Anchor)
 _FIT_STATE = types.NamedTuple(
@@ -119,6 +121,13 @@ def compile_search() -> None:
         wait_for(finish_set)
         _compile(fit_sets)
         wait_for(count_exits)
+
+
+def load_search() -> None:
+    """Load what a search needs into this process, where it is compiled; that takes a second or so, once."""
+    compile_search()
+    rows = np.eye(2)
+    top_labels(LogisticProblem(rows, np.arange(2), 2).fit(np.ones((1, 2), dtype=np.bool_)), RowBlocks.of(rows))
 
 
 def main() -> None:

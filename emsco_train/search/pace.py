@@ -13,17 +13,30 @@ from typing import Literal, TypeAlias, TypeVar
 from emsco_train.designs.chromosome import Population
 from emsco_train.search.scoring.objectives import Evaluator, Objectives
 from emsco_train.support.numbers import check_time_limit
+from emsco_train.support.stop_flag import FitStopped
 
-__all__ = ["AdaptiveBatches", "BatchedEvaluator", "EvaluationInterrupted", "InterruptReason", "OnStep", "Step", "TimeLimit"]
+__all__ = [
+    "FIT_GRACE_S",
+    "AdaptiveBatches",
+    "BatchedEvaluator",
+    "EvaluationInterrupted",
+    "InterruptReason",
+    "OnStep",
+    "Step",
+    "TimeLimit",
+]
 
 InterruptReason: TypeAlias = Literal["time", "interrupted"]
 Result = TypeVar("Result")
 
-_FIRST_BATCH = 16
+# Few, since one may take long; four times as many follow.
+_FIRST_BATCH = 4
 # Seconds that a batch should take: short enough to be interrupted, long enough that the overhead of a batch does not count.
 _TARGET_S = 0.25
 # The first batch may also compile; one measurement must not be trusted too far.
 _MAX_CHANGE = 4.0
+# How long after a time limit the fits under way may go on, so that what is nearly done is not lost.
+FIT_GRACE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,11 @@ class TimeLimit:
         """Return the seconds that are left; None for no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.started))
 
+    def fit_seconds(self) -> float | None:
+        """Return the seconds that are left for the fits under way, which are then ended; None for no limit."""
+        left = self.remaining()
+        return None if left is None else left + FIT_GRACE_S
+
 
 class EvaluationInterrupted(Exception):
     """Time was over, or the user pressed Ctrl-C, before all designs were evaluated; holds those that were, if any."""
@@ -89,8 +107,8 @@ class AdaptiveBatches:
     Examples
     --------
     >>> ticks = iter([0.0, 0.1, 0.1, 0.2, 0.2, 0.3])
-    >>> [part for part, done in AdaptiveBatches(lambda: next(ticks)).run(100, lambda part: None)]
-    [slice(0, 16, None), slice(16, 56, None), slice(56, 100, None)]
+    >>> [part for part, done in AdaptiveBatches(lambda: next(ticks)).run(30, lambda part: None)]
+    [slice(0, 4, None), slice(4, 14, None), slice(14, 30, None)]
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -144,6 +162,8 @@ class BatchedEvaluator:
                     raise _interruption("time", population, scored)
         except KeyboardInterrupt:
             raise _interruption("interrupted", population, scored) from None
+        except FitStopped:
+            raise _interruption("time", population, scored) from None
         return _concatenate(scored) or self._evaluator(population)
 
     def is_out_of_time(self) -> bool:

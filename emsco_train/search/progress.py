@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, Protocol, Self
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.search.genetic.evolution import Generation
 from emsco_train.search.pace import Step
 from emsco_train.search.searches import Outcome
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "ProgressStream"]
 
 # Seconds between two updates of a bar, at least.
 _REDRAW_S = 0.1
@@ -27,6 +27,22 @@ _PHASES = {
     "fits": ("exact search", "feature sets fitted"),
     "designs": ("exact search", "designs visited"),
 }
+
+
+class ProgressStream(Protocol):
+    """What progress is written to: standard error, or what stands for it."""
+
+    def write(self, text: str, /) -> int:
+        """Write some text."""
+
+    def flush(self) -> None:
+        """Bring it to the reader."""
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+
+    def fileno(self) -> int:
+        """Return the number of the open file."""
 
 
 class _Update(NamedTuple):
@@ -68,11 +84,11 @@ class Progress:
 
     def __init__(
         self,
-        stream: TextIO | None = None,
+        stream: ProgressStream | None = None,
         *,
         what: str = "",
         time_limit: float | None = None,
-        every_s: float = 5.0,
+        every_s: float = 1.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -189,7 +205,7 @@ class Progress:
             self._bar = None
 
 
-def _bar(stream: TextIO, what: str, update: _Update) -> Any:
+def _bar(stream: ProgressStream, what: str, update: _Update) -> Any:
     """Return a new bar; the text is ours, the drawing is tqdm's."""
     from tqdm import tqdm  # noqa: PLC0415 - only terminals need it
 
@@ -206,7 +222,7 @@ def _bar(stream: TextIO, what: str, update: _Update) -> Any:
     )
 
 
-def _terminal_width(stream: TextIO) -> int:
+def _terminal_width(stream: ProgressStream) -> int:
     """Return how many columns a terminal has; some report 0, or nothing."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or _COLUMNS

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -33,8 +35,9 @@ from emsco_train.search.seeding import fit_start, seed_designs
 from emsco_train.search.settings import Constraints, Method, SearchUnits, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import check_seed, check_time_limit, worker_count
+from emsco_train.support.stop_flag import FitStopped
 
-__all__ = ["Outcome", "evolve", "exhaustive", "run_evolve", "run_exhaustive", "run_search"]
+__all__ = ["Outcome", "evolve", "exhaustive", "name_time_limit", "run_evolve", "run_exhaustive", "run_search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,24 +220,25 @@ def run_evolve(
     chosen = asked.for_genes(genes)
     bench = workbench or Workbench(problem, jobs=worker_count(jobs))
     evaluator = GeneEvaluator(bench.evaluator(threshold, chosen.objective), genes)
-    found = evolve_population(
-        evaluator,
-        chosen,
-        seed=seed,
-        on_generation=on_generation,
-        on_step=on_progress,
-        checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold, start),
-        time_limit=limit.remaining(),
-        make_seeds=lambda deadline: _first_designs(bench, threshold, genes, chosen, start, deadline, on_progress),
-    )
-    result: Evolution | PolishResult = found
-    stopped, polished, designs = found.stopped, None, found.evaluations
-    if chosen.polish:
-        result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
-        designs += 0 if result is found else result.evaluations
-    population, ties = result.chromosomes, result.ties
-    if chosen.recombine and len(population):
-        population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
+    with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
+        found = evolve_population(
+            evaluator,
+            chosen,
+            seed=seed,
+            on_generation=on_generation,
+            on_step=on_progress,
+            checkpoints=None if checkpoints is None else _bind_to_problem(checkpoints, problem, bench, threshold, start),
+            time_limit=limit.remaining(),
+            make_seeds=lambda deadline: _first_designs(bench, threshold, genes, chosen, start, deadline, on_progress),
+        )
+        result: Evolution | PolishResult = found
+        stopped, polished, designs = found.stopped, None, found.evaluations
+        if chosen.polish:
+            result, stopped, polished = _polish(found, chosen, evaluator, seed, limit.remaining(), on_progress)
+            designs += 0 if result is found else result.evaluations
+        population, ties = result.chromosomes, result.ties
+        if chosen.recombine and len(population):
+            population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
     front = bench.front(bench.designs(genes.expand(population), ties.tolist(), threshold))
     return Outcome(front, "evolve", stopped, designs, bench.bits.fits, genes, polished)
 
@@ -262,18 +266,19 @@ def run_exhaustive(
     allowed = max_seconds if limit.seconds is None else limit.seconds
     genes = choose_exact_genes(problem, chosen, allowed)
     bench = workbench or Workbench(problem, jobs=workers)
-    population, tied, designs = search_exactly(
-        bench,
-        chosen,
-        genes,
-        threshold,
-        limit=limit,
-        max_seconds=allowed,
-        jobs=workers,
-        ties=ties,
-        max_designs=max_designs,
-        on_progress=on_progress,
-    )
+    with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
+        population, tied, designs = search_exactly(
+            bench,
+            chosen,
+            genes,
+            threshold,
+            limit=limit,
+            max_seconds=allowed,
+            jobs=workers,
+            ties=ties,
+            max_designs=max_designs,
+            on_progress=on_progress,
+        )
     front = bench.front(bench.designs(population, tied, threshold))
     return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits, genes)
 
@@ -415,6 +420,21 @@ def _recombine(
     return population[chosen], np.maximum(ties, before)
 
 
+@contextmanager
+def name_time_limit(problem: Problem, limit: TimeLimit) -> Iterator[None]:
+    """Raise an error that names the time limit where it ended the fits before there was anything to keep."""
+    try:
+        yield
+    except FitStopped:
+        widest = max(problem.encoder.blocks, key=lambda block: block.width)
+        wide = f", of which {widest.name!r} has {widest.categories:,}" if widest.categories else ""
+        detail = f"the models of {len(problem.train):,} rows have {problem.encoder.width:,} columns{wide}"
+        raise DesignError(
+            f"time_limit is {limit.seconds:g} s, which was over before there was a front: {detail}. "
+            "Raise it, leave out wide columns (`drop`), or pool rare categories (`min_category=10`)"
+        ) from None
+
+
 def _bind_to_problem(
     checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int, start: Population | None
 ) -> Checkpoints:
@@ -441,6 +461,8 @@ def _polish(
         done = polish_population(evaluator, settings, found.population, seed=seed, time_limit=remaining, on_step=on_progress)
     except KeyboardInterrupt:
         return found, "interrupted", "interrupted"
+    except FitStopped:
+        return found, "time", "time"
     own = settings.polish_seconds
     # Where only the seconds of the polish's own are over, the search was not cut short.
     if done.stopped == "interrupted" or (done.stopped == "time" and remaining is not None and (own is None or remaining < own)):

@@ -21,6 +21,7 @@ from emsco_train.search.pace import AdaptiveBatches, OnStep, Step
 from emsco_train.search.recombination import recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
 from emsco_train.search.workbench import Workbench
+from emsco_train.support.stop_flag import FitStopped
 
 __all__ = ["fit_start", "seed_designs"]
 
@@ -79,10 +80,16 @@ def _collect_sets(
     sets = np.unique(genes.cover_sets(np.array(found)), axis=0)
     # The small ones first: they are quick, and the last ones may be left out.
     sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
-    for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(genes.expand_sets(sets[part]))):
-        if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:
-            return sets[: part.stop]
-    return sets
+    done = 0
+    try:
+        for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(genes.expand_sets(sets[part]))):
+            done = part.stop
+            if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:
+                break
+    except FitStopped:
+        if not done or not space.allow_exclusion:
+            raise
+    return sets[:done]
 
 
 def _until(deadline: float | None, walks: Iterator[Mask], total: int, on_step: OnStep | None) -> Iterator[Mask]:

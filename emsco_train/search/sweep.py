@@ -17,12 +17,14 @@ from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
+from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search.compilation import load_search
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.genetic.evolution import OnGeneration
 from emsco_train.search.genetic.pareto import non_dominated, representatives, violations
 from emsco_train.search.pace import OnStep, TimeLimit
 from emsco_train.search.progress import Progress
-from emsco_train.search.searches import Outcome, run_evolve, run_search
+from emsco_train.search.searches import Outcome, name_time_limit, run_evolve, run_search
 from emsco_train.search.settings import Method, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import worker_count
@@ -150,39 +152,51 @@ def search_thresholds(
     on_progress: OnStep | None = None,
     progress: Callable[[int], Progress | None] = lambda _: None,
     checkpoints: Callable[[int], Checkpoints | None] = lambda _: None,
+    fitters: ProblemFitters | None = None,
 ) -> Iterator[Outcome]:
     """Search at each threshold, None for the problem's own, and yield the outcomes; each feature set is fitted once for all.
 
     With `max_rows`, designs are searched on a sample of that many train and validation rows, then fitted and measured on all.
-    Every search begins with the designs of `start`, beside its own. The time limit is for each threshold, unless they share it: then each may take an equal share of what is left. `progress` and
-    `checkpoints` give those of a threshold by its position; progress is shown in place of calling `on_generation` and
-    `on_progress`. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
+    Every search begins with the designs of `start`, beside its own. The time limit is for each threshold, unless they share it:
+    then each may take an equal share of what is left. `progress` and `checkpoints` give those of a threshold by its position;
+    progress is shown in place of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
+    same sets again. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
+    made = fitters or ProblemFitters(problem)
+    if problem.settings.classifier is None:
+        # No part of the time limit.
+        load_search()
+        limit = TimeLimit.of(time_limit)
     bench = whole = None
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
-        bench = bench or Workbench(part, thresholds, jobs=workers)
-        whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers))
+        with name_time_limit(problem, limit), made.stop.set_after(limit.fit_seconds()):
+            own = made if part is problem else ProblemFitters(part, made.stop)
+            bench = bench or Workbench(part, thresholds, jobs=workers, fitters=own)
+            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=made))
         left = limit.remaining()
+        # What the preparation took is not added to the time of the first search.
+        stopping = made.stop.set_after(limit.fit_seconds() if position == 0 else None)
         try:
-            outcome = run_search(
-                part,
-                settings,
-                method=method,
-                seed=seed,
-                jobs=workers,
-                on_generation=on_generation if shown is None else shown.on_generation,
-                on_progress=on_progress if shown is None else shown.on_progress,
-                checkpoints=checkpoints(position),
-                time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
-                workbench=bench,
-                threshold=position,
-                start=start,
-            )
+            with name_time_limit(problem, limit), stopping:
+                outcome = run_search(
+                    part,
+                    settings,
+                    method=method,
+                    seed=seed,
+                    jobs=workers,
+                    on_generation=on_generation if shown is None else shown.on_generation,
+                    on_progress=on_progress if shown is None else shown.on_progress,
+                    checkpoints=checkpoints(position),
+                    time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
+                    workbench=bench,
+                    threshold=position,
+                    start=start,
+                )
         except KeyboardInterrupt:
             # An exact search has no part to keep, but those at the thresholds before it are complete.
             if position == 0:

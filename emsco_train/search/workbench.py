@@ -23,7 +23,7 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision, standard_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import Precision
-from emsco_train.models.fitted_set import SetFitter
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.scoring.bit_cache import BitCache
@@ -47,15 +47,26 @@ class Workbench:
         Threads for the fits; results do not depend on their number.
     max_bytes
         Most memory for the cache of feature sets.
+    fitters
+        Those of the problem, to share its fits; None: its own.
     """
 
     def __init__(
-        self, problem: Problem, thresholds: Sequence[Threshold] | None = None, *, jobs: int = 1, max_bytes: int = 2**30
+        self,
+        problem: Problem,
+        thresholds: Sequence[Threshold] | None = None,
+        *,
+        jobs: int = 1,
+        max_bytes: int = 2**30,
+        fitters: ProblemFitters | None = None,
     ) -> None:
         if problem.settings.classifier is None:
             compile_search()
         self.problem = problem
         self.jobs = jobs
+        made = fitters or ProblemFitters(problem)
+        # Ends the fits under way.
+        self.stop = made.stop
         self.thresholds = (
             (problem.thresholds,)
             if thresholds is None
@@ -67,9 +78,9 @@ class Workbench:
         # By label, in the same units.
         self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
-        self._fitters = SetFitter.of_parts(problem)
+        self._fitters = made
         self.bits = BitCache(
-            set_scorer(problem, self._fitters, self.thresholds, jobs),
+            set_scorer(problem, self.thresholds, jobs, made),
             problem.validation.target,
             self.thresholds,
             max_bytes=max_bytes,
@@ -141,7 +152,7 @@ class Workbench:
 
     def stage_fitter(self) -> StageFitter:
         """Return a fitter of logistic regressions on the rows that fit the problem's first part, whatever is searched."""
-        own = self._fitters[0].stages
+        own = self._fitters.parts[0].stages
         if own.is_logistic:
             return own
         rows, labels = self.problem.parts[0], len(self.problem.labels)

@@ -54,6 +54,21 @@ def test_frames_of_any_dtype_decide_as_plain_values(dtypes: dict[str, object]) -
     assert [decision.probabilities for decision in records] == [decision.probabilities for decision in plain]
 
 
+@pytest.mark.parametrize("colour", ["String", "Categorical"])
+def test_polars_frames_train_and_decide_as_plain_values(colour: str) -> None:
+    """Gaps, booleans, codes and categories of a polars frame: the same columns for training, and the same decisions."""
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(PLAIN).with_columns(pl.col("colour").cast(getattr(pl, colour)))
+    table, plain = Table.of(frame), Table.of(PLAIN)
+    assert table.categorical == ({"colour"} if colour == "Categorical" else set())
+    assert np.array_equal(encode_table(FEATURES, table, "train"), encode_table(FEATURES, plain, "train"), equal_nan=True)
+    cascade = Cascade(make_bundle([NAMES[:2], NAMES[2:]], features=FEATURES, threshold=0.7))
+    decided = cascade.decide_columns(frame)
+    expected = [cascade.decide({name: PLAIN[name][row] for name in NAMES}) for row in range(4)]
+    assert decided.label.tolist() == [decision.label for decision in expected]
+    assert decided.cost.tolist() == [decision.cost for decision in expected]
+
+
 def test_a_frame_of_results() -> None:
     """The arrays of a table's decisions make a frame as they are."""
     cascade = Cascade(make_bundle([["a"]], threshold=0.9))

@@ -27,7 +27,8 @@ preload_modules(
     "onnxruntime",
     "emsco_runtime.bundle.summary",
     "emsco_runtime.cascade",
-    "emsco_runtime.cli.csv_items",
+    "emsco_runtime.cli.decision_rows",
+    "emsco_runtime.cli.table_rows",
     "emsco_runtime.cli.inspect",
     "emsco_runtime.cli.run",
 )
@@ -226,12 +227,12 @@ def test_run_reads_all_kinds_of_columns(tmp_path: Path) -> None:
 
 
 def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
-    """Text is a category or an unknown one; only a code with a decimal point is read as the code; "nan" is just text."""
+    """Text is a category or an unknown one; only a code with a decimal point is read as the code."""
     features = [
         Feature(name="c", kind="categorical", cost=1.0, categories=("1234", "7", "a"), unknown="ignore", missing="impute")
     ]
     made = make_bundle([["c"]], features=features, threshold=0.999)
-    texts = ["1234", "01234", "1_234", "nan", "NaN", "1.5", "inf", "7.0", "7", "a", " a"]
+    texts = ["1234", "01234", "1_234", "none", "1.5", "inf", "7.0", "7", "a", " a"]
     out = tmp_path / "out.csv"
     rows = write_csv(tmp_path / "rows.csv", "\n".join(["c", *texts]))
     assert run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out).returncode == 0
@@ -403,6 +404,66 @@ def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path
         decided = list(csv.DictReader(file))
     assert [row["label"] or None for row in decided] == columns.label.tolist()
     assert [float(row["cost"]) for row in decided] == columns.cost.tolist()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_run_reads_long_tables_in_chunks(bundle: Path, tmp_path: Path, form: str) -> None:
+    """A table of several chunks, as CSV and as Parquet, with a split: every row once and in order, decided as by itself."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pyarrow.csv")
+    rng, count = np.random.default_rng(0), 150_000
+    columns = {name: rng.normal(size=count).round(3) for name in ("size", "links", "reputation")}
+    table = pa.table({**columns, "label": np.where(rng.random(count) < 0.5, "ham", "spam")})
+    rows, out = tmp_path / f"rows.{form}", tmp_path / "out.csv"
+    (pa.csv.write_csv if form == "csv" else pa.parquet.write_table)(table, rows)
+    done = run("emsco-run", bundle, rows, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert f"rows       {count}" in done.stdout
+    with out.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["row"] for line in lines] == [str(row) for row in range(count)]
+    decided = Cascade.load(bundle).decide_columns(columns)
+    assert [line["label"] or None for line in lines] == decided.label.tolist()
+    assert [float(line["cost"]) for line in lines] == decided.cost.tolist()
+    chosen = np.sort(rng.choice(count, 70_000, replace=False))
+    names = np.full(count, "train", dtype=object)
+    names[chosen] = "test"
+    (tmp_path / "splits.csv").write_text("row,split\n" + "".join(f"{row},{name}\n" for row, name in enumerate(names)))
+    done = run("emsco-run", bundle, rows, "--out", out, "--run", tmp_path, "--split", "test")
+    assert done.returncode == 0, done.stderr
+    with out.open(newline="") as file:
+        assert [line["row"] for line in csv.DictReader(file)] == [str(row) for row in chosen]
+
+
+@pytest.mark.parametrize(("form", "place"), [("csv", "line 130002"), ("parquet", "row 130000")])
+def test_run_names_the_place_of_a_bad_value_in_a_long_table(bundle: Path, tmp_path: Path, form: str, place: str) -> None:
+    """The error says where the value stands, whoever read the file, and nothing is written."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pyarrow.csv")
+    values = np.zeros(140_000)
+    values[130_000] = np.inf
+    table = pa.table({"size": values, "links": values, "reputation": values, "padding": ["x" * 20] * len(values)})
+    rows, out = tmp_path / f"rows.{form}", tmp_path / "out.csv"
+    (pa.csv.write_csv if form == "csv" else pa.parquet.write_table)(table, rows)
+    done = run("emsco-run", bundle, rows, "--out", out)
+    assert done.returncode == 1
+    # Lines of progress may come first.
+    assert done.stderr.splitlines()[-1].startswith(f"emsco-run: {rows}: {place}: ")
+    assert not out.exists()
+
+
+def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:
+    """Whole numbers, as frames with gaps hold them, are the labels that they mean; a gap is no label."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    made = make_bundle([["size"]], features=[Feature(name="size", kind="numeric", cost=1.0)], labels=[0, 1], threshold=0.6)
+    rows = tmp_path / "rows.parquet"
+    pa.parquet.write_table(pa.table({"size": [3.0, -3.0, 3.0], "label": pa.array([1.0, None, 1.0])}), rows)
+    done = run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", tmp_path / "out.csv")
+    assert "of 2 accepted are right" in done.stdout, done.stderr
+    assert "means nothing" not in done.stderr
 
 
 def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

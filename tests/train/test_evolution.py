@@ -339,8 +339,8 @@ def test_batches_follow_the_clock(seconds: float, finer: bool) -> None:
     for _, size in AdaptiveBatches(lambda: now[0]).run(500, work):
         sizes.append(size)
         now[0] += 1000.0
-    assert sizes[0] == 16
-    assert (sizes[1] < 16) is finer
+    assert sizes[0] == 4
+    assert (sizes[1] < 4) is finer
 
 
 def test_constraints() -> None:

@@ -20,8 +20,8 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.genes import Genes
 from emsco_train.errors import RareLabelWarning, RepeatedRowsWarning
 from emsco_train.export.searched_design import check_counts, export_searched_design, fit_design
-from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_validation
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs, measure_fitted_design
 from emsco_train.search.exact_search import is_affordable
 from emsco_train.search.searches import run_evolve, run_exhaustive
@@ -307,7 +307,7 @@ def test_the_search_counts_what_the_models_do(case: str, tmp_path: Path) -> None
         if design.id in by_id:
             assert (by_id[design.id].coverage, by_id[design.id].accuracy) == (design.coverage, design.accuracy)
     check_counts(problem, designs[0])
-    measured = list(measure_designs(problem, problem.validation, designs, CascadeFitter.of(problem)))
+    measured = list(measure_designs(problem, problem.validation, designs, ProblemFitters(problem)))
     assert [(one.figures.coverage, one.figures.accuracy) for one in measured] == [(one.coverage, one.accuracy) for one in designs]
     single = measure_fitted_design(problem, problem.validation, designs[0], fit_design(problem, designs[0]))
     assert single.figures == measured[0].figures

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from emsco_train.support.interrupts import defer_interrupts
+from emsco_runtime.support.interrupts import defer_interrupts
 
 pytestmark = pytest.mark.uncounted
 

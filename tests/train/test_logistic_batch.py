@@ -192,7 +192,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
         meeting.wait()
         done.append(part)
 
-    fits._run_in_parallel(work, 2, workers=2)
+    fits._run_in_parallel(work, 2, 2, np.zeros(1, dtype=np.int64))
     assert sorted(part.start for part in done) == [0, 1]
 
 
@@ -200,7 +200,7 @@ def test_two_slow_sets_keep_two_threads_busy() -> None:
 def test_every_set_is_given_out_once(count: int, workers: int) -> None:
     """Whatever the numbers of sets and threads."""
     done: list[int] = []
-    fits._run_in_parallel(lambda part: done.extend(range(count)[part]), count, workers)
+    fits._run_in_parallel(lambda part: done.extend(range(count)[part]), count, workers, np.zeros(1, dtype=np.int64))
     assert sorted(done) == list(range(count))
 
 

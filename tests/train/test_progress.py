@@ -51,7 +51,7 @@ def outcome(stopped: str, polished: str | None = None) -> Outcome:
 def test_plain_lines_are_rare_and_the_last_is_written() -> None:
     """A hundred generations in 20 s, a line every 5 s, and the last one; each with front, fitness and time left."""
     clock, stream = Clock(), io.StringIO()
-    with Progress(stream, what="0.9", clock=clock) as progress:
+    with Progress(stream, what="0.9", every_s=5.0, clock=clock) as progress:
         for number in range(100):
             progress.on_generation(generation(number))
             clock.now += 0.2
@@ -86,7 +86,7 @@ def test_nothing_reported_nothing_written() -> None:
 def test_a_phase_that_was_shown_is_shown_to_its_end() -> None:
     """Fits that took a while end with 100 %; then come the designs, with a time left of their own."""
     clock, stream = Clock(), io.StringIO()
-    with Progress(stream, clock=clock) as progress:
+    with Progress(stream, every_s=5.0, clock=clock) as progress:
         for done in (0, 1_000, 2_000, 4_000):
             progress.on_progress(Step("fits", done, 4_000))
             clock.now += 3.0

@@ -17,9 +17,8 @@ from emsco_train import EmscoClassifier, Problem, exhaustive
 from emsco_train.data.splits import Shares
 from emsco_train.errors import DesignError
 from emsco_train.export.searched_design import check_counts, export_searched_design, fit_design
-from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_validation
-from emsco_train.models.fitted_set import SetFitter
+from emsco_train.models.fitted_set import ProblemFitters, SetFitter
 from emsco_train.models.logistic.regression import softmax
 from emsco_train.models.temperature import LIMITS, ScoredLeads, cross_fit_temperature, find_leads, fit_temperature
 from emsco_train.report.report_file import write_report
@@ -266,7 +265,7 @@ def test_the_whole_way_is_calibrated(tmp_path: Path) -> None:
     model = fit_design(problem, design)
     assert [stage.graph for stage in exported.model.stages] == [stage.graph for stage in model.stages]
     # Reliability is measured on the calibrated scores.
-    (measured,) = measure_designs(problem, problem.validation, [design], CascadeFitter.of(problem))
+    (measured,) = measure_designs(problem, problem.validation, [design], ProblemFitters(problem))
     confidence = evaluate_validation(problem, design.stages, design.thresholds).probabilities[0].max(axis=1)
     assert measured.calibration[0].reached.confidence == pytest.approx(confidence.mean())
     assert measured.scalings == tuple(stage.fitted.scaling for stage in model.stages)

@@ -26,8 +26,8 @@ from emsco_train.export.searched_design import check_counts, export_searched_des
 from emsco_train.guarantee.choice import SelectionCriteria, choose_design
 from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.guarantee.promise import Promise
-from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs, measure_fitted_design
 from emsco_train.search.exact_search import is_affordable
 from emsco_train.search.ladder import ladder_front
@@ -177,7 +177,7 @@ def test_figures_are_weighted_means(kind: str, folds: int) -> None:
     """Search, measurement and expected figures are the same weighted means, those of numpy but for the rounding to units."""
     problem = make_problem(kind, folds=folds)
     designs = Workbench(problem).designs(POPULATION, [1] * len(POPULATION))
-    measured = list(measure_designs(problem, problem.validation, designs, CascadeFitter.of(problem)))
+    measured = list(measure_designs(problem, problem.validation, designs, ProblemFitters(problem)))
     for design, other in zip(designs, measured, strict=True):
         made = evaluate_validation(problem, design.stages, design.thresholds)
         weights = problem.validation.weights

@@ -100,6 +100,8 @@ def accumulate_hessian(
         pair = 0
         for one in range(probabilities.shape[1]):
             for other in range(one + 1):
+                if rows.stop[0] != 0:
+                    return
                 _curvature_roots(rows.weights[k], probabilities[k, one], probabilities[k, other], one == other, roots)
                 _scale_columns(blocks[k], column_set.numbers, roots, scaled)
                 sign = 1.0 if one == other else -1.0

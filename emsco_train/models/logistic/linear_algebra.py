@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.support.compiled import jit_inner
@@ -95,10 +96,12 @@ def _cholesky_row(matrix: Floats, i: int, first: int, ridge: float, factor: Floa
 
 
 @jit_inner()
-def _try_cholesky(matrix: Floats, ridge: float, factor: Floats) -> bool:  # pragma: no cover - compiled
+def _try_cholesky(matrix: Floats, ridge: float, factor: Floats, stop: NDArray[np.int64]) -> bool:  # pragma: no cover - compiled
     sums = np.empty((4, 2))
     fours = len(matrix) - len(matrix) % 4
     for i in range(0, fours, 4):
+        if stop[0] != 0:
+            return False
         for j in range(0, i, 2):
             tile_products(factor, i, j, j, sums)
             for k in range(4):
@@ -115,11 +118,14 @@ def _try_cholesky(matrix: Floats, ridge: float, factor: Floats) -> bool:  # prag
 
 
 @jit_inner()
-def cholesky(matrix: Floats, factor: Floats) -> float:  # pragma: no cover - compiled
-    """Fill the Cholesky factor of the lower triangle; return the relative ridge that it needed, or -1 if none helps."""
+def cholesky(matrix: Floats, factor: Floats, stop: NDArray[np.int64]) -> float:  # pragma: no cover - compiled
+    """Fill the Cholesky factor of the lower triangle; return the relative ridge that it needed, or -1 if none helps.
+
+    It takes a minute for some thousand rows, and ends early, with -1, once `stop` is set.
+    """
     ridge = 0.0
     while ridge < 1.0:
-        if _try_cholesky(matrix, ridge, factor):
+        if _try_cholesky(matrix, ridge, factor, stop):
             return ridge
         ridge = _FIRST_RIDGE if ridge == 0.0 else ridge * 100.0
     return -1.0

@@ -39,6 +39,8 @@ class TrainingRows(NamedTuple):
     weight: float
     # 1 / C.
     penalty: float
+    # Not 0 once a fit is to end early [1]: what it returns then means nothing.
+    stop: NDArray[np.int64]
 
 
 @jit_inner(*_FAST)
@@ -208,6 +210,8 @@ def evaluate_loss(
         slope[i] = rows.penalty * parameters[i] if i % width else 0.0
     worst = 0.0
     for k in range(len(rows.blocks)):
+        if rows.stop[0] != 0:
+            break
         block_probabilities(rows.blocks[k], runs, k, column_set, parameters, tables, logits[k], probabilities[k], residual, spare)
         worst = max(worst, _block_change(logits[k], before[k], residual, spare))
         for label in range(labels):

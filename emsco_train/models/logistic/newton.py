@@ -117,12 +117,12 @@ def _start_at_intercepts(anchor: Anchor, index: Ints, width: int, state: FitStat
 
 
 @jit_inner()
-def _aim_at_anchor(anchor: Anchor, index: Ints, state: FitState) -> bool:  # pragma: no cover - compiled
+def _aim_at_anchor(anchor: Anchor, index: Ints, state: FitState, stop: NDArray[np.int64]) -> bool:  # pragma: no cover - compiled
     """Take over the anchor's Hessian and aim at the minimum of its approximation on the set's columns."""
     for i in range(len(index)):
         for j in range(i + 1):
             state.hessian[i, j] = anchor.hessian[index[i], index[j]]
-    if cholesky(state.hessian, state.factor) < 0.0:
+    if cholesky(state.hessian, state.factor, stop) < 0.0:
         return False
     for i in range(len(index)):
         state.direction[i] = anchor.target[index[i]]
@@ -157,7 +157,7 @@ def start_fit(
     if warm:
         for i in range(len(index)):
             state.direction[i] = start[i] - state.x[i]
-    aimed = warm or _aim_at_anchor(anchor, index, state)
+    aimed = warm or _aim_at_anchor(anchor, index, state, rows.stop)
     descent = -dot(state.direction, state.slope, len(index))
     # A start in whose direction the loss rises (or is NaN) is not used: the fit starts at the model without columns.
     if not (aimed and 0.0 < descent < np.inf):
@@ -260,7 +260,7 @@ def build_hessian(
         else:
             accumulate_hessian(rows.blocks, rows, column_set, state.probabilities, state.double_precision, state.parts)
         assemble_hessian(state.parts, state.before.shape[1], column_set.width, rows.penalty, rows.weight, state.hessian)
-        ridge = cholesky(state.hessian, state.factor)
+        ridge = cholesky(state.hessian, state.factor, rows.stop)
         if ridge == 0.0 or (precision == 2 and ridge > 0.0):
             return precision
         precision += 1
@@ -310,7 +310,7 @@ def run_newton(
     passes, precision, rate = 0, 0, 1.0
     # Not written as 0 and False, for which the functions that take them would be compiled by themselves.
     count, fresh = int(np.int64(0)), passes > 0
-    while passes < _MAX_PASSES:
+    while passes < _MAX_PASSES and rows.stop[0] == 0:
         share, change, step_passes, was_corrected = take_step(rows, column_set, state, descent, fresh)
         passes += step_passes
         if share == 0.0 and precision > 0:

@@ -14,14 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.support.interrupts import defer_interrupts
+from emsco_train.data.fit_memory import MAX_FIT_BYTES, fit_bytes
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.models.logistic.loss import TrainingRows
 from emsco_train.models.logistic.newton import Anchor
 from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.models.logistic.set_kernels import expand_loss, fit_sets, score_sets
-from emsco_train.support.interrupts import defer_interrupts
+from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
 
@@ -95,6 +98,7 @@ class LogisticProblem:
 
     `encoded` holds the columns [rows, columns], `target` the position of each row's label; each of the labels must occur. A row
     has a 1 in at most one column of each of the `one_hot_groups`, and 0 in the others: these are looked up, not multiplied.
+    `stop` ends fits early.
 
     Examples
     --------
@@ -115,8 +119,10 @@ class LogisticProblem:
         weights: Floats | None = None,
         C: float = 1.0,  # noqa: N803
         one_hot_groups: Sequence[slice] = (),
+        stop: StopFlag | None = None,
     ) -> None:
         _check(encoded, C)
+        self._stop = stop or StopFlag()
         row_weights = np.ones(len(encoded)) if weights is None else np.asarray(weights, dtype=np.float64)
         one_hot = (np.asarray(target)[:, None] == np.arange(labels)).astype(np.float64)
         share = row_weights @ one_hot / row_weights.sum()
@@ -139,9 +145,11 @@ class LogisticProblem:
             weighted,
             float(row_weights.sum()),
             1.0 / C,
+            self._stop.array,
         )
         intercepts = np.log(share[1:] / share[0]) if labels == 2 else np.log(share) - np.log(share).mean()
-        self._anchor = _make_anchor(self._rows, intercepts)
+        with self._stop.stoppable():
+            self._anchor = _make_anchor(self._rows, intercepts)
 
     def fit(self, columns: Mask, start: LogisticBatch | None = None, *, workers: int = 1) -> LogisticBatch:
         """Fit feature sets, given by their columns [sets, columns]; a set that does not converge raises `FitError`.
@@ -164,9 +172,15 @@ class LogisticProblem:
         def work(part: slice) -> None:
             fit_sets(self._rows, self._anchor, ordered[part], warm, _TOLERANCE, table[part], passes[part])
 
-        _run_in_parallel(work, len(sets), workers)
+        with self._stop.stoppable():
+            _run_in_parallel(work, len(sets), self._affordable_workers(sets, workers), self._stop.array)
         self._check_converged(sets, passes)
         return LogisticBatch(sets, table[:, :, 1:][:, :, np.argsort(order)], table[:, :, 0], passes)
+
+    def _affordable_workers(self, sets: Mask, workers: int) -> int:
+        """Return how many of so many threads have memory for the matrices of the widest set; at least one."""
+        widest = int(sets.sum(axis=1).max(initial=0))
+        return max(1, min(workers, MAX_FIT_BYTES // fit_bytes(widest, self._rows.targets.shape[1])))
 
     def _check_converged(self, sets: Mask, passes: Ints) -> None:
         failed = np.flatnonzero(passes <= 0)
@@ -190,7 +204,7 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
     def work(part: slice) -> None:
         score_sets(rows.values, rows.runs, rows.order, table[part], columns[part], label[part], confidence[part])
 
-    _run_in_parallel(work, len(batch), workers)
+    _run_in_parallel(work, len(batch), workers, np.zeros(1, dtype=np.int64))
     return TopLabels(label, confidence)
 
 
@@ -232,8 +246,8 @@ def _expand_at(rows: TrainingRows, intercepts: Floats, parameters: Floats, inter
     return Anchor(intercepts, slope if intercepts_only is None else intercepts_only.slope, hessian, target)
 
 
-def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int) -> None:
-    """Distribute the parts of a batch over threads; compiled code runs without the lock."""
+def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int, stop: NDArray[np.int64]) -> None:
+    """Distribute the parts of a batch over threads, until `stop` is set; compiled code runs without the lock."""
     # There are few sets where each takes long: then every thread should have some.
     share = min(_SETS_PER_TASK, max(1, count // (4 * workers)))
     parts = [slice(start, start + share) for start in range(0, count, share)]
@@ -241,7 +255,6 @@ def _run_in_parallel(work: Callable[[slice], None], count: int, workers: int) ->
         for part in parts:
             work(part)
         return
-    stop = np.zeros(1, dtype=np.int64)
     with defer_interrupts(stop):
         _in_threads(lambda part: None if stop[0] else work(part), parts, workers)
 

@@ -110,9 +110,11 @@ def fit_sets(
     """Fit each of the sets [sets, columns].
 
     `table` [sets, logits, 1 + columns] holds the starts, which are used if `warm`, and then the parameters; `passes` how many
-    passes over the rows each took, negative where the fit did not converge.
+    passes over the rows each took, negative where the fit did not converge. Nothing of it counts once `rows.stop` is set.
     """
     for at in range(len(sets)):
+        if rows.stop[0] != 0:
+            break
         columns, column_set, state, descent = begin_set(rows, anchor, sets[at], warm, table[at])
         passes[at] = run_newton(rows, column_set, state, descent, tolerance)
         finish_set(state, columns, table[at])

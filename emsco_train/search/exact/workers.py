@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emsco_runtime.support.interrupts import defer_interrupts
 from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, empty_stack
 from emsco_train.search.exact.set_bits import SetLayout, Units
 from emsco_train.search.exact.workload import Part, count_continuations
-from emsco_train.support.interrupts import defer_interrupts
 
 __all__ = ["Enumeration", "PartResult", "run_parts"]
 

@@ -18,6 +18,7 @@ from emsco_train.search.pace import BatchedEvaluator, EvaluationInterrupted, Int
 from emsco_train.search.scoring.objectives import Evaluator, Objectives
 from emsco_train.search.settings import Settings
 from emsco_train.support.numbers import check_seed, check_time_limit
+from emsco_train.support.stop_flag import FitStopped
 
 __all__ = ["Evolution", "Generation", "OnGeneration", "StopReason", "evolve_population"]
 
@@ -241,6 +242,8 @@ def _partial_state(
 ) -> GenerationState:
     """Return the part of a generation that was evaluated before the run was cut short."""
     population = interruption.population
+    if interruption.objectives is None and interruption.reason == "time":
+        raise FitStopped from interruption
     if interruption.objectives is None:
         raise KeyboardInterrupt(
             "the search was interrupted before any design was evaluated: there is no front yet"

@@ -14,32 +14,39 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from emsco_runtime.support.arrays import Mask
-from emsco_train.data.problem import Problem, ScoredPart
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.problem import Problem
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
-from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
 from emsco_train.models.logistic.regression import top_labels
 from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.search.scoring.bit_cache import SetScorer, TopScores
 
-__all__ = ["set_scorer"]
+__all__ = ["set_scorer", "split_scorer"]
 
 # Scores that are held at a time, before they become bits.
 _CHUNK_BYTES = 2**26
 _BYTES_PER_SCORE = 16
+_BYTES_PER_COEFFICIENT = 64
 # Sets that are handed to each thread at a time: Ctrl-C waits for these.
 _SETS_PER_THREAD = 4
 
 
-def set_scorer(problem: Problem, fitters: Sequence[SetFitter], thresholds: Sequence[Sequence[float]], jobs: int) -> SetScorer:
+def set_scorer(
+    problem: Problem, thresholds: Sequence[Sequence[float]], jobs: int, fitters: ProblemFitters | None = None
+) -> SetScorer:
     """Return the scorer for a problem's stage settings; the scores do not depend on the number of threads.
 
-    `fitters` are those of the problem's parts. `thresholds` are, for each threshold of a sweep, the confidence that each label
-    needs: scores near one of them are those of the exported graph.
+    `thresholds` are, for each threshold of a sweep, the confidence that each label needs: scores near one of them are those of
+    the exported graph. `fitters` are those of the problem, if they were made before.
     """
-    scorers = [_part_scorer(problem, part, fitter, thresholds, jobs) for part, fitter in zip(problem.parts, fitters, strict=True)]
+    made = (fitters or ProblemFitters(problem)).parts
+    scorers = [
+        split_scorer(problem, part.scored, fitter, thresholds, jobs) for part, fitter in zip(problem.parts, made, strict=True)
+    ]
     if len(scorers) == 1:
         return scorers[0]
-    chunk = _sets_per_chunk(problem)
+    chunk = _sets_per_chunk(problem, len(problem.validation))
 
     def score_sets(sets: Mask) -> Iterator[TopScores]:
         for start in range(0, len(sets), chunk):
@@ -52,26 +59,29 @@ def set_scorer(problem: Problem, fitters: Sequence[SetFitter], thresholds: Seque
     return score_sets
 
 
-def _part_scorer(
-    problem: Problem, part: ScoredPart, fitter: SetFitter, thresholds: Sequence[Sequence[float]], jobs: int
+def split_scorer(
+    problem: Problem, scored: Split, fitter: SetFitter, thresholds: Sequence[Sequence[float]], jobs: int
 ) -> SetScorer:
+    """Return the scorer of rows that one fitter's models have not seen, such as test rows; the rest as for `set_scorer`."""
     if problem.settings.classifier is None:
-        return _logistic_scorer(problem, part, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
-    return _classifier_scorer(problem, part, fitter, jobs)
+        return _logistic_scorer(problem, scored, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
+    return _classifier_scorer(problem, scored, fitter, jobs)
 
 
-def _sets_per_chunk(problem: Problem) -> int:
-    return max(1, _CHUNK_BYTES // (_BYTES_PER_SCORE * len(problem.validation)))
+def _sets_per_chunk(problem: Problem, rows: int) -> int:
+    # Of a set: its scores of all rows, and its coefficients, of which there are some copies on the way.
+    coefficients = _BYTES_PER_COEFFICIENT * len(problem.labels) * (1 + problem.encoder.width)
+    return max(1, _CHUNK_BYTES // max(_BYTES_PER_SCORE * rows, coefficients))
 
 
 def _logistic_scorer(
-    problem: Problem, part: ScoredPart, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int
+    problem: Problem, scored: Split, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int
 ) -> SetScorer:
     """Return a scorer of logistic regressions, fitted in batches; the same fits that an export makes."""
     blocks = problem.encoder.blocks
     column_feature = np.repeat(np.arange(len(blocks)), [block.width for block in blocks])
-    rows = RowBlocks.of(part.scored.encoded, problem.encoder.one_hot_groups)
-    chunk = _sets_per_chunk(problem)
+    rows = RowBlocks.of(scored.encoded, problem.encoder.one_hot_groups)
+    chunk = _sets_per_chunk(problem, len(scored))
 
     def score_chunk(sets: Mask) -> TopScores:
         batch = fitter.fit_batch(sets[:, column_feature], jobs)
@@ -80,13 +90,13 @@ def _logistic_scorer(
         def fitted(index: int) -> FittedSet:
             return fitter.from_model(_names_in_set(problem.names, sets[index]), batch.model(index))
 
-        settle_top_labels(top, levels, part.scored.codes, fitted)
+        settle_top_labels(top, levels, scored.codes, fitted)
         return TopScores(top.label, top.confidence)
 
     return lambda sets: (score_chunk(sets[start : start + chunk]) for start in range(0, len(sets), chunk))
 
 
-def _classifier_scorer(problem: Problem, part: ScoredPart, fitter: SetFitter, jobs: int) -> SetScorer:
+def _classifier_scorer(problem: Problem, scored: Split, fitter: SetFitter, jobs: int) -> SetScorer:
     """Return a scorer of any other classifier: a fit for each set, scored through its own ONNX graph, as production does."""
     conversion_lock = threading.Lock()
 
@@ -95,7 +105,7 @@ def _classifier_scorer(problem: Problem, part: ScoredPart, fitter: SetFitter, jo
         with conversion_lock:
             # The converter is not known to be safe in threads.
             _ = fitted.graph
-        scores = fitted.reference_scores(part.scored.codes[:, fitted.positions])
+        scores = fitted.reference_scores(scored.codes[:, fitted.positions])
         return TopScores(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
 
     def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:

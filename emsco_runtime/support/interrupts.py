@@ -7,6 +7,7 @@ searches, one ignored its Ctrl-C, or never ended. So it is deferred until the th
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -24,9 +25,9 @@ _DEFAULT_HANDLER = signal.default_int_handler
 def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
     """Defer Ctrl-C until the block has ended, and raise it then; an error of the block itself takes precedence.
 
-    Ctrl-C sets `stop[0]` to 1: threads, compiled ones too, poll it and end early. It is an array since a signal handler must not
-    wait for a lock. Only the main thread gets interrupts, and only Python's own handler raises them: in other threads, and where
-    the program has a handler of its own, nothing is changed.
+    Ctrl-C sets `stop[0]` to 1 at once: threads and compiled code poll it and end early. It is an array since a signal handler
+    must not wait for a lock. Only the main thread gets interrupts, and only Python's own handler raises them: in other threads,
+    and where the program has a handler of its own, nothing is changed.
 
     Examples
     --------
@@ -54,9 +55,37 @@ def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
 
     signal.signal(signal.SIGINT, handle_interrupt)
     try:
-        yield
+        with _signals_noticed(stop):
+            yield
     finally:
         # `signal.signal` runs pending handlers first, so an interrupt that has come by now is noted.
         signal.signal(signal.SIGINT, _DEFAULT_HANDLER)
     if interrupted:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def _signals_noticed(stop: NDArray[np.int64]) -> Iterator[None]:
+    """Set `stop` from a thread as soon as an interrupt comes.
+
+    Python runs its handlers between two lines of the main thread, and so not while that is in compiled code; but it writes the
+    number of a signal to a pipe at once.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=_watch_signals, args=(reading, stop), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        watcher.join()
+        os.close(reading)
+
+
+def _watch_signals(pipe: int, stop: NDArray[np.int64]) -> None:
+    while numbers := os.read(pipe, 64):
+        if signal.SIGINT in numbers:
+            stop[0] = 1

@@ -1,0 +1,114 @@
+"""Rows of a table file for `emsco-run`: the columns that a bundle needs, true labels, the rows of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.csv_file import match_category
+from emsco_runtime.support.missing_values import is_missing
+from emsco_runtime.support.missing_words import MISSING_WORDS
+from emsco_runtime.support.table_file import TableChunk, TableFile, open_table
+from emsco_runtime.support.text_column import FieldReader, TextColumn, to_objects
+
+__all__ = ["LabelColumn", "make_field_readers", "read_split_rows", "take_rows"]
+
+Column: TypeAlias = TextColumn | Array
+
+
+def make_field_readers(
+    manifest: Manifest, table: TableFile, missing_words: frozenset[str] = MISSING_WORDS
+) -> dict[str, FieldReader]:
+    """Return what reads each feature of the bundle's stages, from the column of that name."""
+    needed = [name for stage in manifest.stages for name in stage.acquire]
+    missing = [name for name in needed if name not in table.names]
+    if missing:
+        raise InputError(
+            f"{table.path}: columns are missing: {', '.join(missing)}; the file has {', '.join(table.names)}."
+            " Every feature of a stage needs one"
+        )
+    features = {feature.name: feature for feature in manifest.features}
+    return {name: FieldReader(features[name].kind, frozenset(features[name].categories), missing_words) for name in needed}
+
+
+def take_rows(chunk: TableChunk, split_rows: Ints | None) -> tuple[Ints, Mapping[str, Column]]:
+    """Return the rows of a chunk that belong to a split, counted in the chunk, and their columns; None: all rows."""
+    if split_rows is None:
+        return np.arange(chunk.rows), chunk.columns
+    first, last = np.searchsorted(split_rows, [chunk.start, chunk.start + chunk.rows])
+    rows = split_rows[first:last] - chunk.start
+    return rows, {name: column.take(rows) for name, column in chunk.columns.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """The column of true labels, if there is one."""
+
+    column: str | None
+    labels: frozenset[str]
+
+    @classmethod
+    def find(cls, table: TableFile, requested: str | None, manifest: Manifest) -> LabelColumn:
+        """Find the column: the requested one, or "label" if there is one."""
+        if requested is not None and requested not in table.names:
+            raise InputError(f"{table.path}: the label column {requested!r} is missing; the file has {', '.join(table.names)}")
+        column = requested or ("label" if "label" in table.names else None)
+        return cls(column, frozenset(map(str, manifest.labels)))
+
+    def read_labels(self, columns: Mapping[str, Column], rows: int) -> list[str | None]:
+        """Return the true label of each of so many rows as text; None where there is none."""
+        if self.column is None:
+            return [None] * rows
+        column = columns[self.column]
+        if isinstance(column, np.ndarray):
+            # There are few different ones.
+            values = column.tolist()
+            known = {value: None if is_missing(value) else self._read_label(str(value)) for value in set(values)}
+            return [known[value] for value in values]
+        texts, codes = column.distinct()
+        labels: list[str | None] = to_objects([self._read_label(text) for text in texts]).take(codes).tolist()
+        return labels
+
+    def _read_label(self, text: str) -> str | None:
+        return match_category(text, self.labels) if text.strip() else None
+
+
+def read_split_rows(run: str, split: str) -> Ints:
+    """Return the rows of a named split of a training run, counted from 0, ascending, from its `splits.csv` (row, split)."""
+    path = str(Path(run) / "splits.csv")
+    found: list[Array] = []
+    names: set[str] = set()
+    with open_table(path) as table:
+        for column in ("row", "split"):
+            if column not in table.names:
+                raise InputError(f"{path}: the column {column!r} is missing, expected the columns row and split")
+        for chunk in table.read(["row", "split"]):
+            texts, codes = _text(chunk, "split").distinct()
+            names.update(texts)
+            if split in texts:
+                found.append(_read_row_numbers(path, chunk, np.flatnonzero(codes == texts.index(split))))
+    if not found:
+        raise InputError(f"{path}: there is no split {split!r}; it has {', '.join(sorted(names)) or 'no rows'}")
+    return np.unique(np.concatenate(found))
+
+
+def _text(chunk: TableChunk, name: str) -> TextColumn:
+    column = chunk.columns[name]
+    if isinstance(column, np.ndarray):
+        raise InputError(f"splits.csv: expected a CSV file of text, got {column.dtype} in the column {name!r}")
+    return column
+
+
+def _read_row_numbers(path: str, chunk: TableChunk, rows: Ints) -> Ints:
+    texts = _text(chunk, "row").take(rows).texts()
+    for row, text in zip(rows.tolist(), texts, strict=True):
+        if not text.isdigit():
+            raise InputError(f"{path}: {chunk.place(row)}: expected a row number, got {text!r}")
+    return np.array(texts, dtype=np.intp)

@@ -1,0 +1,206 @@
+"""CSV and Parquet files read by pyarrow, an extra: the only module that imports it.
+
+CSV files are read as text: what a field means is ours to say (`text_column`), so that it does not depend on the reader. Files in
+which the csv module would refuse a quote are left to it, since pyarrow does not.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
+
+__all__ = ["ArrowColumn", "has_pyarrow", "is_plain_csv", "read_csv_chunks", "read_parquet_chunks", "read_parquet_names"]
+
+# Text that Arrow reads as a finite number reads the same by `float`; what else `float` accepts is left to it.
+_NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+# One field and what ends it, thousands of times: a quote opens a field or is text within an unquoted one, and one that closes a
+# field is at its end. Bounded, so that Ctrl-C is heard in between.
+_FIELDS = re.compile(rb'(?:(?:"(?:[^"]++|"")*+"|[^",\r\n][^,\r\n]*+|)(?:,|\r\n|\r|\n|\Z)){1,65536}+')
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 2**23
+_BATCH_ROWS = 2**16
+
+
+def has_pyarrow() -> bool:
+    """Return whether pyarrow is installed."""
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415 - an extra, and slow to load
+    except ImportError:
+        return False
+    return True
+
+
+class ArrowColumn:
+    """A column of text in Arrow's memory: some bytes more than the file has, where a list of text takes ten times as much."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self._numbers: tuple[Floats, Mask] | None = None
+
+    @classmethod
+    def concatenate(cls, columns: Sequence[ArrowColumn]) -> ArrowColumn:
+        """Return several columns as one, without a copy."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        parts = [column.array for column in columns]
+        chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+        return cls(pa.chunked_array(chunks, pa.large_string()))
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+        return len(self.array)
+
+    def texts(self) -> list[str]:
+        """Return the text of each field."""
+        texts: list[str] = self.array.to_pylist()
+        return texts
+
+    def take(self, rows: Ints) -> ArrowColumn:
+        """Return the fields of these rows."""
+        return ArrowColumn(self.array.take(rows))
+
+    def blank(self, words: Collection[str]) -> ArrowColumn:
+        """Return the column with these texts made empty."""
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        is_word = pc.is_in(self.array, value_set=pa.array(sorted(words), self.array.type))
+        return ArrowColumn(pc.if_else(is_word, pa.scalar("", self.array.type), self.array))
+
+    def distinct(self) -> tuple[list[str], Ints]:
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        whole = self.array.combine_chunks() if isinstance(self.array, pa.ChunkedArray) else self.array
+        encoded = whole.dictionary_encode()
+        return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+
+    def parse_numbers(self) -> tuple[Floats, Mask]:
+        """Return finite numbers where fields are such, and which fields were parsed."""
+        if self._numbers is None:
+            self._numbers = self._parse_numbers()
+        numbers, parsed = self._numbers
+        return numbers.copy(), parsed.copy()
+
+    def _parse_numbers(self) -> tuple[Floats, Mask]:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        nothing = pa.scalar(None, self.array.type)
+        present = pc.if_else(pc.equal(self.array, ""), nothing, self.array)
+        try:
+            cast = pc.cast(present, pa.float64())
+        except pa.ArrowInvalid:
+            present = pc.if_else(pc.match_substring_regex(self.array, _NUMBER), self.array, nothing)
+            try:
+                cast = pc.cast(present, pa.float64())
+            except pa.ArrowInvalid:
+                # A number out of range, such as 1e999.
+                return np.full(len(self), np.nan), np.zeros(len(self), dtype=np.bool_)
+        numbers = np.array(cast.to_numpy(zero_copy_only=False) if isinstance(cast, pa.Array) else cast.to_numpy())
+        return numbers, np.isfinite(numbers)
+
+
+def is_plain_csv(path: str) -> bool:
+    """Return whether every quote of a file is where the csv module allows one."""
+    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content.find(b'"') < 0:
+            return True
+        place = len(_BYTE_ORDER_MARK) if content[:3] == _BYTE_ORDER_MARK else 0
+        while place < len(content):
+            match = _FIELDS.match(content, place)
+            if match is None:
+                return False
+            place = match.end()
+    return True
+
+
+def read_csv_chunks(path: str, header: Sequence[str], columns: Sequence[str]) -> Iterator[dict[str, ArrowColumn]]:
+    """Read columns of a CSV file in chunks of rows.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or its header is another one; a reader that knows lines can say where.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv  # noqa: PLC0415
+
+    text = pa.large_string()
+    try:
+        with pa.csv.open_csv(
+            path,
+            read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, text), strings_can_be_null=False, include_columns=list(columns)
+            ),
+        ) as reader:
+            for batch in reader:
+                yield {name: ArrowColumn(batch.column(place)) for place, name in enumerate(columns)}
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: not readable as CSV: {str(error).splitlines()[0]}") from None
+
+
+def read_parquet_names(path: str) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    names: list[str] = _open_parquet(path).schema_arrow.names
+    return names
+
+
+def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str, Array]]:
+    """Read columns of a Parquet file in chunks of rows: numbers, booleans and text as arrays, None or NaN for gaps."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    file = _open_parquet(path)
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
+            yield {name: _to_array(batch.column(name)) for name in columns}
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable_parquet(path, error) from None
+
+
+def _open_parquet(path: str) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise InputError(f"{path}: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file") from None
+    try:
+        file = pa.parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable_parquet(path, error) from None
+    names = file.schema_arrow.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
+    return file
+
+
+def _unreadable_parquet(path: str, error: Exception) -> InputError:
+    return InputError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}")
+
+
+def _to_array(column: Any) -> Array:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # One text object for all fields that hold it.
+        encoded = column.dictionary_encode()
+        texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+        codes = encoded.indices.fill_null(len(texts) - 1)
+        array: Array = texts.take(codes.to_numpy(zero_copy_only=False))
+    else:
+        array = column.to_numpy(zero_copy_only=False)
+    return array

@@ -1,0 +1,164 @@
+"""Columns of text, as CSV files have them, and what a field means: the one place where text becomes a value.
+
+`FieldReader.read` is the meaning of one field; `read_column` does the same for a column, whoever has read the file: each
+different text is read once, and numbers are parsed in bulk where that is known to give what Python's `float` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
+from emsco_runtime.support.csv_file import match_category, parse_boolean
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
+
+__all__ = ["FieldReader", "ListColumn", "TextColumn", "find_other_texts", "to_objects"]
+
+
+class TextColumn(Protocol):
+    """The text of one column."""
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+
+    def texts(self) -> list[str]:
+        """Return the text of each field."""
+
+    def take(self, rows: Ints) -> TextColumn:
+        """Return the fields of these rows."""
+
+    def blank(self, words: Collection[str]) -> TextColumn:
+        """Return the column with these texts made empty."""
+
+    def distinct(self) -> tuple[list[str], Ints]:
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
+
+    def parse_numbers(self) -> tuple[Floats, Mask]:
+        """Return finite numbers where fields are such, exactly as `float` reads them, and which fields were parsed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListColumn:
+    """A column as a list of text, as the csv module gives it."""
+
+    fields: list[str]
+
+    def __len__(self) -> int:
+        """Return the number of fields."""
+        return len(self.fields)
+
+    def texts(self) -> list[str]:
+        """Return the text of each field."""
+        return self.fields
+
+    def take(self, rows: Ints) -> ListColumn:
+        """Return the fields of these rows."""
+        return ListColumn(list(map(self.fields.__getitem__, rows.tolist())))
+
+    def blank(self, words: Collection[str]) -> ListColumn:
+        """Return the column with these texts made empty."""
+        return ListColumn(["" if text in words else text for text in self.fields])
+
+    def distinct(self) -> tuple[list[str], Ints]:
+        """Return the different texts, in the order of their first fields, and the position of each field's among them."""
+        position: dict[str, int] = {}
+        codes = [position.setdefault(text, len(position)) for text in self.fields]
+        return list(position), np.array(codes, dtype=np.intp)
+
+    def parse_numbers(self) -> tuple[Floats, Mask]:
+        """Return finite numbers where fields are such, and which fields were parsed: all, or none."""
+        try:
+            numbers = np.array(list(map(float, self.fields)), dtype=np.float64)
+        except ValueError:
+            return np.full(len(self), np.nan), np.zeros(len(self), dtype=np.bool_)
+        return numbers, np.isfinite(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldReader:
+    """Reads the fields of one feature; text that does not parse is returned as it is, and the runtime reports it."""
+
+    kind: str
+    categories: frozenset[str] = frozenset()
+    missing: frozenset[str] = MISSING_WORDS
+
+    def read(self, text: str) -> object:
+        """Return the value of a field; None where it is missing: the field is empty, or a word that means so."""
+        if self._is_gap(text):
+            return None
+        if self.kind == "categorical":
+            return match_category(text, self.categories)
+        if self.kind == "boolean":
+            value = parse_boolean(text)
+            return text if value is None else value
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    def read_column(self, column: TextColumn | Array) -> Array:
+        """Return the values of a column; typed values, as of a Parquet file, stay as they are, but for words of "missing"."""
+        if isinstance(column, np.ndarray):
+            return self._blank_words(column)
+        if self.kind == "numeric":
+            return self._read_numbers(column)
+        texts, codes = column.distinct()
+        return to_objects([self.read(text) for text in texts]).take(codes)
+
+    def _is_gap(self, text: str) -> bool:
+        # A known category is never missing: the bundle was trained on a table in which the word meant something.
+        return text not in self.categories and is_missing_text(text, self.missing)
+
+    def _read_numbers(self, column: TextColumn) -> Array:
+        numbers, others = find_other_texts(column, self.missing)
+        if not len(others):
+            return numbers
+        texts, codes = column.take(others).distinct()
+        values = [self.read(text) for text in texts]
+        if all(value is None or isinstance(value, float) for value in values):
+            numbers[others] = np.array([math.nan if value is None else value for value in values], dtype=np.float64)[codes]
+            return numbers
+        mixed = numbers.astype(object)
+        mixed[others] = to_objects(values)[codes]
+        return mixed
+
+    def _blank_words(self, values: Array) -> Array:
+        if values.dtype.kind != "O":
+            return values
+        texts = {value for value in values.tolist() if isinstance(value, str)}
+        words = {text for text in texts if self._is_gap(text)}
+        if not words:
+            return values
+        return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
+
+
+def find_other_texts(column: TextColumn, words: Collection[str]) -> tuple[Floats, Ints]:
+    """Return a column as numbers, and the rows that must be looked at one by one: what else it holds, and some numbers.
+
+    A number may be one of the words that mean "missing", as 999 is in some tables.
+    """
+    numbers, parsed = column.parse_numbers()
+    for word in words:
+        number = _to_number(word)
+        if number is not None:
+            parsed &= numbers != number
+    return numbers, np.flatnonzero(~parsed)
+
+
+def to_objects(values: Sequence[Any]) -> Array:
+    """Return values as an array of objects, sequences among them as they are."""
+    column: Array = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _to_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

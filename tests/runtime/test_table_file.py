@@ -1,0 +1,238 @@
+"""Table files: whoever reads a file, its fields are the same, and mean the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+
+from emsco_runtime.errors import InputError
+from emsco_runtime.support import arrow_tables, table_file
+from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks
+from emsco_runtime.support.csv_file import open_csv
+from emsco_runtime.support.table_file import concatenate_columns, is_parquet, open_table
+from emsco_runtime.support.text_column import FieldReader, ListColumn
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
+
+NUMBERS = st.one_of(
+    st.floats().map(repr),
+    st.floats(allow_nan=False, allow_infinity=False).map("{:.3e}".format),
+    st.integers().map(str),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    st.sampled_from(
+        ["1e999", "-1e999", "1e-999", "1_000", " 7", "7 ", "+1", "-0.0", ".5", "5.", "1e5", "0x10", "nan(1)", "٣", "inf"]
+    ),
+)
+TEXTS = st.one_of(NUMBERS, st.text(max_size=4), st.sampled_from(["", " ", "?", "NA", "-", "yes", "No", "t", "0", "1.0", "999"]))
+FIELDS = st.text(st.sampled_from('ab",\n\r 1é'), max_size=4)
+
+
+def arrow_column(texts: Sequence[str]) -> ArrowColumn:
+    """Return a column as pyarrow would have read it."""
+    return ArrowColumn(pa.array(texts, pa.large_string()))
+
+
+def is_same(ours: Any, theirs: Any) -> bool:
+    """Return whether two values are the same; NaN and None are both gaps."""
+    gaps = [value is None or (isinstance(value, float) and math.isnan(value)) for value in (ours, theirs)]
+    return gaps == [True, True] or (gaps == [False, False] and type(ours) is type(theirs) and ours == theirs)
+
+
+@given(
+    st.lists(TEXTS, max_size=12),
+    st.sampled_from(["numeric", "boolean", "categorical"]),
+    st.sampled_from([frozenset(), frozenset({"?", "na"}), frozenset({"999", "-"})]),
+)
+@example(["1e999", "2"], "numeric", frozenset())
+@example(["999", "999.0", "3"], "numeric", frozenset({"999"}))
+def test_a_column_is_read_as_its_fields(texts: list[str], kind: str, words: frozenset[str]) -> None:
+    """For any text: both forms of a column give what each field gives by itself, numbers those of Python's `float`."""
+    reader = FieldReader(kind, frozenset({"a", "7", "-"}) if kind == "categorical" else frozenset(), words)
+    expected = [reader.read(text) for text in texts]
+    for column in (ListColumn(texts), arrow_column(texts)):
+        found = reader.read_column(column).tolist()
+        assert len(column) == len(found) == len(expected)
+        assert all(map(is_same, found, expected)), (type(column), found, expected)
+        assert column.texts() == texts
+        different, codes = column.distinct()
+        assert [different[code] for code in codes] == texts
+        assert different == list(dict.fromkeys(texts))
+        rows = np.arange(len(texts))[::2]
+        assert column.take(rows).texts() == texts[::2]
+        assert column.blank({"?", "a"}).texts() == ["" if text in ("?", "a") else text for text in texts]
+        assert concatenate_columns([column, column]).texts() == texts * 2  # type: ignore[union-attr]
+
+
+def test_columns_of_both_forms_are_joined() -> None:
+    """A long and a short CSV file, of which only one was read by pyarrow, are one column."""
+    joined = concatenate_columns([ListColumn(["a"]), arrow_column(["b", "a"])])
+    assert isinstance(joined, ListColumn)
+    assert joined.texts() == ["a", "b", "a"]
+    both = concatenate_columns([concatenate_columns([arrow_column(["a"]), arrow_column(["b"])]), arrow_column(["c"])])
+    assert isinstance(both, ArrowColumn)
+    assert both.texts() == ["a", "b", "c"]
+    assert both.distinct()[1].tolist() == [0, 1, 2]
+    assert both.parse_numbers()[1].tolist() == [False] * 3
+
+
+def test_typed_values_stay_but_for_words() -> None:
+    """Numbers of a Parquet file are as they are; text that means "missing" is a gap, unless it is a known category."""
+    numbers = np.array([1.0, 2.0])
+    assert FieldReader("numeric").read_column(numbers) is numbers
+    texts = np.array(["a", "?", None, 3, [1]], dtype=object)
+    assert FieldReader("categorical").read_column(texts).tolist() == ["a", None, None, 3, [1]]
+    assert FieldReader("categorical", frozenset({"?"})).read_column(texts) is texts
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_both_readers_read_the_same(tmp_path: Path, rows: list[list[str]], ending: str, bom: bool) -> None:
+    """Quotes, commas, line ends and blank lines within fields: pyarrow and the csv module give the same rows."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator=ending).writerows([["x", "y"], *rows])
+    path = tmp_path / "t.csv"
+    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + text.getvalue().encode())
+    compare_readers(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(st.text(st.sampled_from('ab",\n\r'), max_size=14))
+@example('"a"b,c\n')
+@example('a"b,c\n')
+@example('"a,"b"\n')
+@example('""a,b\n')
+def test_what_the_csv_module_refuses_is_left_to_it(tmp_path: Path, content: str) -> None:
+    """Any text: where pyarrow would be asked at all, both readers give the same rows, or both refuse the file."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(("x,y\n" + content).encode())
+    if is_plain_csv(str(path)):
+        compare_readers(path)
+
+
+def compare_readers(path: Path) -> None:
+    """Read a file by both and compare."""
+    assert is_plain_csv(str(path))
+    try:
+        with open_csv(str(path)) as opened:
+            ours = [row.fields for row in opened]
+    except InputError:
+        with pytest.raises(InputError):
+            list(read_csv_chunks(str(path), ["x", "y"], ["x", "y"]))
+        return
+    chunks = list(read_csv_chunks(str(path), ["x", "y"], ["x", "y"])) if ours else []
+    theirs = [list(pair) for chunk in chunks for pair in zip(chunk["x"].texts(), chunk["y"].texts(), strict=True)]
+    assert theirs == ours
+
+
+def write_rows(path: Path, count: int) -> Path:
+    """Write a table of so many rows, one of them over two lines."""
+    lines = [f'{row},"a\nb"' if row == 3 else f"{row},c" for row in range(count)]
+    path.write_text("\n".join(["x,y", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("by_arrow", [False, True])
+def test_rows_come_in_chunks_with_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_arrow: bool) -> None:
+    """Chunks follow each other, hold the columns that were asked for, and know the line of each of their rows."""
+    monkeypatch.setattr(table_file, "_MIN_ARROW_BYTES", 1 if by_arrow else 10**9)
+    monkeypatch.setattr(table_file, "_CHUNK_ROWS", 300)
+    monkeypatch.setattr(arrow_tables, "_BLOCK_BYTES", 1000)
+    with open_table(str(write_rows(tmp_path / "t.csv", 1000))) as table:
+        assert table.names == ("x", "y")
+        chunks = list(table.read(["y"]))
+    assert len(chunks) > 3
+    assert [chunk.start for chunk in chunks] == np.cumsum([0, *(chunk.rows for chunk in chunks[:-1])]).tolist()
+    assert sum(chunk.rows for chunk in chunks) == 1000
+    assert {type(chunk.columns["y"]) for chunk in chunks} == {ArrowColumn if by_arrow else ListColumn}
+    assert set(chunks[0].columns) == {"y"}
+    assert (chunks[0].place(2), chunks[0].place(4)) == ("line 4", "line 7")
+    assert chunks[-1].place(chunks[-1].rows - 1) == "line 1002"
+    with open_table(str(tmp_path / "t.csv")) as table:
+        assert sum(chunk.rows for chunk in table.read([])) == 1000
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of the csv module, with the line, whoever read the file; also for a header of pyarrow's own."""
+    monkeypatch.setattr(table_file, "_MIN_ARROW_BYTES", 1)
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n1,2\n3\n", encoding="utf-8")
+    with open_table(str(path)) as table, pytest.raises(InputError, match="line 3: 1 fields, the header has 2"):
+        list(table.read(["x"]))
+    monkeypatch.setattr(table_file, "read_csv_chunks", lambda *_: iter_error("pyarrow alone refuses it"))
+    path.write_text("x,y\n1,2\n", encoding="utf-8")
+    with open_table(str(path)) as table, pytest.raises(InputError, match="pyarrow alone refuses it"):
+        list(table.read(["x"]))
+
+
+def iter_error(message: str) -> Any:
+    """Raise at the first chunk."""
+    raise InputError(message)
+    yield
+
+
+def test_parquet(tmp_path: Path) -> None:
+    """Numbers, booleans, text and categories come as arrays, gaps as None or NaN; the form is known by name or content."""
+    table = pa.table(
+        {
+            "whole": pa.array([1, None, 3]),
+            "flag": pa.array([True, None, False]),
+            "text": pa.array(["a", None, "a"]),
+            "code": pa.array(["x", None, "x"]).dictionary_encode(),
+        }
+    )
+    for name in ("t.parquet", "t.PQ", "t"):
+        path = tmp_path / name
+        pa.parquet.write_table(table, path)
+        assert is_parquet(str(path))
+        with open_table(str(path)) as opened:
+            assert opened.names == ("whole", "flag", "text", "code")
+            (chunk,) = opened.read(opened.names)
+        assert (chunk.start, chunk.rows, chunk.place(2)) == (0, 3, "row 2")
+        columns = {name: column.tolist() for name, column in chunk.columns.items()}  # type: ignore[union-attr]
+        assert columns["flag"] == [True, None, False]
+        assert columns["text"] == ["a", None, "a"]
+        assert columns["code"] == ["x", None, "x"]
+        assert is_same(columns["whole"][1], None)
+        with open_table(str(path)) as opened:
+            assert sum(part.rows for part in opened.read([])) == 3
+    assert not is_parquet(str(tmp_path / "nowhere"))
+
+
+def test_parquet_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged file, a repeated column and a missing pyarrow are one line each, with the remedy."""
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"PAR1 nothing")
+    with pytest.raises(InputError, match="not readable as Parquet"), open_table(str(path)):
+        pass
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pa.parquet.write_table(twice, path)
+    with pytest.raises(InputError, match="a column occurs twice: a"), open_table(str(path)):
+        pass
+    pa.parquet.write_table(pa.table({"a": list(range(100_000))}), path)
+    content = bytearray(path.read_bytes())
+    content[100:20_000] = bytes(19_900)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not readable as Parquet"), open_table(str(path)) as table:
+        list(table.read(["a"]))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'emsco\[parquet\]', or give a CSV file"), open_table(str(path)):
+        pass
+
+
+def test_csv_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base install reads CSV files of any length, by the csv module."""
+    monkeypatch.setattr(table_file, "_MIN_ARROW_BYTES", 1)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with open_table(str(write_rows(tmp_path / "t.csv", 10))) as table:
+        (chunk,) = table.read(["x"])
+    assert isinstance(chunk.columns["x"], ListColumn)
