@@ -9,6 +9,7 @@ from emsco_runtime.acquirers import Acquirers
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.csv_file import CsvRow, CsvRows, match_category, open_csv, parse_boolean
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 
 __all__ = ["ColumnReader", "LabelColumn", "make_column_acquirers", "read_split_rows"]
 
@@ -20,11 +21,13 @@ class ColumnReader:
     column_index: int
     kind: str
     categories: frozenset[str]
+    missing: frozenset[str] = MISSING_WORDS
 
     def __call__(self, row: CsvRow) -> object:
-        """Return the value of a row; None where the field is empty."""
+        """Return the value of a row; None where it is missing: the field is empty, or a word that means so."""
         text = row.fields[self.column_index]
-        if not text.strip():
+        # A known category is never missing: the bundle was trained on a table in which the word meant something.
+        if text not in self.categories and is_missing_text(text, self.missing):
             return None
         if self.kind == "categorical":
             return match_category(text, self.categories)
@@ -37,7 +40,7 @@ class ColumnReader:
             return text
 
 
-def make_column_acquirers(manifest: Manifest, rows: CsvRows) -> Acquirers:
+def make_column_acquirers(manifest: Manifest, rows: CsvRows, missing_words: frozenset[str] = MISSING_WORDS) -> Acquirers:
     """Return acquirers that take every feature of the bundle's stages from the column of that name."""
     needed = [name for stage in manifest.stages for name in stage.acquire]
     missing = [name for name in needed if name not in rows.header]
@@ -49,7 +52,7 @@ def make_column_acquirers(manifest: Manifest, rows: CsvRows) -> Acquirers:
     features = {feature.name: feature for feature in manifest.features}
     acquirers = Acquirers()
     for name in needed:
-        reader = ColumnReader(rows.header.index(name), features[name].kind, frozenset(features[name].categories))
+        reader = ColumnReader(rows.header.index(name), features[name].kind, frozenset(features[name].categories), missing_words)
         acquirers.feature(name)(reader)
     return acquirers
 

@@ -18,6 +18,7 @@ from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.csv_file import CsvRow, CsvRows, open_csv
 from emsco_runtime.support.files import open_output
 from emsco_runtime.support.formatting import percent, pluralize
+from emsco_runtime.support.missing_words import MISSING_WORDS, parse_missing_words
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import Manifest
@@ -47,9 +48,17 @@ def _build_parser() -> argparse.ArgumentParser:
         "Prints coverage, cost, exits per stage, and accuracy where the label is there.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
-    parser.add_argument("rows", metavar="ROWS.csv", help="the rows: a header, then one row per item; an empty field is missing")
+    parser.add_argument("rows", metavar="ROWS.csv", help="the rows: a header, then one row per item")
     parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
+    parser.add_argument(
+        "--missing",
+        type=parse_missing_words,
+        default=MISSING_WORDS,
+        metavar="WORDS",
+        help="what else than an empty field is missing: words with commas between them, in any case, as in emsco-train "
+        f"(default: {','.join(sorted(MISSING_WORDS))})",
+    )
     parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="most that a row may cost")
     parser.add_argument(
         "--on-failure",
@@ -119,7 +128,7 @@ def _run(options: argparse.Namespace) -> None:
     bundle = read_bundle(options.bundle)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
     with open_csv(options.rows) as rows, _open_decisions(options.out, options.rows) as file:
-        cascade = Cascade(bundle, make_column_acquirers(bundle.manifest, rows), on_failure=options.on_failure)
+        cascade = Cascade(bundle, make_column_acquirers(bundle.manifest, rows, options.missing), on_failure=options.on_failure)
         truth = LabelColumn.find(rows, options.label, bundle.manifest)
         counts = _decide_rows(cascade, rows, split_rows, truth, options, file)
     print(_format_summary(bundle.manifest, counts, options.out))

@@ -71,7 +71,7 @@ def parse_labels(name: str, values: Sequence[str], lines: Sequence[str]) -> list
     """
     for value, line in zip(values, lines, strict=True):
         if not value.strip():
-            raise DataError(f"{line}: the label {name!r} is missing; drop the row or give it a label")
+            raise DataError(f"{line}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`")
     plain = [strip_decimal_zeros(value) for value in values]
     return [int(value) for value in plain] if all(map(_is_whole, plain)) else list(values)
 
@@ -82,7 +82,7 @@ def _parse_number(name: str, value: str, line: str) -> float:
     try:
         number = float(value)
     except ValueError:
-        advice = f"Correct it, or use `kinds={{{name!r}: 'categorical'}}`"
+        advice = f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
         raise DataError(f"{line}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
         advice = "Cap it, or leave the field empty"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Floats
-from emsco_runtime.support.csv_file import open_csv
+from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.csv_file import open_csv, strip_decimal_zeros
+from emsco_runtime.support.missing_values import is_missing
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
@@ -38,6 +41,8 @@ class Columns:
     drop: tuple[str, ...] = ()
     kinds: Mapping[str, Kind] | None = None  # overrides what the values of a column look like
     weight: str | None = None  # how much each row counts
+    missing: frozenset[str] = MISSING_WORDS  # text that means a missing value, in lower case; an empty field always does
+    drop_labels: tuple[str, ...] = ()  # labels whose rows are left out, as text; "" for rows without a label
 
     def non_feature_columns(self) -> tuple[str, ...]:
         """Return the columns that are not features."""
@@ -54,12 +59,24 @@ class Source:
     group: Array | None
     time: Array | None
     weight: Floats | None = None
+    kept: Ints | None = None  # the rows that are here, counted over all files, where labels were dropped; None: all
+    missing_words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # feature -> word -> rows where it is a gap
 
     def splits(self) -> Splits | None:
         """Return the splits that the files are, or None for one table."""
         if self.files[0].split is None:
             return None
-        return Splits.from_names(np.repeat([file.split for file in self.files], [file.rows for file in self.files]))
+        names = np.repeat([file.split for file in self.files], [file.rows for file in self.files])
+        return Splits.from_names(names if self.kept is None else names[self.kept])
+
+    def row_numbers(self) -> list[int]:
+        """Return the number of each row in its own file, counted from 0."""
+        numbers = np.concatenate([np.arange(file.rows) for file in self.files])
+        return list((numbers if self.kept is None else numbers[self.kept]).tolist())
+
+    def without(self, names: Sequence[str]) -> Source:
+        """Return the source without these features."""
+        return replace(self, table=self.table.select([name for name in self.table.names if name not in names]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +97,26 @@ class _RawTable:
             for name, found in parts.items()
         }
         return cls(tables[0].path, columns, [line for table in tables for line in table.lines])
+
+    def take(self, rows: Ints) -> _RawTable:
+        """Return these rows."""
+        positions = rows.tolist()
+        columns: dict[str, list[str] | Array] = {
+            name: [values[row] for row in positions] if isinstance(values, list) else values[rows]
+            for name, values in self.columns.items()
+        }
+        return _RawTable(self.path, columns, [self.lines[row] for row in positions])
+
+    def blank_missing(self, names: Sequence[str], words: frozenset[str]) -> tuple[_RawTable, dict[str, Counter[str]]]:
+        """Return the table with words that mean "missing" made gaps in these columns, and how often each was there."""
+        columns, found = dict(self.columns), {}
+        for name in names:
+            values = columns[name]
+            counts = _count_missing_words(values, words)
+            if counts:
+                found[name] = counts
+                columns[name] = _replace_words(values, counts)
+        return _RawTable(self.path, columns, self.lines), found
 
     def column(self, name: str, parse: Callable[[str, list[str], list[str]], Any]) -> Any:
         """Return a column: text is parsed by its name, its values and their lines, typed values stay as they are."""
@@ -112,18 +149,20 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         )
     others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
-    features = {name: rows.column(name, partial(_parse_feature, (columns.kinds or {}).get(name))) for name in names}
+    kept = _find_kept_rows(rows, columns)
+    rows, missing_words = (rows if kept is None else rows.take(kept)).blank_missing(names, columns.missing)
+    features = {name: _read_feature(rows, name, (columns.kinds or {}).get(name)) for name in names}
     parsed = rows.column(columns.label, parse_labels)
     labels = parsed if isinstance(parsed, list) else parsed.tolist()
     if len(set(labels)) == 1:
         raise DataError(
-            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}: "
-            "at least two different ones are needed to train"
+            f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
+            f"{' beside those dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
         )
     group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    return Source(files, Table.of(features), labels, group, time, weight)
+    return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
 
 
 def _read_table(path: str) -> _RawTable:
@@ -181,6 +220,58 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         )
     if isinstance(raw_table.columns[columns.label], list) != isinstance(first.columns[columns.label], list):
         raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
+
+
+def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
+    """Return the rows whose label is not to be dropped; None where none is."""
+    if not columns.drop_labels:
+        return None
+    values = rows.columns[columns.label]
+    names = [_label_name(value) for value in (values if isinstance(values, list) else values.tolist())]
+    dropped = {_label_name(label) for label in columns.drop_labels}
+    absent = sorted(dropped.difference(names))
+    if absent:
+        known = sorted(set(names))
+        raise DataError(
+            f"{rows.path}: no row has the label {absent[0]!r}, which was to be dropped; the labels are: {', '.join(known[:20])}"
+        )
+    kept: Ints = np.flatnonzero([name not in dropped for name in names])
+    if not len(kept):
+        raise DataError(f"{rows.path}: every label was to be dropped: keep at least two")
+    return kept
+
+
+def _label_name(value: object) -> str:
+    """Return the text by which a label is dropped: 1.0 is 1, and a missing one is empty."""
+    return "" if is_missing(value) or not str(value).strip() else strip_decimal_zeros(str(value))
+
+
+def _count_missing_words(values: list[str] | Array, words: frozenset[str]) -> Counter[str]:
+    """Return the words of a column that mean "missing", with their rows; empty fields are no words."""
+    if not isinstance(values, list) and values.dtype.kind != "O":
+        return Counter()
+    texts = values if isinstance(values, list) else [value for value in values.tolist() if isinstance(value, str)]
+    # Few of the values differ, or no column of words would be of use: this is several times faster than looking at each.
+    found = {text for text in set(texts) if text.strip() and is_missing_text(text, words)}
+    return Counter(text for text in texts if text in found) if found else Counter()
+
+
+def _replace_words(values: list[str] | Array, words: Collection[str]) -> list[str] | Array:
+    if isinstance(values, list):
+        return ["" if value in words else value for value in values]
+    column: Array = np.empty(len(values), dtype=object)
+    column[:] = [None if isinstance(value, str) and value in words else value for value in values.tolist()]
+    return column
+
+
+def _read_feature(rows: _RawTable, name: str, kind: Kind | None) -> Array:
+    values: Array = rows.column(name, partial(_parse_feature, kind))
+    if values.dtype.kind != "M":
+        return values
+    # As text, which the look at the table takes for dates; a bundle has no dates.
+    texts: Array = np.datetime_as_string(values).astype(object)
+    texts[np.isnat(values)] = None
+    return texts
 
 
 def _parse_feature(kind: Kind | None, name: str, values: list[str], lines: list[str]) -> Array:

@@ -40,7 +40,8 @@ def test_a_field_is_read_as_in_production(texts: list[str], kind: Literal["numer
     if kind == "categorical":
         # What training learns from the column is what production then knows.
         categories = frozenset(value for value in parse_column("x", texts, kind, lines(len(texts))).tolist() if value is not None)
-    field = ColumnReader(0, kind, categories)
+    # Words that mean a gap are gaps before a column is parsed.
+    field = ColumnReader(0, kind, categories, missing=frozenset())
     for text in texts:
         theirs = field(CsvRow(0, 2, [text]))
         wrong = kind != "categorical" and (isinstance(theirs, str) or (isinstance(theirs, float) and math.isinf(theirs)))
@@ -102,5 +103,5 @@ def test_labels_are_whole_numbers_or_text_as_it_stands(texts: list[str]) -> None
 
 def test_a_missing_label_is_an_error_that_names_its_line() -> None:
     """The message names file, line and column, and the remedy."""
-    with pytest.raises(DataError, match=r"t\.csv line 3: the label 'y' is missing; drop the row"):
+    with pytest.raises(DataError, match=r"t\.csv line 3: the label 'y' is missing; give it a label, or drop such rows"):
         parse_labels("y", ["a", " "], lines(2))
