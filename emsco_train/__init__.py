@@ -46,8 +46,10 @@ if TYPE_CHECKING:
         RareLabelWarning as RareLabelWarning,
         RepeatedRowsWarning as RepeatedRowsWarning,
         SelectionError as SelectionError,
+        TableWarning as TableWarning,
         ThresholdWarning as ThresholdWarning,
         TrainError as TrainError,
+        UnknownCategoryWarning as UnknownCategoryWarning,
         VerificationError as VerificationError,
         VersionWarning as VersionWarning,
     )
@@ -92,8 +94,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.designs.front": "Front",
         "emsco_train.designs.selection": "Constraints",
         "emsco_train.errors": "CertificationError CertifyUseWarning ConfidenceWarning ConversionError DataError DesignError"
-        " ExportError FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError ThresholdWarning TrainError"
-        " VerificationError VersionWarning",
+        " ExportError FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError TableWarning ThresholdWarning"
+        " TrainError UnknownCategoryWarning VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
         "emsco_train.export.given_design": "export_design",
         "emsco_train.export.publication": "Export",

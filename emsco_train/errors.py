@@ -19,7 +19,9 @@
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
     ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
     ├── RepeatedRowsWarning             equal rows in different folds or splits: models have seen what they are measured on
+    ├── TableWarning                    a column that looks like an id, a date, free text, a constant, a code or a leak
     ├── ThresholdWarning                a threshold so low that every item leaves at stage 1
+    ├── UnknownCategoryWarning          held-out rows have categories that no train row has
     └── VersionWarning                  a run is resumed with other versions of libraries than it was started with
 """
 
@@ -40,8 +42,10 @@ __all__ = [
     "RareLabelWarning",
     "RepeatedRowsWarning",
     "SelectionError",
+    "TableWarning",
     "ThresholdWarning",
     "TrainError",
+    "UnknownCategoryWarning",
     "VerificationError",
     "VersionWarning",
 ]
@@ -144,8 +148,16 @@ class RepeatedRowsWarning(UserWarning):
     """Equal rows are in different folds or splits: models have seen what they are measured on, and figures are too good."""
 
 
+class TableWarning(UserWarning):
+    """A column is probably not what a model should learn from: an id, a date, free text, a constant, a code or a leak."""
+
+
 class ThresholdWarning(UserWarning):
     """A threshold at or below 1 / labels: some label always reaches it, so every item leaves at stage 1."""
+
+
+class UnknownCategoryWarning(UserWarning):
+    """Held-out rows have categories that no train row has: the models take them as unknown, as they will in production."""
 
 
 class VersionWarning(UserWarning):

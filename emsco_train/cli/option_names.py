@@ -24,6 +24,7 @@ __all__ = ["OptionNames"]
 
 # Arguments whose option has another name.
 _OTHER_OPTION_NAMES = {
+    "drop_labels": "drop-label",
     "groups": "group-column",
     "kinds": "kind",
     "max_seconds": "time-limit",

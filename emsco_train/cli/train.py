@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from emsco_runtime.support.missing_words import MISSING_WORDS
 from emsco_train.cli.command import OneLineParser, run_training_command
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _check_usage(parser, options)
     finished: list[TrainedRun] = []
     status = run_training_command(
-        "emsco-train", options, lambda: finished.append(_train(parser, options)), own_process=arguments is None
+        "emsco-train", options, lambda: finished.extend(_train(parser, options)), own_process=arguments is None
     )
-    return _INTERRUPTED if status == 0 and finished[0].interrupted else status
+    return _INTERRUPTED if status == 0 and any(trained.interrupted for trained in finished) else status
 
 
 def _parser() -> OneLineParser:
@@ -56,12 +57,22 @@ def _add_data(group: Any) -> None:
         "--kind", action="append", default=[], metavar="COL=KIND", help="what a column holds: numeric, boolean or categorical"
     )
     group.add_argument("--drop", action="append", default=[], metavar="COL", help="leave a column out")
+    group.add_argument("--drop-label", action="append", default=[], metavar="L", help="leave the rows of a label out")
+    group.add_argument(
+        "--missing",
+        metavar="WORDS",
+        help="what else than an empty field is missing: words with commas between them, in any case; '' for no words "
+        f"(default: {','.join(sorted(MISSING_WORDS))})",
+    )
+    group.add_argument(
+        "--min-category", type=int, default=1, metavar="N", help="join categories with fewer train rows in one (default: 1)"
+    )
     group.add_argument(
         "--unknown",
         action="append",
         default=[],
         metavar="[COL=]WORD",
-        help="what a category that training never saw means: fail (the default) or ignore; for all columns, or for one",
+        help="what a category that training never saw means: ignore (the default) or fail; for all columns, or for one",
     )
     group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
     group.add_argument(
@@ -141,7 +152,8 @@ def _add_genetic(group: Any) -> None:
 
 
 def _add_run(group: Any) -> None:
-    group.add_argument("--out", required=True, metavar="RUN", help="folder of the run")
+    group.add_argument("--out", metavar="RUN", help="folder of the run")
+    group.add_argument("--check", action="store_true", help="look at the table and stop: nothing is searched or written")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and search: same seed, same run (0)")
     group.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores); results do not depend on it")
     group.add_argument("--time-limit", type=float, metavar="S", help="seconds for each threshold; the front so far is kept")
@@ -163,11 +175,14 @@ def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
         parser.error("give --data TABLE, or at least --train and --validation")
     if options.data is not None and ready:
         parser.error(f"--data and --{ready[0]} were both given: give one table, or ready splits")
-    if not options.threshold:
+    if not options.threshold and not options.check:
         parser.error("give --threshold, such as 0.9")
+    if options.out is None and not options.check:
+        parser.error("give --out RUN, the folder to write to")
 
 
-def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
+def _train(parser: OneLineParser, options: argparse.Namespace) -> list[TrainedRun]:
+    """Return the run that was made; none if the table was only to be looked at."""
     # After the arguments: --help must answer at once.
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.cli.train_request import make_request  # noqa: PLC0415
@@ -178,17 +193,19 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> TrainedRun:
         return _prepare_and_train(request, options, shown)
 
 
-def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown: PhaseProgress) -> TrainedRun:
-    from emsco_train.runs.preparation import prepare  # noqa: PLC0415
+def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown: PhaseProgress) -> list[TrainedRun]:
+    from emsco_train.cli.table_page import prepare_with_page  # noqa: PLC0415
 
-    prepared = prepare(request, shown.on_phase)
+    prepared, page = prepare_with_page(request, options, shown.on_phase)
     # The searches load compiled code: after the data, whose errors are reported at once, too.
     from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415
     from emsco_train.search.progress import Progress  # noqa: PLC0415
 
-    print("\n".join(format_data(prepared)), flush=True)
+    print("\n".join([*format_data(prepared), *page]), flush=True)
     print(f"\n{format_columns(prepared)}\n", flush=True)
+    if options.check:
+        return []
     trained = train(
         prepared,
         options.out,
@@ -196,9 +213,10 @@ def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown
         force=options.force,
         watch=lambda what: Progress(shown.stream, what=what, time_limit=options.time_limit),
         on_phase=shown.on_phase,
+        page=page,
     )
     print("\n".join(["", *format_front(trained)]))
-    return trained
+    return [trained]
 
 
 if __name__ == "__main__":

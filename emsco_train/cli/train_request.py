@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TypeVar, get_args
 
+from emsco_runtime.support.missing_words import MISSING_WORDS, parse_missing_words
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import ClassWeight
@@ -29,9 +30,17 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
     return TrainRequest(
         paths=splits,
         columns=Columns(
-            options.label, options.group_column, options.time_column, tuple(options.drop), kinds, weight=options.weight_column
+            options.label,
+            options.group_column,
+            options.time_column,
+            tuple(options.drop),
+            kinds,
+            weight=options.weight_column,
+            missing=MISSING_WORDS if options.missing is None else parse_missing_words(options.missing),
+            drop_labels=tuple(options.drop_label),
         ),
-        thresholds=tuple(parse_threshold(text) for text in options.threshold),
+        # A look at the table needs none.
+        thresholds=tuple(parse_threshold(text) for text in options.threshold) or (1.0,) * options.check,
         costs=options.costs,
         shares=parse_shares(options.shares),
         folds=options.folds,
@@ -65,6 +74,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         calibrate=options.calibrate,
         certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
+        min_category=options.min_category,
     )
 
 

@@ -12,6 +12,7 @@ from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.data.problem import Problem
+from emsco_train.data.splits import is_small_table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.knee import least_useful_coverage
@@ -113,7 +114,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         "stages",
     ]
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
-    least = minimum_coverage([design.bounds(DEFAULT_SURE) for design in front])
+    least = minimum_coverage([design.bounds(_suggestion_level(trained)) for design in front])
     requirements = f" --min-accuracy {floor} --min-coverage {least:g}" if floor else ""
     where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
     where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
@@ -177,11 +178,21 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     # A design that is the cheapest above several floors is shown once, at the highest of them.
     cheapest: dict[str, tuple[str, Design]] = {}
     # Floors that an export with its default settings satisfies.
-    bounds = [design.bounds(DEFAULT_SURE) for design in front]
+    bounds = [design.bounds(_suggestion_level(trained)) for design in front]
     for floor in accuracy_floors(bounds):
         design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(bounds))
         cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
     return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
+
+
+def _suggestion_level(trained: TrainedRun) -> float:
+    """Return the level of the bounds behind suggested floors: in a small table, of the bounds of all designs together.
+
+    The best of many designs, measured on a few rows, owes much to luck.
+    """
+    if not is_small_table(sum(trained.run.rows.values())):
+        return DEFAULT_SURE
+    return 1 - (1 - DEFAULT_SURE) / len(trained.front)
 
 
 def minimum_coverage(bounds: Sequence[Bounds]) -> float:

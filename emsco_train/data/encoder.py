@@ -101,6 +101,9 @@ class BlockEncoder:
 
 def _fit_block(feature: Feature, codes: Floats) -> Block:
     present = codes[~np.isnan(codes)]
+    if feature.kind == "categorical" and (present >= 0).any():
+        # One that is not listed (-1) is no category to fill a gap with, however common.
+        present = present[present >= 0]
     fill = float(np.median(present)) if feature.kind == "numeric" else most_common(present)
     impute = feature.missing == "impute"
     if feature.kind == "categorical":

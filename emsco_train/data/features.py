@@ -6,6 +6,7 @@ Encoding uses the runtime's own functions, so that training and production canno
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -20,6 +21,7 @@ from emsco_runtime.support.missing_values import is_missing
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.numbers import is_integer
 from emsco_train.support.validation_errors import first_error
 
 __all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "find_gaps", "infer_features", "most_common"]
@@ -48,7 +50,10 @@ class FeatureOptions:
         "impute" allows gaps, which are filled inside the model; "forbid" makes them failures. None: "impute" where the
         training column has gaps.
     unknown
-        What to do with a category that training never saw: "fail" (None means this) or "ignore".
+        What to do with a category that training never saw: "ignore" (None means this) gives the model none of its categories,
+        "fail" makes it a failure.
+    min_category
+        Categories with fewer train rows are not listed, so that all of them together are one: an unknown category.
     fallback
         Replaces a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. By default, the training
         median (numeric) or the most common value.
@@ -58,6 +63,14 @@ class FeatureOptions:
     missing: Literal["forbid", "impute"] | None = None
     unknown: Literal["fail", "ignore"] | None = None
     fallback: RawValue | Auto = AUTO
+    min_category: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the column."""
+        if not is_integer(self.min_category) or self.min_category < 1:
+            raise DesignError(f"min_category is {self.min_category!r}: expected a whole number of rows, 1 or more")
+        if self.min_category > 1 and self.unknown == "fail":
+            raise DesignError('min_category makes rare categories unknown ones: use unknown="ignore", or leave one of them out')
 
 
 def infer_features(
@@ -108,7 +121,7 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
         raise DataError(f'column {name!r}, row {row}: a gap, and its option is missing="forbid"; fill it, or choose "impute"')
     if options.unknown == "ignore" and kind != "categorical":
         raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
-    categories = _find_categories(name, values, missing_mask) if kind == "categorical" else ()
+    categories = _find_categories(name, values, missing_mask, options.min_category) if kind == "categorical" else ()
     try:
         feature = Feature(
             name=name,
@@ -116,7 +129,7 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
             categories=categories,
             cost=float(costs.features[name]),
             missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
-            unknown=options.unknown or "fail",
+            unknown=options.unknown or ("ignore" if kind == "categorical" else "fail"),
         ).with_groups(costs.groups_of(name))
     except ValidationError as error:
         # Names and categories are the user's words, and the bundle format cannot hold all of them.
@@ -125,7 +138,7 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
         raise DataError(f"column {name!r}: {detail}") from None
     codes = _encode_column(feature, values, "training")
     fallback = (
-        _default_fallback(feature, codes[~missing_mask])
+        _default_fallback(feature, codes[~missing_mask & (codes >= 0)] if kind == "categorical" else codes[~missing_mask])
         if isinstance(options.fallback, Auto)
         else _check_fallback(feature, options.fallback)
     )
@@ -164,17 +177,26 @@ def _value_kind(value: object) -> Kind:
     return "categorical" if isinstance(value, str) else "numeric"
 
 
-def _find_categories(name: str, values: Array, missing_mask: Mask) -> tuple[str, ...]:
+def _find_categories(name: str, values: Array, missing_mask: Mask, min_rows: int) -> tuple[str, ...]:
     if set(map(type, values.tolist())) <= {str, type(None)}:
-        return tuple(sorted(set(values.tolist()) - {None}))
-    found: set[str] = set()
+        # Counted at once: a long table has a million of them.
+        counted = Counter(values.tolist())
+        return tuple(sorted(text for text, rows in counted.items() if text is not None and rows >= min_rows))
+    found: Counter[str] = Counter()
     for row, value in enumerate(values.tolist()):
         if not missing_mask[row]:
             try:
-                found.add(category_name(value))
+                found[category_name(value)] += 1
             except ValueFault as fault:
                 raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
-    return tuple(sorted(found))
+    kept = sorted(category for category, rows in found.items() if rows >= min_rows)
+    if not kept:
+        most = max(found.values())
+        raise DataError(
+            f"column {name!r}: no category has the {min_rows} train rows that `min_category` asks for, the largest {most}; "
+            "ask for fewer, or leave it out"
+        )
+    return tuple(kept)
 
 
 def _encode_column(feature: Feature, values: Array, where: str) -> Floats:

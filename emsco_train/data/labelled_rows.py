@@ -131,7 +131,7 @@ def encode_split(
         codes = encode_table(features, table, name)
     except DataError as error:
         detail = "features are learned from the train rows alone, and rows are counted within the split"
-        advice = '--unknown COLUMN=ignore, or FeatureOptions(unknown="ignore"), allows unknown categories; missing="impute" gaps'
+        advice = 'FeatureOptions(unknown="ignore") allows unknown categories, missing="impute" gaps'
         raise DataError(f"{error} ({detail}; {advice})") from None
     return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder, part.groups, part.weights)
 

@@ -34,6 +34,7 @@ from emsco_train.data.problem_warnings import (
     warn_outliers,
     warn_rare_labels,
     warn_repeated_rows,
+    warn_unknown_categories,
 )
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
@@ -409,6 +410,7 @@ def _build_problem(
         scored = (ScoredPart(train, weights, validation),)
     warn_low_thresholds(thresholds, labels)
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
+    warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
     warn_class_weight(target, labels, class_weight)
     warn_outliers(encoder.blocks, splits["train"].codes)
     return Problem(

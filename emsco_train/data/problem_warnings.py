@@ -5,25 +5,31 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from emsco_runtime.bundle.label_figures import describe_missed_labels
-from emsco_runtime.bundle.manifest import LabelCounts
+from emsco_runtime.bundle.manifest import Feature, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.encoder import Block
-from emsco_train.data.labelled_rows import Split
+from emsco_train.data.features import FeatureOptions
+from emsco_train.data.labelled_rows import LabelledRows, Split
 from emsco_train.data.provenance import versions
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
 from emsco_train.data.stage_settings import ClassWeight, row_weights
+from emsco_train.data.table import Table
+from emsco_train.data.table_check import check_columns
 from emsco_train.errors import (
     ConfidenceWarning,
     OutlierWarning,
     RareLabelWarning,
     RepeatedRowsWarning,
+    TableWarning,
     ThresholdWarning,
+    UnknownCategoryWarning,
     VersionWarning,
 )
 
@@ -34,6 +40,8 @@ __all__ = [
     "warn_outliers",
     "warn_rare_labels",
     "warn_repeated_rows",
+    "warn_table",
+    "warn_unknown_categories",
     "warn_version_change",
 ]
 
@@ -41,7 +49,7 @@ __all__ = [
 _MIN_WEIGHT_RATIO = 1.05
 # Values within this part of a deviation are equal to a penalised model; at most this share of others are outliers.
 _EQUAL_WITHIN, _MAX_OUTLIER_SHARE = 1e-4, 0.1
-_MAX_SHOWN_LABELS = 5
+_MAX_SHOWN_LABELS, _MAX_SHOWN_COLUMNS = 5, 5
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -66,7 +74,7 @@ def warn_rare_labels(labels: Sequence[Label], splits: Sequence[Split]) -> None:
     text = f"label {', label '.join(shown)}{more}, so nothing is known about it there"
     if any("certify" in names for names in found.values()):
         text += ", and nothing is certified about a label without certify rows"
-    advice = "give more rows of it, or join it with another label"
+    advice = "give more rows of it, join it with another label, or leave it out"
     warnings.warn(f"{text}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())
 
 
@@ -87,6 +95,37 @@ def warn_repeated_rows(parts: Sequence[Split]) -> None:
     result = "models have then seen what they are measured on, and figures and certificates are too good"
     advice = "keep rows of one origin together with `groups`, or drop the repeats"
     warnings.warn(f"{text}: {result}; {advice}", RepeatedRowsWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_unknown_categories(train: LabelledRows, splits: Sequence[Split], features: Sequence[Feature]) -> None:
+    """Warn of categories of held-out rows that no train row has; those that are too rare to be listed are not meant."""
+    for position, feature in enumerate(features):
+        if feature.kind != "categorical" or feature.unknown != "ignore":
+            continue
+        found = {split.name: split.table.columns[feature.name][split.codes[:, position] < 0].tolist() for split in splits}
+        if not any(found.values()):
+            continue
+        trained = set(train.table.columns[feature.name].tolist())
+        unknown = {name: rows for name, values in found.items() if (rows := [value for value in values if value not in trained])}
+        if unknown:
+            counts = " and ".join(pluralize(len(values), f"{name} row") for name, values in unknown.items())
+            example = next(iter(unknown.values()))[0]
+            text = f"column {feature.name!r}: {counts} with a category that no train row has, such as {example!r}"
+            refuse = f"`features={{{feature.name!r}: FeatureOptions(unknown='fail')}}`"
+            advice = f"models take it as unknown, as they will in production; {refuse} refuses it"
+            warnings.warn(f"{text}: {advice}", UnknownCategoryWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptions] | None) -> None:
+    """Warn of columns that models should probably not learn from, unless the options say what kind they are."""
+    said = {name for name, option in (options or {}).items() if option.kind is not None}
+    found = [one for one in check_columns(table.columns, row_labels) if one.column not in said]
+    if found:
+        shown = "; ".join(f"{one.column!r}: {one.what}" for one in found[:_MAX_SHOWN_COLUMNS])
+        more = f"; and {pluralize(len(found) - _MAX_SHOWN_COLUMNS, 'more column')}" if len(found) > _MAX_SHOWN_COLUMNS else ""
+        advice = "leave such columns out, or say what kind they are with `features`"
+        text = f"columns that models should probably not learn from as they are: {shown}{more}. All are used: {advice}"
+        warnings.warn(text, TableWarning, stacklevel=_caller_stacklevel())
 
 
 def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:

@@ -21,9 +21,22 @@ from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
 
-__all__ = ["PAPER_SHARES", "SPLITS", "Shares", "Splits", "assign_groups", "cut_by_time", "make_splits", "stratified_counts"]
+__all__ = [
+    "PAPER_SHARES",
+    "SPLITS",
+    "Shares",
+    "Splits",
+    "assign_groups",
+    "cut_by_time",
+    "default_shares",
+    "is_small_table",
+    "make_splits",
+    "stratified_counts",
+]
 
 SPLITS = ("train", "validation", "test", "certify")
+# Of fewer rows, a fifth is too few to report anything: they serve better among those that fit and measure.
+_SMALL_TABLE_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,22 @@ class Shares:
 
 
 PAPER_SHARES = Shares(0.5, 0.25, 0.25, 0.0)
+
+
+def is_small_table(rows: int) -> bool:
+    """Return whether a table has so few rows that other defaults serve it better: no test rows, few stages."""
+    return rows < _SMALL_TABLE_ROWS
+
+
+def default_shares(rows: int) -> Shares:
+    """Return how a table of so many rows is divided unless the user says otherwise.
+
+    Examples
+    --------
+    >>> default_shares(1000).test, default_shares(155).test
+    (0.2, 0.0)
+    """
+    return Shares(0.6, 0.2, 0.0, 0.2) if is_small_table(rows) else Shares()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

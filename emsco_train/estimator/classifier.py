@@ -19,10 +19,11 @@ from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions, encode_table
+from emsco_train.data.labelled_rows import LabelledRows
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
-from emsco_train.data.problem_warnings import warn_missed_labels
-from emsco_train.data.splits import Shares
+from emsco_train.data.problem_warnings import warn_missed_labels, warn_table
+from emsco_train.data.splits import Shares, default_shares
 from emsco_train.data.stage_settings import Calibration, ClassWeight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
@@ -65,7 +66,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     threshold
         Confidence needed to accept: one number above 0 and up to 1, or a mapping label -> number.
     max_stages
-        Most stages of a design; None for half the features, at least 2 and at most 10.
+        Most stages of a design; None for half the features, at least 2 and at most 10 (under 300 rows, 3).
     features
         `FeatureOptions` by feature name, where the rows do not say everything.
     search
@@ -88,7 +89,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     calibrate
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     shares
-        How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given.
+        How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
+        60 / 20 / 0 / 20 %.
     folds
         How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
         folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
@@ -222,6 +224,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
         """Divide the rows, search designs, and take the knee of those that surely satisfy the limits into use.
 
+        All columns are used; a `TableWarning` names those that look like ids, dates, constants, codes or leaks.
+
         Parameters
         ----------
         X, y
@@ -237,16 +241,17 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
-        rows = validate_fit_rows(self, X, truth)
+        rows = LabelledRows.of(validate_fit_rows(self, X, truth), truth, "y")
         weights = validate_weights(sample_weight, truth)
         seed = resolve_seed(self.random_state)
+        warn_table(rows.table, rows.true_labels, self.features)
         problem = Problem.of(
-            rows,
-            truth,
+            rows.table,
+            rows.true_labels,
             costs=self.costs,
             threshold=self.threshold,
             features=self.features,
-            shares=self.shares,
+            shares=self.shares or default_shares(rows.table.rows),
             folds=self.folds,
             groups=groups,
             sample_weight=weights,

@@ -8,7 +8,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.errors import SelectionError
 from emsco_train.search.progress import Progress
 from emsco_train.search.searches import Outcome
-from emsco_train.search.settings import Constraints, Settings, pinned_positions
+from emsco_train.search.settings import Constraints, Settings, limit_stages, pinned_positions
 from emsco_train.search.sweep import search_thresholds
 from emsco_train.support.numbers import check_time_limit
 
@@ -43,10 +43,11 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         objective=model.objective,
         polish=model.polish,
     )
+    rows = sum(map(len, problem.splits()))
     outcomes = search_thresholds(
         problem,
         None,
-        settings,
+        limit_stages(settings, len(problem.names), rows),
         method=model.search,
         seed=seed,
         jobs=None if model.n_jobs == _ALL_CORES else model.n_jobs,

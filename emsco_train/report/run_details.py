@@ -35,6 +35,7 @@ def summary_facts(data: ReportData) -> str:
     created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
         ("Data", f"{files}: {pluralize(sum(run.rows.values()), 'row')}, {pluralize(len(run.columns), 'feature')}"),
+        *([("Left out", _describe_dropped(run))] if run.data.dropped else []),
         ("Rows by split", ", ".join(f"{split} {count:,}" for split, count in run.rows.items())),
         *([("Weights", f"column <code>{escape_html(weight)}</code>: figures are by weight")] if weight is not None else []),
         *([("Cross-fitted", _describe_folds(run))] if data.is_cross_fitted else []),
@@ -45,6 +46,14 @@ def summary_facts(data: ReportData) -> str:
         ("Made", f"{escape_html(created)} <small>emsco {escape_html(run.versions.get('emsco', '?'))}</small>"),
     ]
     return f'<dl class="facts">{"".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in facts)}</dl>'
+
+
+def _describe_dropped(run: RunFile) -> str:
+    """Return the columns that were left out after a look at the table, each with the reason as its title."""
+    dropped = run.data.dropped
+    shown = [f'<code title="{escape_html(one.why)}">{escape_html(one.column)}</code>' for one in dropped[:_MAX_SHOWN_LABELS]]
+    more = f" and {len(dropped) - _MAX_SHOWN_LABELS} more" if len(dropped) > _MAX_SHOWN_LABELS else ""
+    return f"{', '.join(shown)}{more} <small>see check.txt</small>"
 
 
 def warnings_html(data: ReportData) -> str:

@@ -21,6 +21,7 @@ from emsco_train.errors import (
     RareLabelWarning,
     RepeatedRowsWarning,
     ThresholdWarning,
+    UnknownCategoryWarning,
 )
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.run_file import RunFile
@@ -70,7 +71,14 @@ def open_run(
         raise DataError(f"{folder.path} was trained on {known}: give `data` for one table, or the same splits")
     kinds = {column.name: column.kind for column in run.columns}
     columns = Columns(
-        run.data.label, run.data.group_column, run.data.time_column, run.data.drop, kinds, weight=run.data.weight_column
+        run.data.label,
+        run.data.group_column,
+        run.data.time_column,
+        (*run.data.drop, *(entry.column for entry in run.data.dropped)),
+        kinds,
+        weight=run.data.weight_column,
+        missing=frozenset(run.data.missing),
+        drop_labels=run.data.drop_labels,
     )
     source = read_source(paths | dict(data or {}), columns, on_phase)
     on_phase(Phase("encoding the rows"))
@@ -91,7 +99,14 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
     )
     with warnings.catch_warnings():
         # Training has given these warnings already.
-        for category in (ConfidenceWarning, OutlierWarning, RareLabelWarning, RepeatedRowsWarning, ThresholdWarning):
+        for category in (
+            ConfidenceWarning,
+            OutlierWarning,
+            RareLabelWarning,
+            RepeatedRowsWarning,
+            ThresholdWarning,
+            UnknownCategoryWarning,
+        ):
             warnings.simplefilter("ignore", category)
         problem = Problem.of(
             # In the order of the training, whatever it is now; columns that have come since are left out.
@@ -100,7 +115,12 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             costs=CostModel.from_file(folder.path / "costs.toml"),
             threshold=dict(zip(run.labels, run.thresholds[0].thresholds, strict=True)),
             features={
-                column.name: FeatureOptions(kind=column.kind, missing=column.missing, unknown=column.unknown)
+                column.name: FeatureOptions(
+                    kind=column.kind,
+                    missing=column.missing,
+                    unknown=column.unknown,
+                    min_category=run.data.min_category if column.kind == "categorical" and column.unknown == "ignore" else 1,
+                )
                 for column in run.columns
             },
             splits=Splits.from_names(names),

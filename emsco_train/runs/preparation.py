@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from emsco_train.costs.cost_model import CostModel
-from emsco_train.data.features import FeatureOptions, find_gaps, infer_features
+from emsco_train.data.features import FeatureOptions, find_gaps
+from emsco_train.data.finding import Finding
 from emsco_train.data.problem import Problem
-from emsco_train.errors import DesignError
-from emsco_train.runs.request import TrainRequest
+from emsco_train.data.splits import default_shares, is_small_table
+from emsco_train.errors import DesignError, TableWarning
+from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
+from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
+from emsco_train.search.settings import limit_stages
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["PreparedRun", "prepare"]
@@ -20,23 +25,50 @@ __all__ = ["PreparedRun", "prepare"]
 class PreparedRun:
     """A request whose files were read: what will be searched."""
 
-    request: TrainRequest
+    request: TrainRequest  # with the defaults of a small table, where it is one
     source: Source
     problem: Problem  # at the first threshold
+    findings: tuple[Finding, ...] = ()
 
 
 def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
-    """Read the files of a request and describe the problem; nothing is searched or written yet.
+    """Read the files of a request, look at the table, and describe the problem; nothing is searched or written yet.
 
+    Columns that no model can learn from are left out, unless the request names them; a `TableWarning` says so.
     `on_phase` is called with each `Phase` of it.
     """
-    source = read_source(request.paths, request.columns, on_phase)
+    read = read_source(request.paths, request.columns, on_phase)
+    on_phase(Phase("looking at the table"))
+    # Whoever says what a column is, or where it belongs, wants it.
+    wanted = {*request.pinned, *request.unknown}
+    findings = list(find_table_faults(read, request.columns.kinds or {}, wanted, min_category=request.min_category))
+    source = drop_useless_columns(read, findings)
+    request, adapted = _adapt_to_small_table(request, source)
+    findings += adapted
     on_phase(Phase("dividing and encoding the rows"))
+    with record_warnings(findings):
+        problem = _make_problem(request, source, names=read.table.names)
+        # Checks the others before anything is searched, and warns of those that are low.
+        levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
+    for position, level in enumerate(levels):
+        if level in levels[:position]:
+            raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
+    findings += find_label_faults(problem)
+    for one in findings:
+        if one.is_dropped:
+            warnings.warn(
+                f"column {one.column!r} was left out: {one.what}{one.remedy and f'; {one.remedy}'}", TableWarning, stacklevel=2
+            )
+    return PreparedRun(request, source, problem, tuple(findings))
+
+
+def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -> Problem:
+    """Return the problem; `names` are the features before any was left out, as a line of costs counts them."""
     splits = source.splits()
-    problem = Problem.of(
+    return Problem.of(
         source.table,
         source.labels,
-        costs=None if request.costs is None else _read_costs(request.costs, request.columns, source.table.names),
+        costs=None if request.costs is None else _read_costs(request.costs, request.columns, names, source.table.names),
         threshold=request.thresholds[0],
         features=_feature_options(request, source),
         shares=request.shares,
@@ -50,17 +82,30 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
         calibrate=request.calibrate,
         seed=request.seed,
     )
-    # Checks the others before anything is searched, and warns of those that are low.
-    levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
-    for position, level in enumerate(levels):
-        if level in levels[:position]:
-            raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
-    return PreparedRun(request, source, problem)
 
 
-def _read_costs(path: str, columns: Columns, names: Sequence[str]) -> CostModel:
+def _adapt_to_small_table(request: TrainRequest, source: Source) -> tuple[TrainRequest, list[Finding]]:
+    """Return the request with the defaults for few rows, where it leaves them open, and what to say about it."""
+    rows = source.table.rows
+    if not is_small_table(rows):
+        return request, []
+    changes = []
+    if request.shares is None and source.splits() is None:
+        request = replace(request, shares=default_shares(rows))
+        changes.append("no test rows (`shares`)")
+    limited = limit_stages(request.settings, len(source.table.names), rows)
+    if limited != request.settings:
+        request = replace(request, settings=limited)
+        changes.append(f"at most {limited.max_stages} stages (`max_stages`)")
+    if not changes:
+        return request, []
+    what = f"a small table: unless you say otherwise, {' and '.join(changes)}"
+    return request, [Finding("rows", None, what, "figures of so few rows are rough: go by their bounds, which export uses, too")]
+
+
+def _read_costs(path: str, columns: Columns, read_names: Sequence[str], names: Sequence[str]) -> CostModel:
     """Return the costs of the features; those of other columns, such as dropped ones, are ignored."""
-    read, others = CostModel.from_file(path, names), columns.non_feature_columns()
+    read, others = CostModel.from_file(path, read_names), {*columns.non_feature_columns(), *read_names}
     own = {name: cost for name, cost in read.features.items() if name in names or name not in others}
     groups = [replace(group, features=tuple(name for name in group.features if name in own)) for group in read.groups]
     costs = CostModel.from_mapping(own, groups=[group for group in groups if group.features], unit=read.unit)
@@ -72,21 +117,20 @@ def _read_costs(path: str, columns: Columns, names: Sequence[str]) -> CostModel:
 
 
 def _feature_options(request: TrainRequest, source: Source) -> dict[str, FeatureOptions]:
-    """Return the options of each feature; "ignore" for all applies only to those that hold categories."""
-    names = source.table.names
-    unknown = {name: policy for name, policy in request.unknown.items() if name}
-    for name in unknown:
-        if name not in names:
+    """Return the options of each feature."""
+    names, kinds = source.table.names, request.columns.kinds or {}
+    for name in request.unknown:
+        if name and name not in names:
             raise DesignError(f"`unknown` names {name!r}, which is not a feature (features: {', '.join(names)})")
-    kinds = request.columns.kinds or {}
-    # A missing value in any row is allowed, even where the train rows happen to have none.
-    options = {
-        name: FeatureOptions(kind=kinds.get(name), missing="impute" if find_gaps(column).any() else None)
+    # A word for all columns is meant for those that hold categories: "ignore" is their default.
+    for_all: UnknownCategoryPolicy | None = "fail" if request.unknown.get("") == "fail" else None
+    return {
+        name: FeatureOptions(
+            kind=kinds.get(name),
+            # A missing value in any row is allowed, even where the train rows happen to have none.
+            missing="impute" if find_gaps(column).any() else None,
+            unknown=request.unknown.get(name, for_all),
+            min_category=request.min_category,
+        )
         for name, column in source.table.columns.items()
     }
-    if request.unknown.get("") == "ignore":
-        features = infer_features(source.table, names, CostModel.of(None, names), options)
-        for feature in features:
-            if feature.kind == "categorical":
-                unknown.setdefault(feature.name, "ignore")
-    return options | {name: replace(options[name], unknown=policy) for name, policy in unknown.items()}

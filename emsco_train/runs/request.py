@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
 from emsco_train.data.stage_settings import Calibration, ClassWeight
@@ -29,7 +30,7 @@ class TrainRequest:
     columns: Columns
     thresholds: tuple[Threshold, ...]  # several share all fits
     costs: str | None = None  # path of a costs file; None for 1 each
-    shares: Shares | None = None  # how one table is divided; 40 / 20 / 20 / 20 % unless given
+    shares: Shares | None = None  # how one table is divided; 40 / 20 / 20 / 20 % unless given, 60 / 20 / 0 / 20 % if it is small
     folds: int | None = None  # as in `Problem.of`; for ready splits, None means 0
     method: Method = "auto"
     start: str | None = None  # folder of a run whose designs the first generation begins with
@@ -45,6 +46,7 @@ class TrainRequest:
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
+    min_category: int = 1  # categories with fewer train rows are taken as one unknown category
 
     def __post_init__(self) -> None:
         """Refuse a request that no data could satisfy: rows of no kind or of two kinds, or a number out of range."""
@@ -59,6 +61,7 @@ class TrainRequest:
         check_folds(self.folds)
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
+        FeatureOptions(min_category=self.min_category)
         names = set(self.paths)
         if None in names and len(names) > 1:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")

@@ -17,6 +17,7 @@ __all__ = [
     "ColumnEntry",
     "CountsEntry",
     "DataEntry",
+    "DroppedEntry",
     "FileEntry",
     "FileModel",
     "MeasuredRows",
@@ -52,8 +53,18 @@ class FileEntry(FileModel):
     sha256: str
 
 
+class DroppedEntry(FileModel):
+    """A column that was left out after a look at the table, and why."""
+
+    column: str
+    why: str
+
+
 class DataEntry(FileModel):
-    """The rows: files, which column means what, how many folds (0: none), and a hash of all values after reading."""
+    """The rows: files, which column means what, how many folds (0: none), and a hash of all values after reading.
+
+    `drop` holds the columns that the user left out, `dropped` those that the look at the table did.
+    """
 
     files: tuple[FileEntry, ...]
     label: str
@@ -61,6 +72,10 @@ class DataEntry(FileModel):
     time_column: str | None
     weight_column: str | None = None
     drop: tuple[str, ...]
+    dropped: tuple[DroppedEntry, ...] = ()
+    drop_labels: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    min_category: int = 1
     folds: int
     fingerprint: str
 

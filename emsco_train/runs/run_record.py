@@ -20,7 +20,7 @@ from emsco_train.runs.run_file import (
     ColumnEntry,
     CountsEntry,
     DataEntry,
-    FileEntry,
+    DroppedEntry,
     MeasuredRows,
     RunFile,
     SearchEntry,
@@ -60,6 +60,14 @@ def make_run_record(
             time_column=request.columns.time,
             weight_column=request.columns.weight,
             drop=request.columns.drop,
+            dropped=tuple(
+                DroppedEntry(column=finding.column, why=finding.what)
+                for finding in prepared.findings
+                if finding.is_dropped and finding.column is not None
+            ),
+            drop_labels=request.columns.drop_labels,
+            missing=tuple(sorted(request.columns.missing)),
+            min_category=request.min_category,
             folds=problem.folds,
             fingerprint=problem.data_digest(),
         ),
@@ -112,8 +120,8 @@ def _make_threshold_entry(
     )
 
 
-def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
-    """Return the text of splits.csv: the split of each row, in the order of the files, rows counted from 0 in each.
+def format_splits_csv(problem: Problem, numbers: Sequence[int]) -> str:
+    """Return the text of splits.csv: the split of each row, whose numbers, counted from 0 in each file, are given.
 
     Cross-fitted rows have the number of the fold that scores them, from 1; others have none.
     """
@@ -124,7 +132,6 @@ def format_splits_csv(problem: Problem, files: Sequence[FileEntry]) -> str:
     if problem.is_cross_fitted:
         for number, part in enumerate(problem.parts, start=1):
             folds[part.scored.rows] = number
-    numbers = itertools.chain.from_iterable(range(file.rows) for file in files)
     # Numbers and our own words: nothing needs quotes.
     lines = (f"{number},{name},{fold}\n" for number, name, fold in zip(numbers, names.tolist(), folds.tolist(), strict=True))
     return "".join(itertools.chain(["row,split,fold\n"], lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from emsco_train.designs.chromosome import Population
@@ -20,6 +20,7 @@ from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
+from emsco_train.runs.table_findings import format_findings
 from emsco_train.runs.warm_start import read_start
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.progress import Progress
@@ -64,6 +65,7 @@ def train(
     force: bool = False,
     watch: ProgressFactory | None = None,
     on_phase: OnPhase = ignore_phase,
+    page: Sequence[str] | None = None,
 ) -> TrainedRun:
     """Search at every threshold and write the folder.
 
@@ -81,6 +83,8 @@ def train(
         Returns what shows the progress of a search, given the description of its threshold.
     on_phase
         Called with a `Phase` for each part of the work around the searches.
+    page
+        The lines of check.txt, if not those that `format_findings` gives.
     """
     problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
     settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
@@ -90,8 +94,10 @@ def train(
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
+        lines = format_findings(problem, prepared.findings) if page is None else page
+        files = {"check.txt": "\n".join(lines) + "\n"}
         return _search_and_write(
-            folder, prepared, settings, begun, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
+            folder, prepared, settings, files, begun, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
         )
     except BaseException:
         folder.abandon()
@@ -118,6 +124,7 @@ def _search_and_write(
     folder: RunFolder,
     prepared: PreparedRun,
     settings: Settings,
+    own_files: Mapping[str, str],
     begun: Mapping[str, str],
     start: Population | None,
     *,
@@ -126,7 +133,7 @@ def _search_and_write(
     watch: ProgressFactory | None,
     on_phase: OnPhase,
 ) -> TrainedRun:
-    """Search, measure and write, in a folder that is locked; `begun` are further files that others continue."""
+    """Search, measure and write, in a locked folder; `own_files` are further files, `begun` those that others continue."""
     problem = prepared.problem
     fitters = ProblemFitters(problem)
     on_phase(Phase("searching"))
@@ -136,9 +143,10 @@ def _search_and_write(
     measured = tuple(measure_designs(problem, problem.held_out, tuple(front), fitters, jobs=jobs, on_phase=on_phase))
     on_phase(Phase("writing the run"))
     files = {
+        **own_files,
         "front.csv": format_front_csv(measured, has_test_rows=problem.test is not None),
         "front.json": front.to_json(),
-        "splits.csv": format_splits_csv(problem, prepared.source.files),
+        "splits.csv": format_splits_csv(problem, prepared.source.row_numbers()),
         "costs.toml": problem.costs.to_toml(),
         "calibration.json": CalibrationFile.of(problem.held_out.name, measured).text(),
         "labels.json": LabelsFile.of(problem.held_out.name, problem.labels, measured).text(),

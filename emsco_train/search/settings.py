@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.splits import is_small_table
 from emsco_train.designs.chromosome import DesignSpace
 from emsco_train.designs.genes import Genes
 from emsco_train.designs.selection import Constraints
@@ -18,11 +19,13 @@ from emsco_train.support.numbers import is_integer, is_number
 
 __all__ = [
     "MAX_STAGES",
+    "SMALL_TABLE_STAGES",
     "Constraints",
     "Method",
     "Objective",
     "SearchUnits",
     "Settings",
+    "limit_stages",
     "pinned_positions",
     "round_half_up",
 ]
@@ -36,6 +39,8 @@ Objective: TypeAlias = Literal["plain", "balanced"]
 
 # Chromosomes are int8, and the local search numbers the stages and the gaps between them.
 MAX_STAGES = 60
+# Unless asked for more: in a small table, each further stage is chosen by the luck of a few rows.
+SMALL_TABLE_STAGES = 3
 
 
 def round_half_up(value: float) -> int:
@@ -47,6 +52,20 @@ def round_half_up(value: float) -> int:
     (3, 4, 2)
     """
     return math.floor(value + 0.5)
+
+
+def limit_stages(settings: Settings, features: int, rows: int) -> Settings:
+    """Return settings whose most stages suit so few rows, unless they say how many.
+
+    Examples
+    --------
+    >>> limit_stages(Settings(), 20, 155).max_stages, limit_stages(Settings(), 20, 1000).max_stages
+    (3, None)
+    """
+    if settings.max_stages is not None or not is_small_table(rows):
+        return settings
+    most = settings.resolved(features).max_stages
+    return replace(settings, max_stages=SMALL_TABLE_STAGES) if most is not None and most > SMALL_TABLE_STAGES else settings
 
 
 def pinned_positions(pinned: object, names: Sequence[str]) -> tuple[int, ...]:

@@ -243,6 +243,34 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     assert found == pytest.approx(confidences, abs=1e-12)
 
 
+def test_run_reads_words_for_missing(tmp_path: Path) -> None:
+    """Words such as ? and NA are missing values, and others may be named; a category that the bundle knows never is."""
+    features = [
+        Feature(name="size", kind="numeric", cost=1.0, missing="impute"),
+        Feature(name="kind", kind="categorical", cost=1.0, categories=("-", "a"), missing="impute", unknown="ignore"),
+    ]
+    made = make_bundle([["size", "kind"]], features=features, threshold=0.999)
+    bundle, out = write_sample(tmp_path / "b", made), tmp_path / "out.csv"
+    cascade = Cascade(made)
+
+    def confidences(text: str, *options: str) -> list[float]:
+        ended = run("emsco-run", bundle, write_csv(tmp_path / "rows.csv", text), "--out", out, *options)
+        assert ended.returncode == 0, ended.stderr
+        with out.open(newline="") as file:
+            return [float(row["confidence"]) for row in csv.DictReader(file)]
+
+    def expected(*items: tuple[object, object]) -> list[float | None]:
+        return [cascade.decide({"size": size, "kind": kind}).confidence for size, kind in items]
+
+    text = "size,kind\n?,a\n2, NA \nnull,-\n-,?\n"
+    assert confidences(text) == pytest.approx(expected((None, "a"), (2.0, None), (None, "-"), (None, None)), abs=1e-12)
+    named = confidences("size,kind\nnone,a\n3,none\n3,?\n", "--missing", "None,nil")
+    assert named == pytest.approx(expected((None, "a"), (3.0, None), (3.0, "?")), abs=1e-12)
+    message = run_refused(1, "emsco-run", bundle, tmp_path / "rows.csv", "--out", out, "--missing", "")
+    assert "line 2: " in message
+    assert "expected a number, got 'none'" in message
+
+
 def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     """--out may be a link (its target is replaced), a pipe or a device (written to); the table itself is refused."""
     rows, out, link = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv", tmp_path / "link.csv"

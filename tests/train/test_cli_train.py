@@ -350,7 +350,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "text among numbers": (
         csv_text(rows=with_changed_rows(6, "rate", "oops")),
-        "t.csv line 8: column 'rate' holds 'oops', expected a number. Correct it, or use --kind rate=categorical",
+        "column 'rate' holds 'oops', expected a number. Correct it, name it with --missing if it means a gap, or use --kind",
     ),
     "infinity": (
         csv_text(rows=with_changed_rows(6, "rate", "inf")),
@@ -358,12 +358,15 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "missing label": (
         csv_text(rows=with_changed_rows(3, "verdict", " ")),
-        "t.csv line 5: the label 'verdict' is missing; drop the row",
+        "t.csv line 5: the label 'verdict' is missing; give it a label, or drop such rows with --drop-label ''",
     ),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
     "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Fix the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),
-    "empty column": (csv_text(rows=[[*row[:4], "", row[5]] for row in mixed_rows(60)]), "column 'count' has no value at all"),
+    "empty columns": (
+        csv_text(rows=[[row[0], "", "", "", "", row[5]] for row in mixed_rows(60)]),
+        "only 1 column would be left to learn from, without 'rate' (no value in any row); 'flag' (no value in any row)",
+    ),
     "nameless column": (
         csv_text(("", *HEADER[1:])),
         "t.csv: column 1 of the header has no name (the index of a data frame?): name it",
@@ -443,7 +446,7 @@ def test_wrong_use(name: str, mixed: MixedTable, tmp_path: Path, capsys: pytest.
 
 def test_what_must_be_given(tmp_path: Path) -> None:
     """Data, a threshold, a folder; ready splits are train and validation at least, and are not divided again."""
-    assert "required: --out" in run_expecting_error(2, "emsco-train", "--data", "t.csv", "--threshold", "0.8")
+    assert "give --out RUN" in run_expecting_error(2, "emsco-train", "--data", "t.csv", "--threshold", "0.8")
     assert "give --threshold, such as 0.9" in run_expecting_error(2, "emsco-train", "--data", "t.csv", "--out", "run")
     assert "give --data TABLE, or at least --train and --validation" in run_expecting_error(
         2, "emsco-train", "--threshold", "0.8", "--out", "r"

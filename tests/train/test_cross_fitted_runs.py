@@ -166,16 +166,18 @@ def test_wrong_numbers_of_folds(mixed: MixedTable, tmp_path: Path, capsys: pytes
 
 
 def test_rare_labels_and_repeated_rows_are_warned_of(mixed: MixedTable, tmp_path: Path) -> None:
-    """One line each, with the options of the command; the run is made, and its export does not warn again."""
+    """On the page about the table, with the options of the command; the run is made, and its export does not warn again."""
     rows = mixed_rows()
     rows[3][-1] = "eggs"
     table = MixedTable(write_rows(tmp_path / "t.csv", HEADER, [*rows, *rows[10:40]]), mixed.costs)
     ended = run("emsco-train", *table.options(), "--out", tmp_path / "run")
     assert ended.returncode == 0
-    warned = [line for line in ended.stderr.splitlines() if "warning" in line]
+    assert "warning" not in ended.stderr
+    warned = [line for line in ended.stdout.splitlines() if line.startswith("note ")]
     assert len(warned) == 2
-    rare = "emsco-train: warning: label 'eggs' has no cross-fitted and no test and no certify rows, so nothing is known about it"
+    rare = "note     label 'eggs' has no cross-fitted and no test and no certify rows, so nothing is known about it"
     assert warned[0].startswith(rare)
+    assert "         --drop-label leaves the rows of a label out" in ended.stdout
     assert " of 329 rows occur again, with equal features and label, in another fold or split" in warned[1]
     assert warned[1].endswith("keep rows of one origin together with --group-column, or drop the repeats")
     assert "         1 row of labels that are too rare only fit, and are not counted" in ended.stdout

@@ -10,6 +10,7 @@ import pytest
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, Table
+from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import encode_table, infer_features
 
 
@@ -38,7 +39,8 @@ def infer(values: Any, options: FeatureOptions | None = None) -> Feature:
 def test_inference(values: Any, kind: str, missing: str, fallback: Any) -> None:
     """Kind follows the column's type, gaps make "impute", the fallback is the median or the most common value (first of ties)."""
     feature = infer(values)
-    assert (feature.kind, feature.missing, feature.unknown, feature.fallback) == (kind, missing, "fail", fallback)
+    unknown = "ignore" if kind == "categorical" else "fail"
+    assert (feature.kind, feature.missing, feature.unknown, feature.fallback) == (kind, missing, unknown, fallback)
     assert type(feature.fallback) is type(fallback)
 
 
@@ -99,11 +101,35 @@ def test_bad_options() -> None:
 
 
 def test_other_rows_are_held_to_the_training_rows() -> None:
-    """A gap or a category that training never saw is an error with the remedy, unless the option allows it."""
-    number, word = infer([1.0, 2.0]), infer(["a", "b"])
+    """A gap that training never saw is an error with the remedy, and so is a category unless the option allows it, as it does."""
+    number, word = infer([1.0, 2.0]), infer(["a", "b"], FeatureOptions(unknown="fail"))
     with pytest.raises(DataError, match="column 'x', held-out row 1: the value is missing"):
         encode_table([number], Table.of({"x": [1.0, np.nan]}), "held-out")
     with pytest.raises(DataError, match="column 'x', held-out row 0: unknown category 'c'"):
         encode_table([word], Table.of({"x": ["c"]}), "held-out")
-    lenient = infer(["a", "b"], FeatureOptions(unknown="ignore"))
+    lenient = infer(["a", "b"])
     assert encode_table([lenient], Table.of({"x": ["c", "b"]}), "held-out")[:, 0].tolist() == [-1.0, 1.0]
+
+
+def test_rare_categories_are_not_listed() -> None:
+    """Those with fewer train rows than asked for are one unknown category, and are neither fallback nor what fills a gap."""
+    feature = infer(["a", "a", "b", "b", "c", "d", "e", None], FeatureOptions(min_category=2))
+    assert (feature.categories, feature.unknown, feature.fallback) == (("a", "b"), "ignore", "a")
+    codes = encode_table([feature], Table.of({"x": ["c", "b", "new", None]}), "held-out")
+    assert codes[:3, 0].tolist() == [-1.0, 1.0, -1.0]
+    rare = np.array([[-1.0], [-1.0], [-1.0], [1.0], [np.nan]])
+    assert BlockEncoder.fit([feature], rare).transform(rare).tolist() == [[0, 0], [0, 0], [0, 0], [0, 1], [0, 1]]
+    # A fold may have no listed category at all: its gaps are unknown, too.
+    assert BlockEncoder.fit([feature], rare[:2]).transform(rare[4:]).tolist() == [[0, 0]]
+
+
+def test_rare_categories_must_leave_some() -> None:
+    """A number of rows that no category has, or one that is none, is refused with the remedy."""
+    with pytest.raises(
+        DataError, match="column 'x': no category has the 3 train rows that `min_category` asks for, the largest 2"
+    ):
+        infer(["a", "a", "b"], FeatureOptions(min_category=3))
+    with pytest.raises(DesignError, match="min_category is 0: expected a whole number of rows, 1 or more"):
+        FeatureOptions(min_category=0)
+    with pytest.raises(DesignError, match='min_category makes rare categories unknown ones: use unknown="ignore"'):
+        FeatureOptions(min_category=2, unknown="fail")

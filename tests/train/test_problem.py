@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning
+from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning, UnknownCategoryWarning
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
 from emsco_train.data.stage_settings import row_weights
@@ -187,15 +187,26 @@ def test_missing_values() -> None:
 
 
 def test_unknown_categories() -> None:
-    """A category that only other rows have is refused with the remedy, which works."""
+    """A category that only other rows have is unknown to models, and warned of; an option refuses it."""
     table, y = rows()
     late = table | {"kind": np.where(np.arange(200) == 100, "new", table["kind"])}
+    expected = "column 'kind': 1 validation row with a category that no train row has, such as 'new': models take it as unknown"
+    with pytest.warns(UnknownCategoryWarning, match=expected):
+        problem = Problem.of(late, y, time=np.arange(200))
+    assert problem.validation.codes[20, 1] == -1.0
     with pytest.raises(
         DataError, match=r"'kind', validation row 20: unknown category 'new'.*FeatureOptions\(unknown=\"ignore\"\)"
     ):
-        Problem.of(late, y, time=np.arange(200))
-    problem = Problem.of(late, y, time=np.arange(200), features={"kind": FeatureOptions(unknown="ignore")})
-    assert problem.validation.codes[20, 1] == -1.0
+        Problem.of(late, y, time=np.arange(200), features={"kind": FeatureOptions(unknown="fail")})
+
+
+def test_rare_categories_are_not_warned_of() -> None:
+    """Categories that are in the train rows, but too rare to be listed, are left out on purpose."""
+    table, y = rows()
+    few = table | {"kind": np.where(np.arange(200) % 40 == 0, "rare", table["kind"])}
+    problem = Problem.of(few, y, features={"kind": FeatureOptions(min_category=10)})
+    assert "rare" not in problem.features[1].categories
+    assert sum(int((split.codes[:, 1] < 0).sum()) for split in problem.splits()) == 5
 
 
 def test_a_label_must_be_in_the_train_rows() -> None:
@@ -302,7 +313,7 @@ def test_digests() -> None:
         Problem.of(table, y, sample_weight=np.ones(200)),
         Problem.of(table, y, classifier=DecisionTreeClassifier()),
         Problem.of(table, y, classifier=DecisionTreeClassifier(max_depth=3)),
-        Problem.of(table, y, features={"kind": FeatureOptions(unknown="ignore")}),
+        Problem.of(table, y, features={"kind": FeatureOptions(unknown="fail")}),
         Problem.of({name: table[name] for name in ("kind", "size", "flag")}, y),
         base.sampled(50),
     ]

@@ -18,7 +18,7 @@ from tests.train.sample_tables import HEADER, MixedTable, mixed_rows, read_rows,
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
 
-PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.json", "labels.json")
+PLAIN = ("front.csv", "front.json", "splits.csv", "costs.toml", "calibration.json", "labels.json", "check.txt")
 
 
 @pytest.fixture(scope="module")
