@@ -193,14 +193,19 @@ class Front(Sequence[Design]):
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas.
 
-        The last columns are bounds on the figures at the default of `sure`, which `select` chooses by; empty where a design
-        does not know its rows.
+        Bounds on the figures at the default of `sure`, which `select` chooses by, follow them; empty where a design does not know
+        its rows. The last columns are the recall and the accuracy of each label, where designs know them.
         """
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        return pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
+        frame = pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
+        labels = zip(*(design.labels for design in self._designs), strict=False)
+        for counts in labels:
+            frame[f"recall_of_{counts[0].label}"] = [one.recall for one in counts]
+            frame[f"accuracy_of_{counts[0].label}"] = [one.accuracy for one in counts]
+        return frame
 
     def to_json(self) -> str:
         """Return the whole front as text that `from_json` reads back as it is."""

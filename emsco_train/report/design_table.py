@@ -31,6 +31,7 @@ _MAX_STAGE_CHARACTERS = 600_000
 _FIRST_COLUMNS = (_Column("design", "id", numbers=False), _Column("threshold", "threshold", numbers=False))
 _FIGURES = ("accuracy", "coverage", "cost")
 _LAST_COLUMNS = (
+    _Column("lowest recall, %", "recall"),
     _Column("fitness", "fitness"),
     _Column("ties", "ties"),
     _Column("misleading", "warnings"),
@@ -89,6 +90,7 @@ def _number_cells(data: ReportData, design_data: DesignData) -> Iterator[str]:
     yield escape_html(data.cost_format.without_unit(bounds.cost))
     if design_data.test is not None:
         yield from _figure_cells(data, design_data.test)
+    yield f"{100 * design_data.lowest_recall:.2f}" if design_data.labels else ""
     yield f"{design_data.design.fitness:.4f}"
     yield f"{design_data.design.ties:,}"
     yield str(len(design_data.warnings) or "")

@@ -227,7 +227,7 @@ function start(page) {
     button.addEventListener("click", () => {
       const before = header.getAttribute("aria-sort");
       // The first click shows what is wanted first: much accuracy, little cost.
-      const much = /accuracy|coverage|fitness|ties|warnings/.test(header.dataset.key);
+      const much = /accuracy|coverage|recall|fitness|ties|warnings/.test(header.dataset.key);
       const descending = before ? before === "ascending" : much;
       for (const other of header.parentNode.children) other.removeAttribute("aria-sort");
       header.setAttribute("aria-sort", descending ? "descending" : "ascending");

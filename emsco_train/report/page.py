@@ -62,8 +62,9 @@ def render_page(data: ReportData) -> str:
 <h2 id="all-title">All designs <span class="count">{len(data.designs):,}</span></h2>
 {design_table(data)}
 <p class="hint">Stages read from left to right, | between stages, + between features. Ties: how many designs of the search have
-the same figures. Misleading: stages whose confidence claims too much. Fitness compares designs of one threshold. The knee is
-the nearest to accepting all, all right, at no cost, among the designs that accept at least half as much as any.</p>
+the same figures. Lowest recall: of the held-out rows of a label, the smallest share that is accepted as it. Misleading: stages
+whose confidence claims too much. Fitness compares designs of one threshold. The knee is the nearest to accepting all, all right,
+at no cost, among the designs that accept at least half as much as any.</p>
 </section>
 <section aria-labelledby="run-title">
 <h2 id="run-title">The run</h2>

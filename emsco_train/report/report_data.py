@@ -63,6 +63,11 @@ class DesignData:
         return [self.validation] if self.test is None else [self.validation, self.test]
 
     @property
+    def lowest_recall(self) -> float:
+        """The lowest recall of any label that has rows; 0 where labels were not counted."""
+        return min((counts.recall for counts in self.labels if counts.rows), default=0.0)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about stages whose confidence misleads."""
         return tuple(stage.calibration.warning for stage in self.stages if stage.calibration.warning is not None)

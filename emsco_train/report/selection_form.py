@@ -51,6 +51,7 @@ def design_data_json(data: ReportData) -> str:
         **{name: [len(getattr(design, name)) for design in designs] for name in ("stages", "excluded")},
         "threshold": [design_data.threshold_index for design_data in data.designs],
         "warnings": [len(design_data.warnings) for design_data in data.designs],
+        "recall": [design_data.lowest_recall for design_data in data.designs],
     }
     tested = [design_data.test for design_data in data.designs if design_data.test is not None]
     if tested:

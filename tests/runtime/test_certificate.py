@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bundle
-from emsco_runtime.bundle.manifest import manifest_id
+from emsco_runtime.bundle.manifest import RightShare, manifest_id
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.bundle.summary import describe_certificate, percent_at_least, percent_at_most
@@ -352,6 +352,13 @@ def test_inspect_shows_a_fixed_certificate(tmp_path: Path, capsys: pytest.Captur
     assert table[0].split("  ")[0] == "certified label"
     assert table[2].split() == ["ham", "300", "2", "2.09", "%", "340", "5", "3.07", "%", "298", "84.2", "%"]
     assert table[3].split() == ["spam", "112", "5", "9.15", "%", "159", "1", "2.95", "%", "107", "60.6", "%"]
+
+
+def test_inspect_of_a_certificate_from_before_recalls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without recalls the table has no columns for them; a share of no rows is 0."""
+    table = run_inspect(tmp_path, capsys, NO_RECALL).split("\n\n")[-1].splitlines()
+    assert table[2].split() == ["ham", "300", "2", "2.09", "%", "340", "5", "3.07", "%"]
+    assert RightShare(rows=0, right=0, lower=0.0).share == 0.0
 
 
 def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -357,3 +357,11 @@ def test_the_estimator_chooses_by_labels_and_warns() -> None:
         assert design.label_bounds("rare", 0.85).recall >= 0.3
         assert model.use(design).design_ == design
     assert model.outcome_.method == "evolve"
+
+
+def test_frames_have_figures_of_labels() -> None:
+    """`Front.to_frame` ends with the recall and the accuracy of each label."""
+    pytest.importorskip("pandas")
+    frame = FRONT.to_frame()
+    assert frame.columns[-4:].tolist() == ["recall_of_ham", "accuracy_of_ham", "recall_of_fraud", "accuracy_of_fraud"]
+    assert frame["recall_of_fraud"].tolist() == [design.label_bounds("fraud", None).recall for design in FRONT]
