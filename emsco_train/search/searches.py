@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -238,7 +238,9 @@ def run_evolve(
             designs += 0 if result is found else result.evaluations
         population, ties = result.chromosomes, result.ties
         if chosen.recombine and len(population):
-            population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
+            # What was found is kept, should time be over during further fits.
+            with suppress(FitStopped):
+                population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
     front = bench.front(bench.designs(genes.expand(population), ties.tolist(), threshold))
     return Outcome(front, "evolve", stopped, designs, bench.bits.fits, genes, polished)
 

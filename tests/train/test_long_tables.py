@@ -159,7 +159,7 @@ def test_fits_that_are_stopped_end_a_search_with_its_front(monkeypatch: pytest.M
         return fit(self, sets, workers)
 
     monkeypatch.setattr(FitCache, "fit", stopped_later)
-    outcome = run_evolve(small_problem(), Settings(population=40, generations=10, max_stages=3), time_limit=60.0)
+    outcome = run_evolve(small_problem(), Settings(population=40, generations=10, max_stages=3, seeded=False), time_limit=60.0)
     assert outcome.stopped == "time"
     assert len(outcome.front) > 0
 
@@ -202,7 +202,15 @@ def test_every_part_of_the_work_is_reported(tmp_path: Path) -> None:
         prepare(TrainRequest({None: str(data)}, Columns(), (0.8,)), phases.append), tmp_path / "run", on_phase=phases.append
     )
     names = list(dict.fromkeys(phase.name for phase in phases))
-    wanted = ["reading t.csv", "reading t.csv: 300 rows", "dividing and encoding", "searching", "measuring", "writing the run"]
+    wanted = [
+        "reading t.csv",
+        "reading t.csv: 300 rows",
+        "looking",
+        "dividing and encoding",
+        "searching",
+        "measuring",
+        "writing the run",
+    ]
     assert all(name.startswith(word) for name, word in zip(names, wanted, strict=True)), names
     measured = [phase for phase in phases if phase.name.startswith("measuring")]
     assert [phase.done for phase in measured] == list(range(measured[0].total))
