@@ -116,6 +116,10 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 	$(BIN)/python benchmarks/landscapes.py
 	$(BIN)/python benchmarks/spambase.py
 	$(BIN)/python benchmarks/units.py
+	$(BIN)/python benchmarks/wide.py tables
+	$(BIN)/python benchmarks/wide.py tables --columns 1000 --rows 5000 --seeds 1
+	$(BIN)/python benchmarks/wide.py floors
+	$(BIN)/python benchmarks/wide.py volume --seeds 20
 	$(BIN)/python benchmarks/choices.py --repeats 100 --cases spambase-9 --rows 1000 2000
 	$(BIN)/python benchmarks/choices.py --repeats 100 --cases nsl_kdd-10 --rows 1000 2000 4000
 	$(BIN)/python benchmarks/promises.py small

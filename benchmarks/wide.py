@@ -1,10 +1,10 @@
 """Wide tables, floors and hypervolume: the search as it is by default against the plain one that keeps all features.
 
 ``wide.py tables`` makes tables of which ten columns matter, with and without columns that are correlated with these, searches
-them, and judges on 20,000 fresh rows the cheapest design that is as good as one stage of the ten. ``wide.py floors`` takes Spambase and
-NSL-KDD with prices and groups, and compares the cost at three floors. ``wide.py volume`` compares hypervolumes, paired by seed,
-on the paper's landscapes, Spambase and NSL-KDD. "Plain" is the genetic algorithm of before: all features kept, no seeds, no
-recombination. Both have the same population and generations; how many sets each fitted is printed.
+them, and judges on 20,000 fresh rows the cheapest design that is as good as one stage of the ten. ``wide.py floors`` takes
+Spambase and NSL-KDD with prices and groups, and compares the cost at three floors. ``wide.py volume`` compares hypervolumes,
+paired by seed, on the paper's landscapes, Spambase and NSL-KDD. "Plain" is the genetic algorithm of before: all features kept,
+no seeds, no recombination. Both have the same population and generations; how many sets each fitted is printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from emsco_train.search.workbench import Workbench
 INFORMATIVE, FRESH_ROWS, THRESHOLD = 10, 20_000, 0.9
 # A design counts as found if it costs at most this, covers this share of what the ten cover, and is no less accurate by more.
 MAX_COST, COVERAGE_SHARE, ACCURACY_LOSS = 12.0, 0.95, 0.01
-FLOORS = ((0.95, 0.80), (0.93, 0.90), (0.97, 0.60))
+FLOORS = ((0.95, 0.80), (0.97, 0.60), (0.98, 0.40))
 NSL_KDD, TEXT = DATA / "nsl_kdd_train.csv.gz", ("protocol_type", "service", "flag")
 
 
@@ -180,7 +180,7 @@ def phishing_like(name: str, rows: int, seed: int) -> Problem:
 
 def plain(settings: Settings) -> Settings:
     """Return the settings of the search before: all features kept, random designs first, the last generation as it is."""
-    return replace(settings, keep_all=True, seeded=False, recombine=False)
+    return replace(settings, keep_all=True, seeded=False, recombine=False, growth=0)
 
 
 def cost_at(outcome: Outcome, accuracy: float, coverage: float) -> float:

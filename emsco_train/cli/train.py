@@ -148,7 +148,9 @@ def _add_genetic(group: Any) -> None:
     group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance that a child mixes two parents (0.8)")
     group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that are kept unchanged (0.2)")
     group.add_argument("--beta", type=float, default=2.0, metavar="B", help="bias against later stages, above 1 (2)")
-    group.add_argument("--growth", type=int, default=0, metavar="N", help="designs added when the elite fills a generation (0)")
+    group.add_argument(
+        "--growth", type=int, metavar="N", help="children at least, for which a full generation grows (a third of it)"
+    )
 
 
 def _add_run(group: Any) -> None:

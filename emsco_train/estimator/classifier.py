@@ -160,7 +160,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         crossover: float = 0.8,
         elite: float = 0.2,
         beta: float = 2.0,
-        growth: int = 0,
+        growth: int | None = None,
         keep_all: bool = False,
         units: SearchUnits = "auto",
         pinned: Sequence[str | int] = (),

@@ -1,8 +1,8 @@
 """Recombination: new designs from feature sets that are fitted already.
 
 A fit takes milliseconds and a design nanoseconds, so chains of nested sets are tried by the million. Beginning with every set as
-a design of one stage, each design of the front is *expanded*: any of its stages are left out, and any of the sets is put between
-what remains, wherever it is nested. What nothing dominates joins the front. Each round expands some members of it, spread over the
+a design of one stage, a design is *expanded*: any of its stages are left out, and any of the sets is put between
+what remains, wherever it is nested. What nothing dominates joins the front. Each round expands some members, spread over the
 front: with thousands of rows, fronts have thousands of members that hardly differ.
 """
 
@@ -23,8 +23,9 @@ from emsco_train.search.scoring.objectives import Counts, Objectives
 
 __all__ = ["distinct_sets", "drop_idle_stages", "recombine_sets"]
 
-# Rounds of expansion, members of the front that one of them expands, and chains that it may find.
-_MAX_ROUNDS = 5
+# Sets of which all pairs are tried; rounds of expansion, members of the front that one of them expands, and chains that it finds.
+_MAX_PAIRED = 2_000
+_MAX_ROUNDS = 6
 _MAX_EXPANDED = 200
 _MAX_FOUND = 20_000
 
@@ -65,13 +66,11 @@ def recombine_sets(
     if keep_all:
         full = sets.all(axis=1)
         chains = _Chains(singles[full], chains.vectors[full])
+    # Two sets that are bad designs by themselves may be a good one together: so every pair is tried.
+    waiting = list(chains.rows[:_MAX_PAIRED])
     chains = chains.front(like)
     masks, expanded = pack_bits(sets), set[bytes]()
     for _ in range(_MAX_ROUNDS):
-        chosen = chains.rows[spread_over_front(chains.objectives(like), _MAX_EXPANDED)]
-        waiting = [row for row in chosen if row.tobytes() not in expanded]
-        if not waiting:
-            break
         found = np.empty((_MAX_FOUND, max_stages), dtype=np.int64)
         known = np.concatenate([chains.vectors, np.empty((_MAX_FOUND, 3), dtype=np.int64)])
         size = count = len(chains.rows)
@@ -83,6 +82,10 @@ def recombine_sets(
             count += splice_chain(chain, masks, *stored, evaluator.rows, keep_all, known, count, found[count - size :])
         rows = np.concatenate([chains.rows, found[: count - size]])
         chains = _Chains(rows, known[:count]).front(like)
+        chosen = chains.rows[spread_over_front(chains.objectives(like), _MAX_EXPANDED)]
+        waiting = [row for row in chosen if row.tobytes() not in expanded]
+        if not waiting:
+            break
     return _chromosomes(chains.rows, sets)
 
 

@@ -119,7 +119,8 @@ class Settings:
     beta
         Bias of mutation against later stages; the larger, the fewer stages.
     growth
-        Chromosomes added when the elite fills the population (inc).
+        Children that a generation has at least: the population grows for them where the elite fills it (inc). 0 ends the search
+        there, as in the paper; None for a third of the population, with `keep_all` 0.
     epsilon
         Added to the ratio of best to worst performance in the fitness: the room between two ranks.
     distinct
@@ -172,7 +173,7 @@ class Settings:
     crossover: float = 0.8
     elite: float = 0.2
     beta: float = 2.0
-    growth: int = 0
+    growth: int | None = None
     epsilon: float = 0.01
     distinct: Literal["objectives", "chromosomes"] = "objectives"
     share_ties: bool = False
@@ -232,6 +233,7 @@ class Settings:
             self,
             max_stages=stages,
             mutation=1 / n if self.mutation is None else self.mutation,
+            growth=self.growth if self.growth is not None else 0 if self.keep_all else self.population // 3,
             polish_evaluations=self.polish_evaluations or (1_000_000 if n <= 16 else 50_000),
         )
 
@@ -265,7 +267,7 @@ _INTERVALS = {
     "epsilon": (0.0, math.inf, True),
     "polish_seconds": (0.0, math.inf, True),
 }
-_OPTIONAL = ("max_stages", "patience", "mutation", "polish_evaluations", "polish_seconds")
+_OPTIONAL = ("max_stages", "patience", "mutation", "growth", "polish_evaluations", "polish_seconds")
 
 
 def _number_faults(settings: Settings) -> Iterator[str]:

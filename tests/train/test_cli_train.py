@@ -83,6 +83,18 @@ def test_pins_exclusion_and_stages(mixed: MixedTable, plain: Path, tmp_path: Pat
     assert {row["excluded"] for row in read_rows(tmp_path / "run" / "front.csv")} != {""}
 
 
+def test_a_warm_start(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
+    """--start begins with the designs of a run: a search of one generation has its front; other features are refused."""
+    short = ["--search", "evolve", "--population", 40, "--generations", 1]
+    run_successfully("emsco-train", *mixed.options(), *short, "--start", plain, "--out", tmp_path / "run")
+    found = {(design.coverage, design.accuracy, design.cost) for design in front(tmp_path / "run")}
+    assert found == {(design.coverage, design.accuracy, design.cost) for design in front(plain)}
+    acquired = front(plain)[0].stages[0][0]
+    options = [*mixed.options(), "--drop", acquired, "--start", plain, "--out", tmp_path / "other"]
+    error = run_expecting_error(1, "emsco-train", *options)
+    assert f"acquires {acquired!r}, which is not a feature of this table" in error
+
+
 def test_both_searches_and_the_polish(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
     """Evolved and polished on a problem this small, the front is the exact one; the record names the search."""
     small = ["--search", "evolve", "--population", 40, "--generations", 20, "--polish"]

@@ -175,12 +175,12 @@ def test_growth() -> None:
     found = evolve_population(_all_tied(), chosen, seed=0, on_generation=lambda record: sizes.append(record.size))
     assert found.stopped == "generations"
     assert max(sizes) > 5
-    assert {abs(one - two) for one, two in pairwise(sizes)} <= {0, 2}
+    assert {abs(one - two) for one, two in pairwise(sizes)} <= {0, 1, 2}
 
 
-@pytest.mark.parametrize(("elite", "size", "expected"), [(5, 5, 7), (3, 7, 5), (5, 7, 7), (4, 7, 5), (2, 5, 5)])
+@pytest.mark.parametrize(("elite", "size", "expected"), [(5, 5, 7), (4, 5, 6), (3, 7, 5), (5, 7, 7), (4, 7, 5), (2, 5, 5)])
 def test_next_size_by_hand(elite: int, size: int, expected: int) -> None:
-    """Grow when the elite fills the population; shrink when it leaves more than the growth free, never below the start."""
+    """Grow until there is room for enough children; shrink when it leaves more than the growth free, never below the start."""
     algorithm = GeneticAlgorithm.of(_all_tied(), replace(SMALL, population=5, growth=2), 0)
     assert algorithm._next_size(size, elite) == expected
 

@@ -115,7 +115,8 @@ def test_operators_stay_inside_the_space(rate: float, n: int, data: st.DataObjec
     first = initial_population(12, space, table, random)
     mixed = crossover(first, first[::-1], space, 0.8, random)
     mutants = mutate(mixed, space, rate, table, random)
-    assert (stage_counts(first) == min(2, most)).all()
+    assert (stage_counts(first) <= min(2, most)).all()
+    assert exclusion or (stage_counts(first) == min(2, most)).all()
     for population in (first, mixed, mutants):
         assert population.dtype == np.int8
         assert np.array_equal(compress(population), population)

@@ -19,7 +19,8 @@ def test_defaults_are_the_papers() -> None:
     """Every default of the paper or, where we differ, ours; those that depend on the number of features once it is known."""
     settings = Settings().resolved(15)
     assert (settings.population, settings.generations, settings.crossover, settings.elite) == (300, 150, 0.8, 0.2)
-    assert (settings.beta, settings.growth, settings.epsilon, settings.patience) == (2.0, 0, 0.01, None)
+    assert (settings.beta, settings.growth, settings.epsilon, settings.patience) == (2.0, 100, 0.01, None)
+    assert Settings(keep_all=True).resolved(15).growth == 0
     assert (settings.mutation, settings.max_stages) == (1 / 15, 8)
     assert settings.polish is False
     assert (settings.polish_evaluations, Settings().resolved(17).polish_evaluations) == (1_000_000, 50_000)
@@ -126,6 +127,7 @@ def test_digest_knows_every_setting() -> None:
         "pinned": (1,),
         "max_stages": 3,
         "patience": 9,
+        "growth": 9,
         "mutation": 0.3,
         "polish_evaluations": 9,
         "polish_seconds": 2,

@@ -148,11 +148,11 @@ class GeneticAlgorithm:
         return max(round_half_up(self.settings.elite * len(state.ranking.order)), state.ranking.front)
 
     def _next_size(self, size: int, elite: int) -> int:
-        growth = self.settings.growth
-        if elite == size:
-            size += growth
+        growth = self.settings.growth or 0
+        if elite > size - growth:
+            return elite + growth
         if elite < size - growth and size > self.settings.population:
-            size -= growth
+            return max(size - growth, self.settings.population)
         return size
 
     def _unvisited_children(self, state: GenerationState, count: int) -> Population:

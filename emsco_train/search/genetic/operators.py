@@ -58,7 +58,7 @@ def stage_probabilities(max_stages: int, beta: float) -> Floats:
 def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.random.Generator) -> Population:
     """Return the first generation of a space of more than one design: single-stage chromosomes, mutated until they have two.
 
-    Where features may be left out, most are in most designs: a few to all of them stay, small sets as often as large ones.
+    Where features may be left out, each keeps only some of them: one to all, small sets as often as large ones.
     """
     least = min(2, space.max_stages)
     population = np.zeros((size, space.n), dtype=np.int8)
@@ -72,7 +72,7 @@ def initial_population(size: int, space: DesignSpace, table: Floats, rng: np.ran
     free = np.setdiff1d(np.arange(space.n), space.pinned)
     population[waiting] = 0
     population[waiting, rng.choice(free, len(waiting))] = 1
-    return population
+    return _thin_out(population, space, rng)
 
 
 def _thin_out(population: Population, space: DesignSpace, rng: np.random.Generator) -> Population:

@@ -79,12 +79,12 @@ def first_minima(points: Floats) -> Mask:
 def spread_over_front(objectives: Objectives, count: int) -> Indices:
     """Return at most so many of some designs, those that together dominate most, in the order in which they add to that.
 
-    The volume is that of `Front.hypervolume`, with the largest cost here in place of the cost of all features.
+    The volume is as in `Front.hypervolume`, up to twice the largest cost here: so that those that cover most count, too.
     """
     if len(objectives) <= count:
         return np.arange(len(objectives))
     points = np.column_stack([-objectives.coverage, -objectives.accuracy, objectives.cost / max(1, objectives.cost.max())])
-    volume = moocore.Hypervolume(ref=[0.0, 0.0, 1.0 + 1e-9])
+    volume = moocore.Hypervolume(ref=[0.0, 0.0, 2.0])
     # What a design adds only gets less as others are taken: one whose last measure leads the others' is the next.
     waiting = [(-float(volume(points[[index]])), index) for index in range(len(points))]
     heapq.heapify(waiting)

@@ -29,11 +29,11 @@ def splice_chain(
 ) -> int:  # pragma: no cover - compiled
     """Find the chains that nothing known dominates or equals, among those that share this one's first and last sets.
 
-    A new chain has one of all sets between two of `chain`, or at an end, or in the place of a neighbour; or it has one set less,
-    or none after the new one. All are nested; `closed` keeps the last set. `sets` [sets, words] are masks of features, `confident`
-    and `right` [sets, words] their bits, `cost` their units, and item i counts `units[i]`, or 1 where that is empty. The vectors (accepted,
-    right, cost) of what is known are the first `size` rows of `front`; those of what is found are appended there, and the chains,
-    ended by -1, to `found`, until that is full. Returns how many were found.
+    A new chain has one of all sets between two of `chain`, or at an end, or in the place of a neighbour; or it has one set
+    less, or none after the new one. All are nested; `closed` keeps the last set. `sets` [sets, words] are masks of features,
+    `confident` and `right` [sets, words] their bits, `cost` their units, and item i counts `units[i]`, or 1 where that is
+    empty. The vectors (accepted, right, cost) of what is known are the first `size` rows of `front`; those of what is found
+    are appended there, and the chains, ended by -1, to `found`, until that is full. Returns how many were found.
     """
     stages, words = len(chain), confident.shape[1]
     waiting = np.empty((stages + 1, words), dtype=np.uint64)

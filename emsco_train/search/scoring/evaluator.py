@@ -88,7 +88,7 @@ class CachedEvaluator:
         return ExitCounts(accepted, right, cost, cost.max(axis=1))
 
     def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
-        """Return the bits of sets [sets, features], confident and right, their cost, and the items' units, none if all count 1."""
+        """Return the confident and right bits of sets [sets, features], their cost, and the items' units (none: all count 1)."""
         places = self._bits.locate(sets)
         units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
         confident, right = self._bits.confident(self._threshold), self._bits.right(self._threshold)
