@@ -251,3 +251,14 @@ def check_column(feature: Feature, values: list[Any], column: Any, faulty: Any) 
         else:
             assert faulty is None or not faulty[index]
             assert column[index] == number or (math.isnan(column[index]) and math.isnan(number))
+
+
+def test_values_that_cannot_be_keys_are_faults_of_their_rows() -> None:
+    """A list among categories: its row is faulty, the others are encoded."""
+    feature = Feature(name="c", kind="categorical", cost=1.0, categories=("a", "b"))
+    values = np.empty(3, dtype=object)
+    values[:] = ["b", ["a"], "a"]
+    codes, faulty = encode_column(feature, values)
+    assert faulty is not None
+    assert faulty.tolist() == [False, True, False]
+    assert codes[[0, 2]].tolist() == [1.0, 0.0]

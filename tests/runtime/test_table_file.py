@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+from emsco_runtime.cli.table_rows import read_split_rows
 from emsco_runtime.errors import InputError
 from emsco_runtime.support import arrow_tables, table_file
 from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks
@@ -83,6 +84,36 @@ def test_columns_of_both_forms_are_joined() -> None:
     assert both.texts() == ["a", "b", "c"]
     assert both.distinct()[1].tolist() == [0, 1, 2]
     assert both.parse_numbers()[1].tolist() == [False] * 3
+
+
+def test_numbers_that_arrow_refuses_are_read_by_float(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should a cast fail for all, each field is read by itself; what was parsed once is not parsed again."""
+    import pyarrow.compute as pc
+
+    def refuse(*_: Any) -> Any:
+        raise pa.ArrowInvalid("no number")
+
+    known = arrow_column(["1", "2.5"])
+    assert known.parse_numbers()[0].tolist() == [1.0, 2.5]
+    monkeypatch.setattr(pc, "cast", refuse)
+    assert known.parse_numbers()[0].tolist() == [1.0, 2.5]
+    column = arrow_column(["1", "2.5", ""])
+    assert not column.parse_numbers()[1].any()
+    assert FieldReader("numeric").read_column(column).tolist()[:2] == [1.0, 2.5]
+
+
+def test_splits_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    """A Parquet file under the name of splits.csv is not taken for one."""
+    pa.parquet.write_table(pa.table({"row": [0], "split": ["test"]}), tmp_path / "splits.csv")
+    with pytest.raises(InputError, match=r"splits\.csv: expected a CSV file of text"):
+        read_split_rows(str(tmp_path), "test")
+
+
+def test_typed_columns_are_joined() -> None:
+    """Numbers with gaps in one part of a file only are floats; one part alone is as it is."""
+    whole = np.array([1, 2])
+    assert concatenate_columns([whole]) is whole
+    assert concatenate_columns([whole, np.array([np.nan])]).tolist()[:2] == [1.0, 2.0]  # type: ignore[union-attr]
 
 
 def test_typed_values_stay_but_for_words() -> None:
