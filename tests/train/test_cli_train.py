@@ -140,7 +140,7 @@ cost = 0.5
     costs = tmp_path / "costs.toml"
     costs.write_text(shared, encoding="utf-8")
     options = MixedTable(mixed.data, costs).options()
-    run_successfully("emsco-train", *options, "--units", "groups", "--out", tmp_path / "run")
+    run_successfully("emsco-train", *options, "--units", "groups", "--keep-all", "--out", tmp_path / "run")
     record = RunFolder(tmp_path / "run").read()
     assert (record.search.settings["units"], record.thresholds[0].genes) == ("groups", 4)
     assert all(design.chromosome[1] == design.chromosome[3] for design in front(tmp_path / "run"))

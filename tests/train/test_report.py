@@ -389,7 +389,7 @@ def test_the_embedded_figures_are_those_of_the_front(run: Path, text: str) -> No
         assert columns[f"bound_{name}"] == [getattr(design.bounds(0.85), name) for design in front]
     keys = [given["data-key"] for given in Page(text).found("th") if "data-key" in given]
     assert set(keys) <= set(columns)
-    assert len(keys) == 16
+    assert len(keys) == 17
 
 
 def test_a_view_shows_stages_prices_exits_and_warnings(run: Path, text: str) -> None:
