@@ -103,8 +103,8 @@ def test_other_classifiers_are_seeded_by_logistic_paths() -> None:
 
 
 def test_the_obvious_design_of_a_wide_table_is_found() -> None:
-    """The short form of `benchmarks/wide.py tables`: ten columns of eighty, in a few generations."""
-    result = wide.search_wide_table(80, 1_000, 0, Settings(population=150, generations=2), decoys=False)
+    """The short form of `benchmarks/wide.py tables`: ten columns of a hundred, in two generations."""
+    result = wide.search_wide_table(100, 2_000, 0, Settings(population=150, generations=2), decoys=False)
     assert result.found
     assert result.informative >= 9
     assert result.fits < 3_000
