@@ -14,6 +14,7 @@ from emsco_train.costs.cost_model import CostModel
 from emsco_train.costs.costs_file import CostGroup
 from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import DesignSpace
+from emsco_train.designs.genes import Genes
 from emsco_train.search.greedy import GreedyPaths
 from emsco_train.search.searches import run_evolve
 from emsco_train.search.seeding import fit_start, seed_designs
@@ -71,7 +72,7 @@ def test_seeds_are_few_and_small_in_a_wide_table() -> None:
     seeds = []
     for jobs in (1, 2):
         bench = Workbench(problem, jobs=jobs)
-        seeds.append(seed_designs(bench, 0, space, 60, deadline=None, on_step=None))
+        seeds.append(seed_designs(bench, 0, Genes.of_features(60), space, 60, deadline=None, on_step=None))
         assert bench.bits.fits <= 4 * 50 + 60 + 1
     assert np.array_equal(*seeds)
     assert 1 <= len(seeds[0]) <= 20
@@ -85,7 +86,7 @@ def test_seeding_ends_at_the_deadline() -> None:
     for keep_all in (False, True):
         bench, space = Workbench(problem), Settings(keep_all=keep_all).space(60)
         steps: list[object] = []
-        seeds = seed_designs(bench, 0, space, 60, deadline=time.monotonic() - 1, on_step=steps.append)
+        seeds = seed_designs(bench, 0, Genes.of_features(60), space, 60, deadline=time.monotonic() - 1, on_step=steps.append)
         assert len(steps) == 1
         assert len(seeds) >= 1
 
@@ -102,8 +103,8 @@ def test_other_classifiers_are_seeded_by_logistic_paths() -> None:
 
 
 def test_the_obvious_design_of_a_wide_table_is_found() -> None:
-    """The short form of `benchmarks/wide.py tables`: ten columns of eighty, in a few generations."""
-    result = wide.search_wide_table(80, 1_000, 0, Settings(population=150, generations=2), decoys=False)
+    """The short form of `benchmarks/wide.py tables`: ten columns of a hundred, in two generations."""
+    result = wide.search_wide_table(100, 2_000, 0, Settings(population=150, generations=2), decoys=False)
     assert result.found
     assert result.informative >= 9
     assert result.fits < 3_000
