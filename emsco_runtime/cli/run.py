@@ -15,7 +15,6 @@ from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.files import open_output
 from emsco_runtime.support.formatting import percent, pluralize
 from emsco_runtime.support.missing_words import MISSING_WORDS, parse_missing_words
-from emsco_runtime.support.ordered_work import available_cores, run_ordered
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import Manifest
@@ -115,6 +114,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _decide_rows(decider: _ChunkDecider, table: TableFile, file: TextIO) -> DecisionCounts:
     from emsco_runtime.cli.decision_rows import HEADER, DecisionCounts  # noqa: PLC0415 - as above
+    from emsco_runtime.support.ordered_work import available_cores, run_ordered  # noqa: PLC0415 - as above
 
     counts, progress = DecisionCounts(), RowProgress()
     file.write(",".join(HEADER) + "\n")

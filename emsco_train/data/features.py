@@ -178,17 +178,11 @@ def _value_kind(value: object) -> Kind:
 
 
 def _find_categories(name: str, values: Array, missing_mask: Mask, min_rows: int) -> tuple[str, ...]:
+    # Text is counted at once: a long table has a million of them.
     if set(map(type, values.tolist())) <= {str, type(None)}:
-        # Counted at once: a long table has a million of them.
-        counted = Counter(values.tolist())
-        return tuple(sorted(text for text, rows in counted.items() if text is not None and rows >= min_rows))
-    found: Counter[str] = Counter()
-    for row, value in enumerate(values.tolist()):
-        if not missing_mask[row]:
-            try:
-                found[category_name(value)] += 1
-            except ValueFault as fault:
-                raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
+        found = Counter(value for value in values.tolist() if value is not None)
+    else:
+        found = _count_categories(name, values, missing_mask)
     kept = sorted(category for category, rows in found.items() if rows >= min_rows)
     if not kept:
         most = max(found.values())
@@ -197,6 +191,17 @@ def _find_categories(name: str, values: Array, missing_mask: Mask, min_rows: int
             "ask for fewer, or leave it out"
         )
     return tuple(kept)
+
+
+def _count_categories(name: str, values: Array, missing_mask: Mask) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row, value in enumerate(values.tolist()):
+        if not missing_mask[row]:
+            try:
+                found[category_name(value)] += 1
+            except ValueFault as fault:
+                raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
+    return found
 
 
 def _encode_column(feature: Feature, values: Array, where: str) -> Floats:

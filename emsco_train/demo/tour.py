@@ -30,7 +30,7 @@ __all__ = ["run_tour"]
 
 _THRESHOLD = 0.95
 _GENERATIONS, _MAX_STAGES = 12, 4
-_MIN_ACCURACY, _MIN_COVERAGE = 0.96, 0.85
+_MIN_ACCURACY, _MIN_COVERAGE = 0.98, 0.8
 # Shares of patients to decide, for each of which the cheapest design of the front is shown.
 _COVERAGES = (0.7, 0.75, 0.8, 0.85, 0.89)
 _LABEL = "diagnosis"

@@ -139,7 +139,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     >>> y = np.where(X @ [2.0, 1.0, 1.0] + rng.normal(size=400) > 0, "spam", "ham")
     >>> model = EmscoClassifier(costs=[1, 2, 5], threshold=0.8, random_state=0).fit(X, y)
     >>> model.design_.stages
-    (('x0',), ('x1', 'x2'))
+    (('x0',), ('x1',))
     >>> model.predict([[2.0, 0.5, 0.0], [0.1, 0.0, 0.0]])  # the second is rejected
     array(['spam', ''], dtype='<U4')
     >>> wider = model.use(model.front_.select(min_coverage=0.65))

@@ -141,7 +141,7 @@ def exhaustive(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
     >>> problem = Problem.of(X, X[:, 0] + X[:, 1] + rng.normal(size=300) > 0, costs=[3, 1, 1], threshold=0.8)
-    >>> len(exhaustive(problem, max_stages=1))
+    >>> len(exhaustive(problem, max_stages=1, keep_all=True))
     1
     """
     settings = Settings(

@@ -33,7 +33,7 @@ class StopFlag:
     ...     except FitStopped:
     ...         print("time was over")
     time was over
-    >>> flag.array[0]
+    >>> int(flag.array[0])
     0
     """
 

@@ -117,7 +117,7 @@ def test_foreign_json(tmp_path: Path) -> None:
 
 def test_newer_schema(folder: Path) -> None:
     """A bundle of a newer emsco gives the upgrade advice, whatever else has changed in it."""
-    rewrite(folder, lambda document: document.update(schema_version=2, stages="now somewhere else"))
+    rewrite(folder, lambda document: document.update(schema_version=3, stages="now somewhere else"))
     error = load_error(folder)
     assert isinstance(error, BundleVersionError)
     assert "pip install --upgrade emsco" in str(error)

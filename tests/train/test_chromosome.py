@@ -84,7 +84,7 @@ def test_counts_by_enumeration(n: int, stages: int, exclusion: bool) -> None:
 
 def test_space() -> None:
     """Pins hold the first stage; a space knows when it has just one design."""
-    space = Settings(pinned=(2,)).space(5)
+    space = Settings(pinned=(2,), keep_all=True).space(5)
     assert space == DesignSpace(5, 3, allow_exclusion=False, pinned=(2,))
     assert space.repair(genes([1, 1, -1, 2, 3], [1, 1, 1, 1, 1])).tolist() == [[1, 1, 0, 2, 3], [1, 1, 0, 1, 1]]
     assert not space.is_single

@@ -78,11 +78,16 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     )
     monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
-    validation: Any = MagicMock(target=(), units=None, weights=None, groups=None)
+    validation: Any = MagicMock(target=np.zeros(0, dtype=np.intp), units=None, weights=None, groups=None)
     validation.__len__.return_value = MAX_ROWS
     settings = SimpleNamespace(classifier=None)
     problem: Any = SimpleNamespace(
-        meter=Meter({"a": price}, {}, {}), names=("a",), thresholds=(0.9,), validation=validation, settings=settings
+        meter=Meter({"a": price}, {}, {}),
+        names=("a",),
+        labels=("no", "yes"),
+        thresholds=(0.9,),
+        validation=validation,
+        settings=settings,
     )
     objectives = workbench.Workbench(problem).evaluator()(np.zeros((1, 1), dtype=np.int8))
     assert objectives.mean_cost[0] == pytest.approx(price, rel=1e-10)

@@ -22,7 +22,7 @@ from emsco_train.search.ladder import ladder_front, ladder_thresholds
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
 
-SETTINGS = Settings(max_stages=2)
+SETTINGS = Settings(max_stages=2, keep_all=True)
 
 
 def make_problem(threshold: float = 0.9, **options: object) -> Problem:

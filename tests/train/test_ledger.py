@@ -100,6 +100,7 @@ def test_the_file_is_plain(tmp_path: Path) -> None:
             "max_error_of": [{"label": 1, "max_error": 0.1}, {"label": "spam", "max_error": 0.1 + 0.2}],
             "min_coverage": 0.8,
             "max_cost": 2.5,
+            "min_recall": [],
         },
         "designs": ["0123456789ab", "ba9876543210"],
         "confidence": 0.975,
