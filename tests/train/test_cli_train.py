@@ -85,7 +85,7 @@ def test_pins_exclusion_and_stages(mixed: MixedTable, plain: Path, tmp_path: Pat
 
 def test_a_warm_start(mixed: MixedTable, plain: Path, tmp_path: Path) -> None:
     """--start begins with the designs of a run: a search of one generation has its front; other features are refused."""
-    short = ["--search", "evolve", "--population", 40, "--generations", 1]
+    short = ["--search", "evolve", "--generations", 1]
     run_successfully("emsco-train", *mixed.options(), *short, "--start", plain, "--out", tmp_path / "run")
     # A design that accepts nothing is the cheapest there is, and may be missing.
     found = {(design.coverage, design.accuracy, design.cost) for design in front(tmp_path / "run")}
