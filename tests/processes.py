@@ -120,10 +120,14 @@ def refusal(capsys: pytest.CaptureFixture[str], status: int, command: str, *argu
     return _error_line(command, status, ended, capsys.readouterr().err)
 
 
+def without_progress(stderr: str) -> list[str]:
+    """Return the lines of a command's errors and warnings: on a slow machine, long work says in between what it does."""
+    return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+, \d+ s", line)]
+
+
 def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
     assert ended == status, f"{ended}: {stderr}"
-    # On a slow machine, work that takes more than two seconds says so before the error.
-    lines = [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+, \d+ s", line)]
+    lines = without_progress(stderr)
     assert len(lines) == 1, stderr
     assert lines[0].startswith(f"{command}: ")
     assert "Traceback" not in stderr
