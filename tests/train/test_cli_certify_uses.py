@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.reading import read_bundle
 from emsco_train.designs.front import Front
-from tests.processes import refusal, run as run_command, run_expecting_error, run_successfully, start
+from tests.processes import refusal, run as run_command, run_expecting_error, run_successfully, start, without_progress
 from tests.train.sample_tables import MixedTable, write_mixed, write_wide
 
 SEEN = "which nothing before had seen"

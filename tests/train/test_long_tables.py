@@ -191,6 +191,20 @@ def test_an_interrupt_reaches_compiled_code() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_other_signals_do_not_stop_the_work() -> None:
+    """A signal that is not Ctrl-C wakes the one who watches, and changes nothing."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        stop = np.zeros(1, dtype=np.int64)
+        with defer_interrupts(stop):
+            signal.raise_signal(signal.SIGUSR1)
+        assert stop[0] == 0
+    finally:
+        signal.signal(signal.SIGUSR1, other)
+        signal.signal(signal.SIGINT, before)
+
+
 # What is shown
 
 
