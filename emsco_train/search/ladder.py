@@ -17,6 +17,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.pareto import first_minima
 from emsco_train.search.workbench import Workbench
 
@@ -89,9 +90,11 @@ def make_workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], desi
     """Yield workbenches for all levels, each for as many as fit into memory."""
     per_level = 16 * -(-len(problem.validation) // 64) * 1024 * max(1, -(-designs * 10 // 1024))
     count = max(1, _MAX_BYTES // per_level)
+    # The fits are the same at every level.
+    fitters = ProblemFitters(problem)
     for start in range(0, len(levels), count):
         part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
-        yield Workbench(problem, part, jobs=jobs)
+        yield Workbench(problem, part, jobs=jobs, fitters=fitters)
 
 
 def _undominated(designs: Sequence[Design], requirements: Requirements) -> list[Design]:
