@@ -62,7 +62,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/lint-imports
 
 # Once, before several processes would do it at the same time.
-$(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/models/logistic/*.py emsco_train/search/scoring/*.py)
+$(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/logistic/*.py emsco_train/search/scoring/*.py)
 	$(BIN)/python tools/compile.py
 	$(BIN)/python -m compileall -q emsco_runtime emsco_train examples
 	@touch $@

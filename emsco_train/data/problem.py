@@ -24,10 +24,10 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
-from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import label_positions, unique_labels
+from emsco_train.data.memory_check import check_fit_memory
 from emsco_train.data.problem_warnings import (
     warn_class_weight,
     warn_low_thresholds,

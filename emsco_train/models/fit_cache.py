@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Mask
-from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem
+from emsco_train.logistic.regression import LogisticBatch, LogisticProblem
 
 __all__ = ["FitCache"]
 

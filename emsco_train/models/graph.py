@@ -16,7 +16,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.models.logistic.regression import LogisticModel
+from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel
 
 if TYPE_CHECKING:

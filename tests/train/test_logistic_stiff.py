@@ -10,10 +10,10 @@ from numba import njit
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from emsco_train.models.logistic.column_set import make_column_set
-from emsco_train.models.logistic.linear_algebra import solve_general
-from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem
-from emsco_train.models.logistic.stiff_rows import correct_step
+from emsco_train.logistic.column_set import make_column_set
+from emsco_train.logistic.linear_algebra import solve_general
+from emsco_train.logistic.regression import LogisticBatch, LogisticProblem
+from emsco_train.logistic.stiff_rows import correct_step
 
 
 @njit

@@ -1,8 +1,4 @@
-"""What a fit takes in memory, estimated before it is spent: categories become a column each, and matrices grow with their square.
-
-A column of a thousand categories is a thousand columns of a model. The matrices of a fit hold a number for each pair of them,
-times the labels squared.
-"""
+"""What fits take in memory, estimated before it is spent: a column of a thousand categories is a thousand columns of a model."""
 
 from __future__ import annotations
 
@@ -12,27 +8,12 @@ from collections.abc import Sequence
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.encoder import Block
 from emsco_train.errors import DataError
+from emsco_train.logistic.fit_memory import MAX_FIT_BYTES, fit_bytes
 
-__all__ = ["MAX_FIT_BYTES", "check_fit_memory", "fit_bytes"]
+__all__ = ["check_fit_memory"]
 
-# Beyond this a fit would also take minutes.
-MAX_FIT_BYTES = 2**30
-# Matrices of one fit: that of all columns, which sets share, its own and its factor.
-_MATRICES = 3
 # Copies of the encoded rows: as they are, and in the order in which the fits pass over them, in two precisions.
 _ENCODED_BYTES = 8 + 8 + 4
-
-
-def fit_bytes(columns: int, logits: int) -> int:
-    """Return about how many bytes the matrices of a fit of so many columns take; two labels have one logit, more one each.
-
-    Examples
-    --------
-    >>> fit_bytes(100, 1), fit_bytes(2400, 4) // 10**9
-    (326432, 2)
-    """
-    size, pairs = logits * (1 + columns), logits * (logits + 1) // 2
-    return 8 * (_MATRICES * size**2 + pairs * (1 + columns) ** 2)
 
 
 def check_fit_memory(blocks: Sequence[Block], labels: int, rows: int) -> None:

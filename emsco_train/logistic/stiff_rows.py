@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints
-from emsco_train.models.logistic.column_set import ColumnSet
-from emsco_train.models.logistic.elementary import sigmoid, softplus
-from emsco_train.models.logistic.linear_algebra import dot, solve, solve_general, solve_lower
-from emsco_train.models.logistic.loss import TrainingRows
+from emsco_train.logistic.column_set import ColumnSet
+from emsco_train.logistic.elementary import sigmoid, softplus
+from emsco_train.logistic.linear_algebra import dot, solve, solve_general, solve_lower
+from emsco_train.logistic.loss import TrainingRows
 from emsco_train.support.compiled import jit_inner
 
 __all__ = ["correct_step"]
