@@ -2,7 +2,8 @@
 
 Each feature is a block of columns. Numbers and booleans: gaps filled, then standardised to mean 0 and (population) deviation 1.
 Categories: gaps filled with the most common, then one 0/1 column per category; an unknown one gives zeros.
-The statistics of a block depend on its own training column alone, so one encoder serves every set of features.
+A feature with a curve: its level, one column for two labels and one for each of several; gaps have a level of their own.
+A block is the same in every set of features, so one encoder serves them all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.curve import Curve
 from emsco_train.data.features import most_common
 from emsco_train.errors import DataError
 
@@ -31,11 +33,17 @@ class Block:
     fill: float  # code that fills a gap: the median, or the most common value
     mean: float  # of the filled training column; 0 for categories
     scale: float  # likewise; 1 for categories
+    curve: Curve | None = None  # instead of standardising and one-hot encoding
 
     @property
     def width(self) -> int:
         """Number of columns."""
-        return self.categories or 1
+        return self.categories or 1 if self.curve is None else self.curve.outputs
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether each category has a column."""
+        return bool(self.categories) and self.curve is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class BlockEncoder:
     def one_hot_groups(self) -> tuple[slice, ...]:
         """The columns of each categorical feature: one of them is 1 in a row, or none, and the others are 0."""
         stops = np.cumsum([block.width for block in self.blocks]).tolist()
-        return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.categories)
+        return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.is_one_hot)
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Return the positions of features among the blocks, and so among the columns of the codes."""
@@ -131,6 +139,8 @@ def _overflow_message(name: str, values: Floats) -> str:
 
 
 def _encode_block(block: Block, codes: Floats) -> Floats:
+    if block.curve is not None:
+        return block.curve.transform(codes)
     filled = np.where(np.isnan(codes), block.fill, codes) if block.impute else codes
     if block.categories:
         return np.asarray(filled[:, None] == np.arange(block.categories), dtype=np.float64)

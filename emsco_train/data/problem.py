@@ -22,6 +22,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
+from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
@@ -39,7 +40,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageSettings, check_sample_weight, row_weights
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, StageSettings, check_sample_weight, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
@@ -88,6 +89,8 @@ class Problem:
         Of the fits: one per train row, or None. Figures count the rows of a split by its own `weights`, without class weights.
     encoder
         The blocks of all features.
+    curve_strength
+        How strongly curves were shrunk; `STRAIGHT` (infinite) without curves.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
@@ -119,6 +122,7 @@ class Problem:
     class_weight: ClassWeight
     weights: Floats | None
     encoder: BlockEncoder
+    curve_strength: float
     train: Split
     validation: Split
     folds: int
@@ -145,6 +149,7 @@ class Problem:
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         calibrate: Calibration | None = None,
+        stages: StageKind = "straight",
         seed: int = 0,
     ) -> Problem:
         """Divide one table into splits and describe it.
@@ -176,10 +181,13 @@ class Problem:
         calibrate
             "temperature": scale the confidences of each stage by a temperature from cross-fitted scores, where that lowers
             their log loss; needs folds.
+        stages
+            "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
+            rows that fit models; where straight lines predict about as well, these are kept.
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, check_seed(seed), calibrate)
+        settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages)
         check_folds(folds)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
@@ -224,6 +232,7 @@ class Problem:
         class_weight: ClassWeight = None,
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        stages: StageKind = "straight",
         seed: int = 0,
     ) -> Problem:
         """Describe ready tables.
@@ -235,10 +244,10 @@ class Problem:
         sample_weight
             One number per train row, or None; or a mapping from split to one number for each of its rows. Rows of a split that
             has none count the same.
-        costs, threshold, features, class_weight, classifier, C, seed
+        costs, threshold, features, class_weight, classifier, C, stages, seed
             As in `of`.
         """
-        settings = StageSettings(classifier, C, check_seed(seed))
+        settings = StageSettings(classifier, C, check_seed(seed), kind=stages)
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         parts = {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None}
         weights = sample_weight if isinstance(sample_weight, Mapping) else {"train": sample_weight}
@@ -301,7 +310,7 @@ class Problem:
         groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
         rng = np.random.default_rng((self.settings.seed, 2))
         other = make_folds(self.train.target, len(folds), groups=groups, rng=rng, labels=self.labels)
-        validation, parts = _score_folds(self.features, self.train, self.weights, self.encoder, other)
+        validation, parts = _score_folds(self._learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 
     def sampled(self, rows: int, seed: int = 0) -> Problem:
@@ -326,13 +335,17 @@ class Problem:
             folds = [fold for fold in folds if len(fold.scored) and len(set(train.target[fold.fitted])) == len(self.labels)]
             if not folds:
                 raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
-            validation, parts = _score_folds(self.features, train, weights, self.encoder, folds)
+            validation, parts = _score_folds(self._learner, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
         validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
         validation = self.validation.take(validation_rows)
         return replace(self, train=train, weights=weights, validation=validation, parts=(ScoredPart(train, weights, validation),))
+
+    @property
+    def _learner(self) -> EncoderLearner:
+        return EncoderLearner(self.features, len(self.labels), self.curve_strength, self.settings.seed)
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -391,8 +404,6 @@ def _build_problem(
     cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
     features, encoder = learn_features(parts["train"], cost_model, options)
-    if settings.classifier is None:
-        check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
     train = splits["train"]
     target = train.target
@@ -403,8 +414,15 @@ def _build_problem(
     for split in splits.values():
         # Raises where no row has weight: before the search, not after it.
         _ = split.units
+    learner = EncoderLearner.choose(features, train, weights, labels, settings)
+    if learner.is_curved:
+        encoder = learner.learn(train.codes, target, weights)
+        splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
+        train = splits["train"]
+    if settings.classifier is None:
+        check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     if folds:
-        validation, scored = _score_folds(features, train, weights, encoder, folds)
+        validation, scored = _score_folds(learner, train, weights, encoder, folds)
     else:
         validation = splits["validation"]
         scored = (ScoredPart(train, weights, validation),)
@@ -424,6 +442,7 @@ def _build_problem(
         class_weight=class_weight,
         weights=weights,
         encoder=encoder,
+        curve_strength=learner.strength,
         train=train,
         validation=validation,
         folds=count,
@@ -439,8 +458,9 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
         kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
         options = {name: repr(value) for name, value in settings.classifier.get_params(deep=True).items()}
-    calibrated = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
-    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **calibrated}
+    added: dict[str, str] = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
+    added |= {} if settings.kind == "straight" else {"stages": settings.kind}
+    return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **added}
 
 
 def _fold_pool(
@@ -460,14 +480,15 @@ def _fold_pool(
 
 
 def _score_folds(
-    features: Sequence[Feature], pool: Split, weights: Floats | None, encoder: BlockEncoder, folds: Sequence[Fold]
+    learner: EncoderLearner, pool: Split, weights: Floats | None, encoder: BlockEncoder, folds: Sequence[Fold]
 ) -> tuple[Split, tuple[ScoredPart, ...]]:
     """Return the rows that folds score, fold by fold, and the parts that score them, whose encoders have not seen them."""
     parts = []
     for fold in folds:
-        own = BlockEncoder.fit(features, pool.codes[fold.fitted], default=encoder)
+        own_weights = None if weights is None else weights[fold.fitted]
+        own = learner.learn(pool.codes[fold.fitted], pool.target[fold.fitted], own_weights, default=encoder)
         fitted, scored = (replace(pool.take(rows), encoder=own) for rows in (fold.fitted, fold.scored))
-        parts.append(ScoredPart(fitted, None if weights is None else weights[fold.fitted], scored, fold))
+        parts.append(ScoredPart(fitted, own_weights, scored, fold))
     validation = replace(pool.take(np.concatenate([fold.scored for fold in folds])), name="cross-fitted")
     return validation, tuple(parts)
 

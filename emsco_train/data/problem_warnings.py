@@ -144,7 +144,7 @@ def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: Cla
 def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:
     """Warn of columns of the train rows in which a few values are so far out that, standardised, all others look equal."""
     for position, block in enumerate(blocks):
-        if block.categories:
+        if block.categories or block.curve is not None:
             continue
         values = codes[:, position][~np.isnan(codes[:, position])]
         is_outlier = np.abs(values - block.fill) > _EQUAL_WITHIN * block.scale

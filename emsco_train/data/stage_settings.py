@@ -14,10 +14,11 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["Calibration", "ClassWeight", "StageSettings", "check_sample_weight", "import_sklearn", "row_weights"]
+__all__ = ["Calibration", "ClassWeight", "StageKind", "StageSettings", "check_sample_weight", "import_sklearn", "row_weights"]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 Calibration: TypeAlias = Literal["temperature"]
+StageKind: TypeAlias = Literal["straight", "curved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,15 @@ class StageSettings:
     """What to fit at every stage: a clone of the scikit-learn classifier, or logistic regression with the penalty 1 / C.
 
     A classifier whose `random_state` is None gets the seed, so that a run can be repeated. `calibrate` makes the probabilities of
-    logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`.
+    logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`. `kind` says what a logistic
+    regression sees: the features as they are, or a curve of each, where that predicts better: see `Curve`.
     """
 
     classifier: Any = None
     C: float = 1.0
     seed: int = 0
     calibrate: Calibration | None = None
+    kind: StageKind = "straight"
 
     def __post_init__(self) -> None:
         """Check the penalty, the calibration and the classifier."""
@@ -39,8 +42,12 @@ class StageSettings:
             raise DesignError(f"C is {self.C!r}: expected a finite number above 0")
         if self.calibrate not in (None, *get_args(Calibration)):
             raise DesignError(f"calibrate is {self.calibrate!r}: expected 'temperature' or None")
+        if self.kind not in get_args(StageKind):
+            raise DesignError(f"stages is {self.kind!r}: expected {' or '.join(map(repr, get_args(StageKind)))}")
         if self.classifier is None:
             return
+        if self.kind != "straight":
+            raise DesignError(f"stages is {self.kind!r}, and a classifier was given: give one or the other")
         if self.calibrate is not None:
             # Its log-odds are not known, and of probabilities that are 0, as those of trees often are, there are none.
             raise DesignError(

@@ -1,0 +1,53 @@
+"""`Curve`: one feature as a step function, learnt from labelled rows; what a stage model sees of the feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Array, Floats, Ints
+
+__all__ = ["Curve", "cells_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A level for each cell that the values of a feature fall into, and one for a gap.
+
+    The cells of a number end at the knots, ascending: a value at a knot is above it. Those of a category are its codes, without
+    knots; a code that is not listed has level 0. Levels are log-odds, [outputs][cells + 1], the last for a gap: two labels have
+    one output, the log-odds of the second; more have one each, its odds against all others.
+
+    Examples
+    --------
+    >>> curve = Curve(knots=(1.0, 5.0), levels=((-0.5, 0.25, 2.0, 0.0),))
+    >>> curve.transform(np.array([0.0, 1.0, 7.0, np.nan])).ravel()
+    array([-0.5 ,  0.25,  2.  ,  0.  ])
+    >>> Curve(knots=None, levels=((1.0, -1.0, 0.5),)).transform(np.array([1.0, 0.0, -1.0, np.nan])).ravel()
+    array([-1. ,  1. ,  0. ,  0.5])
+    """
+
+    knots: tuple[float, ...] | None  # None: a category
+    levels: tuple[tuple[float, ...], ...]
+
+    @property
+    def outputs(self) -> int:
+        """Number of columns."""
+        return len(self.levels)
+
+    def transform(self, codes: Floats) -> Floats:
+        """Return the columns [rows, outputs] of some codes."""
+        cells = cells_of(codes, None if self.knots is None else np.array(self.knots), len(self.levels[0]) - 1)
+        # A cell of its own, the last, for a code that is not listed.
+        table = np.hstack([np.array(self.levels), np.zeros((len(self.levels), 1))])
+        return np.ascontiguousarray(table[:, cells].T)
+
+
+def cells_of(codes: Floats, knots: Array | None, count: int) -> Ints:
+    """Return the cell of each code: 0 to count - 1, `count` for a gap, and count + 1 for a category that is not listed."""
+    gaps = np.isnan(codes)
+    if knots is not None:
+        return np.where(gaps, count, np.searchsorted(knots, codes, side="right"))
+    listed = np.where(gaps, 0.0, codes).astype(np.intp)
+    return np.where(gaps, count, np.where((listed >= 0) & (listed < count), listed, count + 1))

@@ -1,0 +1,107 @@
+"""The joint fit of the shapes of all features: a penalised additive logistic regression, one feature after the other.
+
+Over the cells of a feature, slope and curvature of the loss are two sums per cell. So a step for one feature takes one pass over
+the rows, whatever the number of cells, and a sweep over the features grows linearly with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Floats
+from emsco_train.data.curves.basis import FeatureBasis
+
+__all__ = ["AdditiveModel", "fit_additive", "log_losses"]
+
+# Of the columns that are not steps, and of the gap: that of a straight logistic regression with C = 1.
+_PENALTY = 1.0
+_MAX_SWEEPS = 50
+# The last sweep lowered the mean loss by less than this. A hundredth of it took four times as long and predicted no better.
+_TOLERANCE = 1e-4
+# The curvature of a logistic loss is nowhere larger: with it, every step lowers the loss.
+_MAX_CURVATURE = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdditiveModel:
+    """An intercept, and the coefficients of the columns of each feature's basis."""
+
+    intercept: float
+    coefficients: tuple[Floats, ...]
+
+    def scores(self, bases: Sequence[FeatureBasis]) -> Floats:
+        """Return the log-odds of the rows of some bases."""
+        scores = np.full(len(bases[0].cells), self.intercept)
+        for basis, coefficients in zip(bases, self.coefficients, strict=True):
+            scores += (basis.columns @ coefficients)[basis.cells]
+        return scores
+
+
+def fit_additive(
+    bases: Sequence[FeatureBasis], target: Floats, weights: Floats, strength: float, start: AdditiveModel | None = None
+) -> AdditiveModel:
+    """Fit the log-odds of a target of zeros and ones, with rows by weight; steps are shrunk by the strength."""
+    mean = float(np.average(target, weights=weights))
+    if mean in (0.0, 1.0):
+        return AdditiveModel(0.0, tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
+    model = start or AdditiveModel(np.log(mean / (1.0 - mean)), tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
+    penalties = [np.where(basis.is_step, strength, _PENALTY) for basis in bases]
+    loss, is_bounded = _total_loss(model, bases, target, weights, penalties), False
+    for _ in range(_MAX_SWEEPS):
+        improved = _sweep(model, bases, target, weights, penalties, is_bounded=is_bounded)
+        improved_loss = _total_loss(improved, bases, target, weights, penalties)
+        if improved_loss > loss:
+            if is_bounded:
+                break
+            is_bounded = True
+            continue
+        gain, model, loss, is_bounded = loss - improved_loss, improved, improved_loss, False
+        if gain < _TOLERANCE * weights.sum():
+            break
+    return model
+
+
+def log_losses(scores: Floats, target: Floats) -> Floats:
+    """Return the log loss of each row's log-odds."""
+    return np.asarray(np.logaddexp(0.0, scores) - target * scores)
+
+
+def _total_loss(
+    model: AdditiveModel, bases: Sequence[FeatureBasis], target: Floats, weights: Floats, penalties: Sequence[Floats]
+) -> float:
+    shrinkage = sum(float(penalty @ own**2) for penalty, own in zip(penalties, model.coefficients, strict=True))
+    return float(weights @ log_losses(model.scores(bases), target)) + shrinkage / 2
+
+
+def _sweep(
+    model: AdditiveModel,
+    bases: Sequence[FeatureBasis],
+    target: Floats,
+    weights: Floats,
+    penalties: Sequence[Floats],
+    *,
+    is_bounded: bool,
+) -> AdditiveModel:
+    """Take one Newton step for the intercept, then for each feature; `is_bounded`: smaller steps that cannot fail."""
+    scores, coefficients = model.scores(bases), []
+    slope, curvature = _derivatives(scores, target, weights, is_bounded=is_bounded)
+    shift = -slope.sum() / curvature.sum()
+    scores += shift
+    for basis, own, penalty in zip(bases, model.coefficients, penalties, strict=True):
+        slope, curvature = _derivatives(scores, target, weights, is_bounded=is_bounded)
+        cells = len(basis.columns)
+        gradient = basis.columns.T @ np.bincount(basis.cells, slope, cells) + penalty * own
+        hessian = (basis.columns.T * np.bincount(basis.cells, curvature, cells)) @ basis.columns + np.diag(penalty)
+        step = np.linalg.solve(hessian, gradient)
+        scores -= (basis.columns @ step)[basis.cells]
+        coefficients.append(own - step)
+    return AdditiveModel(model.intercept + float(shift), tuple(coefficients))
+
+
+def _derivatives(scores: Floats, target: Floats, weights: Floats, *, is_bounded: bool) -> tuple[Floats, Floats]:
+    probabilities = 0.5 + 0.5 * np.tanh(0.5 * scores)
+    slope = weights * (probabilities - target)
+    return slope, weights * (_MAX_CURVATURE if is_bounded else probabilities * (1.0 - probabilities))

@@ -1,0 +1,70 @@
+"""`EncoderLearner`: learns the encoder of the rows that fit models, with curves or without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.decision import Label
+from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.curves.learning import STRAIGHT, choose_strength, learn_curves
+from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.labelled_rows import Split
+from emsco_train.data.stage_settings import StageSettings
+
+__all__ = ["EncoderLearner"]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderLearner:
+    """What the encoders of all folds share: the features, the number of labels, and how strongly curves are shrunk."""
+
+    features: tuple[Feature, ...]
+    labels: int
+    strength: float
+    seed: int
+
+    @classmethod
+    def choose(
+        cls,
+        features: tuple[Feature, ...],
+        train: Split,
+        weights: Floats | None,
+        labels: Sequence[Label],
+        settings: StageSettings,
+    ) -> EncoderLearner:
+        """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
+        strength = STRAIGHT
+        if settings.kind == "curved":
+            strength = choose_strength(
+                *(train.encoder, features, train.codes, train.target),
+                labels=labels,
+                groups=train.groups,
+                weights=weights,
+                C=settings.C,
+                rng=np.random.default_rng((settings.seed, 3)),
+            )
+        return cls(features, len(labels), strength, settings.seed)
+
+    @property
+    def is_curved(self) -> bool:
+        """Whether features get curves."""
+        return self.strength < STRAIGHT
+
+    def learn(self, codes: Floats, target: Ints, weights: Floats | None, *, default: BlockEncoder | None = None) -> BlockEncoder:
+        """Learn from the codes [rows, features] and the labels of rows that fit models; `default` as in `BlockEncoder.fit`."""
+        encoder = BlockEncoder.fit(self.features, codes, default=default)
+        if not self.is_curved:
+            return encoder
+        curves = learn_curves(
+            *(self.features, codes, target),
+            labels=self.labels,
+            weights=weights,
+            strength=self.strength,
+            rng=np.random.default_rng((self.seed, 4)),
+        )
+        blocks = zip(encoder.blocks, curves, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)
+        return BlockEncoder(tuple(block if is_empty else replace(block, curve=curve) for block, curve, is_empty in blocks))
