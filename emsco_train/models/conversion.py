@@ -1,7 +1,8 @@
 """From a fitted stage model to a graph that is checked to give its probabilities.
 
-Logistic stages and boosted trees have a float64 graph of our own. For other classifiers skl2onnx is tried in float64, then in float32 (trees
-compare in float32 in scikit-learn too), and the first graph that agrees with `predict_proba` on the training rows is kept.
+Logistic stages and boosted trees have a float64 graph of our own. For other classifiers skl2onnx is tried in float64, then in
+float32 (scikit-learn's other trees compare in float32 too), and the first graph that agrees with `predict_proba` on the training
+rows is kept.
 """
 
 from __future__ import annotations

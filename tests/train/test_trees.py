@@ -22,6 +22,7 @@ from emsco_train.models.trees.float_boundary import largest_at_most
 from emsco_train.models.trees.reading import read_trees
 from emsco_train.models.trees.tree_classifier import TreeClassifier
 from emsco_train.models.trees.tree_ensemble import Tree, TreeEnsemble
+from emsco_train.support.openmp import one_openmp_thread
 
 WIDTH = 3
 
@@ -150,7 +151,7 @@ def make_sklearn(**options: Any) -> Any:
 
 def fit_quietly(classifier: Any, x: Floats, y: Any, **options: Any) -> Any:
     """Fit; what a library warns about is not what is tested."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_openmp_thread():
         warnings.simplefilter("ignore")
         return classifier.fit(x, y, **options)
 
@@ -215,18 +216,14 @@ def by_category(make: Any, **options: Any) -> Any:
         (lambda: fit_quietly(make_lightgbm(linear_tree=True), *make_table(2, gaps=0.0)), "linear models"),
         (lambda: fit_quietly(make_lightgbm(objective="cross_entropy"), *make_table(2, gaps=0.0)), "objective is 'cross_entropy'"),
         (
-            lambda: fit_quietly(
-                make_lightgbm(boosting_type="rf", subsample=0.5, subsample_freq=1), *make_table(2, gaps=0.0)
-            ),
+            lambda: fit_quietly(make_lightgbm(boosting_type="rf", subsample=0.5, subsample_freq=1), *make_table(2, gaps=0.0)),
             "averages its trees",
         ),
         (lambda: fit_quietly(make_xgboost(missing=0.0), *make_table(2, gaps=0.0)), "takes 0.0 for gaps"),
         (lambda: fit_quietly(make_xgboost(booster="dart"), *make_table(2, gaps=0.0)), "booster is 'dart'"),
         (lambda: fit_quietly(make_xgboost(objective="binary:hinge"), *make_table(2, gaps=0.0)), "objective is 'binary:hinge'"),
         (
-            lambda: fit_quietly(
-                make_xgboost(multi_strategy="multi_output_tree", tree_method="hist"), *make_table(3, gaps=0.0)
-            ),
+            lambda: fit_quietly(make_xgboost(multi_strategy="multi_output_tree", tree_method="hist"), *make_table(3, gaps=0.0)),
             "leaves are vectors",
         ),
     ],
@@ -246,15 +243,15 @@ def test_other_classifiers_have_no_reader() -> None:
 
     x, y = make_table(2, gaps=0.0)
     assert read_trees(RandomForestClassifier(2).fit(x, y)) is None
-    assert read_trees(Own(max_iter=2).fit(x, y)) is not None
+    assert read_trees(fit_quietly(Own(max_iter=2), x, y)) is not None
 
 
 @pytest.mark.parametrize("rounded", [False, True])
 def test_trees_that_differ_are_refused(rounded: bool) -> None:
     """Trees that do not give what `predict_proba` gives on the training rows never become a graph."""
     x, y = make_table(2, gaps=0.0)
-    estimator = make_sklearn().fit(x, y)
-    trees = read_trees(make_sklearn(max_leaf_nodes=3).fit(x, y))
+    estimator = fit_quietly(make_sklearn(), x, y)
+    trees = read_trees(fit_quietly(make_sklearn(max_leaf_nodes=3), x, y))
     assert trees is not None
     encoder = BlockEncoder.fit([Feature(name=f"x{i}", kind="numeric", cost=1.0) for i in range(WIDTH)], x)
     model = ClassifierModel(estimator, TreeClassifier(trees.ensemble, is_rounded=rounded))

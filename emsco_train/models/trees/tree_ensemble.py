@@ -42,12 +42,23 @@ class Tree:
 
     @classmethod
     def from_table(
-        cls, target: int, *, is_leaf: Mask, feature: Ints, threshold: Floats, gap_left: Mask, left: Ints, right: Ints, value: Floats
+        cls,
+        target: int,
+        *,
+        is_leaf: Mask,
+        feature: Ints,
+        threshold: Floats,
+        gap_left: Mask,
+        left: Ints,
+        right: Ints,
+        value: Floats,
     ) -> Tree:
         """Return the tree of a table in which nodes and leaves are numbered together, as libraries keep them; 0 is the root."""
         number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
         node = ~is_leaf
-        return cls(target, feature[node], threshold[node], gap_left[node], number[left[node]], number[right[node]], value[is_leaf])
+        return cls(
+            target, feature[node], threshold[node], gap_left[node], number[left[node]], number[right[node]], value[is_leaf]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """Reads XGBoost's XGBClassifier.
 
-XGBoost compares and adds up in float32. Its comparisons are kept as they are; its leaves and their sums are taken in float64, so the
+XGBoost compares and adds up in float32. Its comparisons are kept as they are; its leaves are added up in float64, so the
 probabilities are those that XGBoost rounds.
 """
 
@@ -45,7 +45,8 @@ def _read_base(parameters: Any, objective: str) -> list[float]:
     given = np.array(parameters["base_score"].strip("[]").split(","), dtype=np.float32).astype(np.float64)
     if objective == "binary:logistic":
         return [math.log(given[0] / (1 - given[0]))]
-    return np.broadcast_to(given, int(parameters["num_class"])).tolist()
+    scores: list[float] = np.broadcast_to(given, int(parameters["num_class"])).tolist()
+    return scores
 
 
 def _read_tree(tree: Any, target: int) -> Tree:
