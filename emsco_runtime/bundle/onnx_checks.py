@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 __all__ = ["DOUBLE", "TensorSpec", "find_model_fault"]
 
-# Newest IR version that the oldest supported onnxruntime reads (1.18).
+# Newest IR version that the oldest supported onnxruntime reads (1.21).
 MAX_IR_VERSION = 10
 # A forest of a million nodes has about as many; runs of numbers do not count.
 MAX_FIELDS = 3_000_000

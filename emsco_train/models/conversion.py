@@ -1,7 +1,8 @@
 """From a fitted stage model to a graph that is checked to give its probabilities.
 
-Logistic stages have a float64 graph of our own. For other classifiers skl2onnx is tried in float64, then in float32 (trees
-compare in float32 in scikit-learn too), and the first graph that agrees with `predict_proba` on the training rows is kept.
+Logistic stages and boosted trees have a float64 graph of our own. For other classifiers skl2onnx is tried in float64, then in
+float32 (scikit-learn's other trees compare in float32 too), and the first graph that agrees with `predict_proba` on the training
+rows is kept.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from emsco_runtime.support.arrays import Floats
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import ConversionError
 from emsco_train.logistic.regression import LogisticModel
-from emsco_train.models.graph import INPUT, OUTPUT, Precision, classifier_graph, logistic_graph
+from emsco_train.models.graph import INPUT, OUTPUT, Precision, classifier_graph, logistic_graph, tree_graph
 from emsco_train.models.stage_model import ClassifierModel, StageModel
+from emsco_train.models.trees.tree_classifier import TreeClassifier
 
 __all__ = ["convert_stage", "stage_scorer"]
 
-_TOLERANCES: tuple[tuple[Precision, float], ...] = (("double", 1e-9), ("float", 1e-5))
+_TREE_TOLERANCE = 1e-12
+# Of a library that adds up in float32, where we do in float64.
+_ROUNDED_TOLERANCE = 1e-5
+_TOLERANCES: tuple[tuple[Precision, float], ...] = (("double", 1e-9), ("float", _ROUNDED_TOLERANCE))
 _REMEDY = (
-    "Choose a classifier that converts: logistic regression, trees, forests, GradientBoostingClassifier, MLPClassifier, "
+    "Choose a classifier that converts: logistic regression, trees, forests, HistGradientBoostingClassifier, MLPClassifier, "
     "GaussianNB or KNeighborsClassifier, for example"
 )
 
@@ -36,6 +41,8 @@ def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> by
     if isinstance(model, LogisticModel):
         return logistic_graph(encoder, model)
     expected = model.probabilities(encoder.transform(codes))
+    if model.trees is not None:
+        return _convert_trees(encoder, model, model.trees, codes, expected)
     failures: list[str] = []
     for precision, tolerance in _TOLERANCES:
         try:
@@ -45,7 +52,7 @@ def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> by
             continue
         if worst <= tolerance:
             return content
-        failures.append(f"{precision}: probabilities differ from predict_proba by up to {worst:.2g} (allowed {tolerance:g})")
+        failures.append(f"{precision}: {_describe_difference(worst, tolerance)}")
     raise ConversionError(f"{model.name} has no faithful ONNX graph: {'; '.join(failures)}. {_REMEDY}")
 
 
@@ -54,14 +61,35 @@ def stage_scorer(content: bytes, inputs: int, labels: int) -> Scorer:
     return Scorer.from_model(content, input=INPUT, output=OUTPUT, width=inputs, labels=labels)
 
 
+def _convert_trees(
+    encoder: BlockEncoder, model: ClassifierModel, trees: TreeClassifier, codes: Floats, expected: Floats
+) -> bytes:
+    content = tree_graph(encoder, trees)
+    checks = [(expected, _TREE_TOLERANCE)]
+    if trees.is_rounded:
+        checks.append((model.predict(encoder.transform(codes)), _ROUNDED_TOLERANCE))
+    for probabilities, tolerance in checks:
+        worst = _largest_difference(content, codes, probabilities)
+        if worst > tolerance:
+            raise ConversionError(f"{model.name} has no faithful ONNX graph: {_describe_difference(worst, tolerance)}. {_REMEDY}")
+    return content
+
+
 def _try_precision(
     encoder: BlockEncoder, model: ClassifierModel, codes: Floats, expected: Floats, precision: Precision
 ) -> tuple[bytes, float]:
-    labels = expected.shape[1]
-    content = classifier_graph(encoder, model, labels, precision)
-    got = stage_scorer(content, len(encoder.blocks), labels).score_rows(0, codes)
+    content = classifier_graph(encoder, model, expected.shape[1], precision)
+    return content, _largest_difference(content, codes, expected)
+
+
+def _largest_difference(content: bytes, codes: Floats, expected: Floats) -> float:
+    got = stage_scorer(content, codes.shape[1], expected.shape[1]).score_rows(0, codes)
     # NaN is not above any tolerance; infinity is.
-    return content, float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max())
+    return float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max())
+
+
+def _describe_difference(worst: float, tolerance: float) -> str:
+    return f"probabilities differ from predict_proba by up to {worst:.2g} (allowed {tolerance:g})"
 
 
 def _first_line(error: Exception) -> str:

@@ -19,15 +19,20 @@ from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.stage_settings import StageSettings
-from emsco_train.logistic.regression import LogisticBatch, LogisticModel
+from emsco_train.logistic.regression import LogisticBatch
 from emsco_train.models.borderline import settle_rows
 from emsco_train.models.conversion import convert_stage, stage_scorer
 from emsco_train.models.set_calibration import SetCalibrator
-from emsco_train.models.stage_model import StageFitter, StageModel
+from emsco_train.models.stage_model import StageFitter, StageModel, has_exact_graph
 from emsco_train.models.temperature import TemperatureScaling
 from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["FittedSet", "ProblemFitters", "SetFitter", "StageDecisions"]
+
+# Rows whose scores alone and among others are compared, and how far apart these may be: far less than what counts as near a
+# threshold.
+_COMPARED_ROWS = 64
+_BATCH_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,22 +99,30 @@ class FittedSet:
         scores = {key: self._scorer.score(0, row.tolist()) for key, row in dict(zip(keys, codes, strict=True)).items()}
         return np.array([scores[key] for key in keys]).reshape(len(codes), self._labels)
 
+    @cached_property
+    def scores_one_by_one(self) -> bool:
+        """Whether the graph has to score each row alone, since it gives other scores for many rows at a time."""
+        if has_exact_graph(self.model):
+            return False
+        rows = np.linspace(0, len(self._train) - 1, min(len(self._train), _COMPARED_ROWS)).astype(np.intp)
+        codes = self._train[rows][:, self.positions]
+        return not np.abs(self._scorer.score_rows(0, codes) - self.reference_scores(codes)).max() <= _BATCH_TOLERANCE
+
     def probabilities(self, codes: Floats) -> Floats:
         """Return the probabilities of rows [rows, inputs].
 
-        Logistic models are evaluated by numpy, so that comparing with the runtime compares two computations. Other classifiers
-        are scored through their graph, row by row.
+        Models with an exact graph are evaluated by numpy or their library, so that comparing with the runtime compares two
+        computations. Others are scored through their graph: many rows at a time where that gives the same.
         """
-        if isinstance(self.model, LogisticModel):
+        if has_exact_graph(self.model):
             return self.model.probabilities(self._encoder.transform(codes))
-        return self.reference_scores(codes)
+        return self.reference_scores(codes) if self.scores_one_by_one else self._scorer.score_rows(0, codes)
 
     def decide_rows(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
         """Decide rows [rows, inputs]; `matrix` holds their `probabilities`, where these are known already."""
         scores = self.probabilities(codes) if matrix is None else matrix
-        is_reference = not isinstance(self.model, LogisticModel)
         label, confident = settle_rows(
-            scores, thresholds, lambda rows: scores[rows] if is_reference else self.reference_scores(codes[rows])
+            scores, thresholds, lambda rows: scores[rows] if self.scores_one_by_one else self.reference_scores(codes[rows])
         )
         return StageDecisions(scores, label, confident)
 

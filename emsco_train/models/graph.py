@@ -1,8 +1,8 @@
-"""Stage graphs: the only home of onnx and skl2onnx.
+"""Stage graphs: the home of onnx and skl2onnx, with `trees/onnx_node.py`.
 
 A stage graph takes one float64 tensor ``features`` [rows, inputs] and gives one float64 tensor ``probabilities`` [rows, labels].
-Imputing, standardising and one-hot encoding are inside. Logistic stages are written directly; other classifiers are converted by
-skl2onnx and inserted behind the same encoding.
+Imputing, standardising and one-hot encoding are inside. Logistic stages and boosted trees are written directly; other classifiers
+are converted by skl2onnx and inserted behind the same encoding.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel
+from emsco_train.models.trees.onnx_node import OPSET_ML as _OPSET_ML_OF_TREES, tree_node
+from emsco_train.models.trees.tree_classifier import TreeClassifier
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-__all__ = ["INPUT", "OUTPUT", "Precision", "classifier_graph", "logistic_graph"]
+__all__ = ["INPUT", "OUTPUT", "Precision", "classifier_graph", "logistic_graph", "tree_graph"]
 
 INPUT = "features"
 OUTPUT = "probabilities"
@@ -48,6 +50,7 @@ class _GraphBuilder:
 
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
+    opset_ml: int = _OPSET_ML
 
     def constant(self, values: Array) -> str:
         name = f"constant_{len(self.constants)}"
@@ -67,7 +70,7 @@ class _GraphBuilder:
         source = onnx.helper.make_tensor_value_info(INPUT, onnx.TensorProto.DOUBLE, ["rows", inputs])
         target = onnx.helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, ["rows", labels])
         graph = onnx.helper.make_graph(self.nodes, "stage", [source], [target], self.constants)
-        opsets = [onnx.helper.make_opsetid("", _OPSET), onnx.helper.make_opsetid("ai.onnx.ml", _OPSET_ML)]
+        opsets = [onnx.helper.make_opsetid("", _OPSET), onnx.helper.make_opsetid("ai.onnx.ml", self.opset_ml)]
         model = onnx.helper.make_model(graph, opset_imports=opsets, producer_name="emsco", ir_version=_IR_VERSION)
         return bytes(model.SerializeToString(deterministic=True))
 
@@ -84,6 +87,22 @@ def logistic_graph(encoder: BlockEncoder, model: LogisticModel) -> bytes:
         logits = builder.add("Add", by_category, logits or builder.constant(model.intercept))
     builder.add("Softmax", logits, axis=1, output=OUTPUT)
     return builder.serialize(len(encoder.blocks), len(model.intercept))
+
+
+def tree_graph(encoder: BlockEncoder, model: TreeClassifier) -> bytes:
+    """Return the ONNX graph of a stage of boosted trees, in float64 throughout."""
+    builder = _GraphBuilder(opset_ml=_OPSET_ML_OF_TREES)
+    encoded = _encode(builder, _impute(builder, encoder), encoder)
+    builder.nodes.append(tree_node(model.ensemble, encoded, "tree_sums"))
+    base = model.ensemble.base
+    if len(base) == 1:
+        # The score of the first label is 0.
+        weights, start = builder.constant(np.array([[0.0, 1.0]])), builder.constant(np.array([0.0, base[0]]))
+        scores = builder.add("Gemm", "tree_sums", weights, start)
+    else:
+        scores = builder.add("Add", "tree_sums", builder.constant(base))
+    builder.add("Softmax", scores, axis=1, output=OUTPUT)
+    return builder.serialize(len(encoder.blocks), model.labels)
 
 
 def classifier_graph(encoder: BlockEncoder, model: ClassifierModel, labels: int, precision: Precision) -> bytes:

@@ -14,16 +14,23 @@ from emsco_train.data.stage_settings import StageSettings, import_sklearn
 from emsco_train.errors import DesignError, FitError
 from emsco_train.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
 from emsco_train.models.fit_cache import FitCache
-from emsco_train.support.stop_flag import StopFlag
+from emsco_train.models.trees.reading import read_trees
+from emsco_train.models.trees.tree_classifier import TreeClassifier
+from emsco_train.support.openmp import one_openmp_thread
+from emsco_train.support.stop_flag import FitStopped, StopFlag
 
-__all__ = ["ClassifierModel", "StageFitter", "StageModel"]
+__all__ = ["ClassifierModel", "StageFitter", "StageModel", "has_exact_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassifierModel:
-    """A fitted scikit-learn classifier with `predict_proba`; its labels are positions."""
+    """A fitted scikit-learn classifier with `predict_proba`; its labels are positions.
+
+    `trees` are those of boosted trees that are read exactly. Such a model has a float64 graph that gives its probabilities.
+    """
 
     estimator: Any
+    trees: TreeClassifier | None = None
 
     @property
     def name(self) -> str:
@@ -31,11 +38,23 @@ class ClassifierModel:
         return type(self.estimator).__name__
 
     def probabilities(self, encoded: Floats) -> Floats:
-        """Return the result of `predict_proba`; the cascade itself is scored through the graph."""
-        return np.asarray(self.estimator.predict_proba(encoded), dtype=np.float64)
+        """Return the result of `predict_proba`, or what it rounds to float32."""
+        if self.trees is not None and self.trees.is_rounded:
+            return self.trees.probabilities(encoded)
+        return self.predict(encoded)
+
+    def predict(self, encoded: Floats) -> Floats:
+        """Return the result of `predict_proba`."""
+        with one_openmp_thread():
+            return np.asarray(self.estimator.predict_proba(encoded), dtype=np.float64)
 
 
 StageModel: TypeAlias = LogisticModel | ClassifierModel
+
+
+def has_exact_graph(model: StageModel) -> bool:
+    """Tell whether the graph gives the model's own probabilities to the last bits, on all rows."""
+    return isinstance(model, LogisticModel) or model.trees is not None
 
 
 class StageFitter:
@@ -59,6 +78,7 @@ class StageFitter:
         self._target = target
         self._weights = weights
         self._settings = settings
+        self._stop = stop or StopFlag()
         logistic = (
             LogisticProblem(
                 encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups, stop=stop
@@ -76,6 +96,8 @@ class StageFitter:
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
         if self._fits is None:
+            if self._stop.array[0]:
+                raise FitStopped
             return _fit_classifier(self._encoded[:, columns], self._target, self._weights, self._settings)
         chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
         chosen[0, columns] = True
@@ -97,10 +119,11 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
             f"{name} takes no sample weights: leave out sample_weight and class_weight, or choose another classifier"
         )
     try:
-        if weights is None:
-            estimator.fit(encoded, target)
-        else:
-            estimator.fit(encoded, target, sample_weight=weights)
+        with one_openmp_thread():
+            if weights is None:
+                estimator.fit(encoded, target)
+            else:
+                estimator.fit(encoded, target, sample_weight=weights)
     except (ArithmeticError, ValueError) as error:
         raise FitError(
             f"{name} failed to fit {pluralize(encoded.shape[0], 'row')} x {pluralize(encoded.shape[1], 'column')}: {error}"
@@ -108,7 +131,7 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
     # Some classifiers, such as stacks, know only after the fit whether they can.
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
-    return ClassifierModel(estimator)
+    return ClassifierModel(estimator, read_trees(estimator))
 
 
 def _set_seed(estimator: Any, seed: int) -> Any:

@@ -50,6 +50,7 @@ TWO_MODELS = [("one", LogisticRegression()), ("two", GaussianNB())]
 DOUBLE = [
     CalibratedClassifierCV(LinearSVC(), cv=3),
     GaussianNB(),
+    HistGradientBoostingClassifier(max_iter=5),
     KNeighborsClassifier(),
     LogisticRegression(),
     MLPClassifier((5,), max_iter=2000, solver="lbfgs"),
@@ -72,7 +73,6 @@ REFUSED = [
     (DummyClassifier(), "both", "MissingShapeCalculator"),
     (GaussianProcessClassifier(), "binary", "com.microsoft"),
     (GaussianProcessClassifier(), "three", "Only binary"),
-    (HistGradientBoostingClassifier(max_iter=5), "both", "Unable to create node 'TreeEnsembleClassifier'"),
     (LinearDiscriminantAnalysis(), "binary", r"differ from predict_proba by up to 0\.\d+"),
     (VotingClassifier(TWO_MODELS, voting="soft"), "both", "flatten_transform"),
 ]

@@ -16,10 +16,11 @@ import numpy as np
 from emsco_runtime.support.arrays import Mask
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
-from emsco_train.logistic.regression import top_labels
+from emsco_train.logistic.regression import TopLabels, top_labels
 from emsco_train.logistic.row_blocks import RowBlocks
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
+from emsco_train.models.stage_model import has_exact_graph
 from emsco_train.search.scoring.bit_cache import SetScorer, TopScores
 
 __all__ = ["set_scorer", "split_scorer"]
@@ -63,9 +64,10 @@ def split_scorer(
     problem: Problem, scored: Split, fitter: SetFitter, thresholds: Sequence[Sequence[float]], jobs: int
 ) -> SetScorer:
     """Return the scorer of rows that one fitter's models have not seen, such as test rows; the rest as for `set_scorer`."""
+    levels = [ThresholdLevels(each) for each in thresholds]
     if problem.settings.classifier is None:
-        return _logistic_scorer(problem, scored, fitter, [ThresholdLevels(each) for each in thresholds], jobs)
-    return _classifier_scorer(problem, scored, fitter, jobs)
+        return _logistic_scorer(problem, scored, fitter, levels, jobs)
+    return _classifier_scorer(problem, scored, fitter, levels, jobs)
 
 
 def _sets_per_chunk(problem: Problem, rows: int) -> int:
@@ -96,17 +98,23 @@ def _logistic_scorer(
     return lambda sets: (score_chunk(sets[start : start + chunk]) for start in range(0, len(sets), chunk))
 
 
-def _classifier_scorer(problem: Problem, scored: Split, fitter: SetFitter, jobs: int) -> SetScorer:
-    """Return a scorer of any other classifier: a fit for each set, scored through its own ONNX graph, as production does."""
+def _classifier_scorer(
+    problem: Problem, scored: Split, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int
+) -> SetScorer:
+    """Return a scorer of any other classifier: a fit for each set; what has no graph is refused at the first one."""
     conversion_lock = threading.Lock()
 
     def score_one(names: tuple[str, ...]) -> TopScores:
         fitted = fitter.fit(names)
-        with conversion_lock:
-            # The converter is not known to be safe in threads.
-            _ = fitted.graph
-        scores = fitted.reference_scores(scored.codes[:, fitted.positions])
-        return TopScores(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
+        if not has_exact_graph(fitted.model):
+            with conversion_lock:
+                # The converter is not known to be safe in threads.
+                _ = fitted.graph
+        scores = fitted.probabilities(scored.codes[:, fitted.positions])
+        top = TopLabels(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
+        if not fitted.scores_one_by_one:
+            settle_top_labels(top, levels, scored.codes, lambda _: fitted)
+        return TopScores(top.label, top.confidence)
 
     def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:
         """Score some sets in threads; each depends on its own set alone, so the number of threads changes nothing."""

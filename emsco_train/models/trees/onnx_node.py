@@ -1,0 +1,71 @@
+"""The ONNX node of a `TreeEnsemble`: operator ``TreeEnsemble`` of ai.onnx.ml 5, with float64 tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_train.models.trees.tree_ensemble import TreeEnsemble
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, NodeProto
+
+__all__ = ["OPSET_ML", "tree_node"]
+
+# The first version of the operators of ai.onnx.ml with trees in float64, from input to output.
+OPSET_ML = 5
+
+_LESS_OR_EQUAL, _SUM = 0, 1
+
+
+def tree_node(ensemble: TreeEnsemble, source: str, target: str) -> NodeProto:
+    """Return the node that adds up the leaves; the base of the scores is left to the graph.
+
+    `source` is the name of the rows [rows, columns] in float64, `target` that of the sums [rows, targets].
+    """
+    from onnx import helper  # noqa: PLC0415 - heavy: training writes graphs only where a row is near a threshold, and exports
+
+    trees = ensemble if len(ensemble.roots) else _zero_tree(len(ensemble.base))
+    node: NodeProto = helper.make_node("TreeEnsemble", [source], [target], domain="ai.onnx.ml")
+    node.attribute.extend(
+        [
+            helper.make_attribute("aggregate_function", _SUM),
+            _numbers("leaf_targetids", trees.target),
+            _tensor("leaf_weights", trees.value),
+            helper.make_attribute("n_targets", len(trees.base)),
+            _numbers("nodes_falseleafs", trees.right < 0),
+            _numbers("nodes_falsenodeids", _position(trees.right)),
+            _numbers("nodes_featureids", trees.feature),
+            _numbers("nodes_missing_value_tracks_true", trees.gap_left),
+            _tensor("nodes_modes", np.full(len(trees.feature), _LESS_OR_EQUAL, dtype=np.uint8)),
+            _tensor("nodes_splits", trees.threshold),
+            _numbers("nodes_trueleafs", trees.left < 0),
+            _numbers("nodes_truenodeids", _position(trees.left)),
+            _numbers("tree_roots", trees.roots),
+        ]
+    )
+    return node
+
+
+def _numbers(name: str, values: Array) -> AttributeProto:
+    from onnx import helper  # noqa: PLC0415 - as above
+
+    return helper.make_attribute(name, values.astype(np.int64).tolist())
+
+
+def _tensor(name: str, values: Array) -> AttributeProto:
+    from onnx import helper, numpy_helper  # noqa: PLC0415 - as above
+
+    return helper.make_attribute(name, numpy_helper.from_array(values, name))
+
+
+def _position(children: Ints) -> Ints:
+    return np.where(children >= 0, children, ~children)
+
+
+def _zero_tree(targets: int) -> TreeEnsemble:
+    """Return one tree that adds 0: the operator needs one."""
+    none, leaf = np.zeros(1, dtype=np.intp), np.full(1, ~0, dtype=np.intp)
+    return TreeEnsemble(np.zeros(targets), none, none, np.zeros(1), none.astype(np.bool_), leaf, leaf, none, np.zeros(1))
