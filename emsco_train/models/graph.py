@@ -1,7 +1,7 @@
 """Stage graphs: the home of onnx and skl2onnx, with `trees/onnx_node.py`.
 
 A stage graph takes one float64 tensor ``features`` [rows, inputs] and gives one float64 tensor ``probabilities`` [rows, labels].
-Imputing, standardising and one-hot encoding are inside. Logistic stages and boosted trees are written directly; other classifiers
+Imputing, standardising, one-hot encoding and curves are inside. Logistic stages and boosted trees are written directly; others
 are converted by skl2onnx and inserted behind the same encoding.
 """
 
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats
-from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.encoder import Block, BlockEncoder
 from emsco_train.logistic.regression import LogisticModel
+from emsco_train.models.curve_trees import curve_ensemble
 from emsco_train.models.stage_model import ClassifierModel
 from emsco_train.models.trees.onnx_node import OPSET_ML as _OPSET_ML_OF_TREES, tree_node
 from emsco_train.models.trees.tree_classifier import TreeClassifier
@@ -77,11 +78,15 @@ class _GraphBuilder:
 
 def logistic_graph(encoder: BlockEncoder, model: LogisticModel) -> bytes:
     """Return the ONNX graph of a logistic stage, whose model is fitted on the columns that `encoder` makes of its inputs."""
-    builder = _GraphBuilder()
-    filled = _impute(builder, encoder)
-    numbers = [index for index, block in enumerate(encoder.blocks) if not block.categories]
+    numbers = [index for index, block in enumerate(encoder.blocks) if not block.categories and block.curve is None]
+    curves = [index for index, block in enumerate(encoder.blocks) if not block.categories and block.curve is not None]
     categories = [index for index, block in enumerate(encoder.blocks) if block.categories]
+    builder = _GraphBuilder(opset_ml=_OPSET_ML_OF_TREES if curves else _OPSET_ML)
+    # Trees tell gaps from numbers themselves.
+    filled = _impute(builder, encoder) if numbers or categories else INPUT
     logits = _number_logits(builder, filled, numbers, encoder, model) if numbers else ""
+    if curves:
+        logits = _curve_logits(builder, curves, encoder, model, logits or builder.constant(model.intercept))
     if categories:
         by_category = _category_logits(builder, filled, categories, encoder, model)
         logits = builder.add("Add", by_category, logits or builder.constant(model.intercept))
@@ -131,8 +136,13 @@ def _impute(builder: _GraphBuilder, encoder: BlockEncoder) -> str:
     if not any(block.impute for block in encoder.blocks):
         return INPUT
     # Where gaps are forbidden the runtime lets no NaN through, so one row of fill values serves all inputs.
-    fills = builder.constant(np.array([[block.fill for block in encoder.blocks]]))
+    fills = builder.constant(np.array([[_fill_code(block) for block in encoder.blocks]]))
     return builder.add("Where", builder.add("IsNaN", INPUT), fills, INPUT)
+
+
+def _fill_code(block: Block) -> float:
+    """Return what stands for a gap: of a category with a curve, the place after its codes, where the level of a gap is."""
+    return float(block.categories) if block.categories and block.curve is not None else block.fill
 
 
 def _gather(builder: _GraphBuilder, values: str, positions: Sequence[int], encoder: BlockEncoder) -> str:
@@ -155,6 +165,19 @@ def _number_logits(
     return builder.add("Gemm", centred, weights, builder.constant(model.intercept))
 
 
+def _curve_logits(
+    builder: _GraphBuilder, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel, others: str
+) -> str:
+    """Add what curves of numbers contribute to the logits of everything else."""
+    has_halves = len(model.intercept) == 2
+    # Of two labels, the logits are the halves of one number, with both signs: one tree per feature will do.
+    ensemble = curve_ensemble(encoder, positions, model.coef[1:] if has_halves else model.coef)
+    builder.nodes.append(tree_node(ensemble, INPUT, "curve_sums"))
+    if has_halves:
+        return builder.add("Gemm", "curve_sums", builder.constant(np.array([[-1.0, 1.0]])), others)
+    return builder.add("Add", "curve_sums", others)
+
+
 def _category_logits(
     builder: _GraphBuilder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel
 ) -> str:
@@ -164,11 +187,13 @@ def _category_logits(
     for index in positions:
         block = encoder.blocks[index]
         offsets.append(1 + sum(len(part) for part in parts))
-        parts.append(np.vstack([np.zeros(len(model.intercept)), model.coef[:, encoder.columns([block.name])].T]))
+        weights = model.coef[:, encoder.columns([block.name])]
+        by_code = weights if block.curve is None else weights @ np.array(block.curve.levels)
+        parts.append(np.vstack([np.zeros(len(model.intercept)), by_code.T]))
     codes = builder.add("Cast", _gather(builder, filled, positions, encoder), to=_onnx().TensorProto.INT64)
     rows = builder.add("Add", codes, builder.constant(np.array([offsets], dtype=np.int64)))
-    weights = builder.add("Gather", builder.constant(np.vstack(parts)), rows, axis=0)
-    return builder.add("ReduceSum", weights, builder.constant(np.array([1], dtype=np.int64)), keepdims=0)
+    looked_up = builder.add("Gather", builder.constant(np.vstack(parts)), rows, axis=0)
+    return builder.add("ReduceSum", looked_up, builder.constant(np.array([1], dtype=np.int64)), keepdims=0)
 
 
 def _encode(builder: _GraphBuilder, filled: str, encoder: BlockEncoder) -> str:
