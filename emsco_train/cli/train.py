@@ -130,6 +130,13 @@ def _add_search(group: Any) -> None:
     group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
     group.add_argument("--max-search-rows", type=int, metavar="N", help="search on a sample, measure what is found on all rows")
     group.add_argument(
+        "--stages",
+        choices=("straight", "curved"),
+        default="straight",
+        help="what a stage model sees of a feature: its value (straight, the default), or a curve learnt for it, where that "
+        "predicts better (curved)",
+    )
+    group.add_argument(
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
     group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")

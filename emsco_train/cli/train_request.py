@@ -72,6 +72,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         C=options.C,
         class_weight=parse_class_weight(options.class_weight),
         calibrate=options.calibrate,
+        stages=options.stages,
         certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
         min_category=options.min_category,

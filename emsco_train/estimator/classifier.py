@@ -24,7 +24,7 @@ from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.problem_warnings import warn_missed_labels, warn_table
 from emsco_train.data.splits import Shares, default_shares
-from emsco_train.data.stage_settings import Calibration, ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
@@ -88,6 +88,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         What to fit at every stage: see `export_design`.
     calibrate
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
+    stages
+        What a stage model sees of a feature: "straight", its value; "curved", a curve learnt for it, where that predicts better.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
         60 / 20 / 0 / 20 %.
@@ -174,6 +176,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         class_weight: ClassWeight = None,
         calibrate: Calibration | None = None,
+        stages: StageKind = "straight",
         shares: Shares | None = None,
         folds: int | None = None,
         certify_uses: int = 1,
@@ -211,6 +214,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.C = C
         self.class_weight = class_weight
         self.calibrate = calibrate
+        self.stages = stages
         self.shares = shares
         self.folds = folds
         self.certify_uses = certify_uses
@@ -259,6 +263,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             classifier=self.classifier,
             C=self.C,
             calibrate=self.calibrate,
+            stages=self.stages,
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)

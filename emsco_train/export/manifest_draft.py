@@ -93,6 +93,7 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
         "class_weight": weights,
         "sample_weight": weighted,
         **({} if settings.calibrate is None else {"calibrate": settings.calibrate}),
+        **({} if settings.kind == "straight" else {"stages": settings.kind}),
     }
 
 

@@ -131,6 +131,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             class_weight=class_weight,
             C=run.C,
             calibrate=run.calibrate,
+            stages=run.stages,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:

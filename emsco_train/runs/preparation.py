@@ -80,6 +80,7 @@ def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -
         class_weight=request.class_weight,
         C=request.C,
         calibrate=request.calibrate,
+        stages=request.stages,
         seed=request.seed,
     )
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import Calibration, ClassWeight
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.ledger import check_certify_uses
@@ -43,6 +43,7 @@ class TrainRequest:
     C: float = 1.0
     class_weight: ClassWeight = None
     calibrate: Calibration | None = None
+    stages: StageKind = "straight"
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)

@@ -78,6 +78,7 @@ def make_run_record(
         if isinstance(weights, Mapping)
         else weights,
         calibrate=request.calibrate,
+        stages=request.stages,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.

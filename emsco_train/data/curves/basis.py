@@ -43,14 +43,26 @@ class FeatureBasis:
         values, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
         knots = choose_knots(values, counts, _MAX_CELLS)
         cells = cells_of(codes, knots, len(knots) + 1)
-        line, steps = _line(codes, cells, len(knots) + 1), _steps(cells, len(knots) + 1)
-        shapes = np.hstack([line[:, None], steps])
+        clipped = np.clip(codes, *np.nanquantile(codes, _LINE_QUANTILES)) if len(values) else codes
+        shapes = np.hstack([_line(clipped, cells, len(knots) + 1)[:, None], _steps(cells, len(knots) + 1)])
         columns = np.zeros((len(shapes) + 2, shapes.shape[1] + 1))
         columns[: len(shapes), :-1] = shapes
         columns[len(shapes), -1] = 1.0
         is_step = np.zeros(columns.shape[1], dtype=np.bool_)
         is_step[1:-1] = True
         return cls(knots, cells, columns, is_step)
+
+    @classmethod
+    def straight(cls, feature: Feature, codes: Floats) -> FeatureBasis:
+        """Return what a straight model makes of a feature: of a number, one line through its values; a gap is the median."""
+        curved = cls.of(feature, codes)
+        if curved.knots is None:
+            return curved
+        count = len(curved.knots) + 1
+        line = _line(codes, curved.cells, count)
+        median = int(np.searchsorted(curved.knots, np.nanmedian(codes), side="right")) if (curved.cells < count).any() else 0
+        columns = np.concatenate([line, [line[median], 0.0]])[:, None]
+        return cls(curved.knots, curved.cells, columns, np.zeros(1, dtype=np.bool_))
 
     def take(self, rows: Ints) -> FeatureBasis:
         """Return the same basis for some of the rows."""
@@ -92,9 +104,8 @@ def _line(codes: Floats, cells: Ints, count: int) -> Floats:
     present = cells < count
     if not present.any():
         return np.zeros(count)
-    inside = np.clip(codes[present], *np.quantile(codes[present], _LINE_QUANTILES))
     rows = np.bincount(cells[present], minlength=count)
-    means = np.bincount(cells[present], weights=inside, minlength=count) / np.maximum(rows, 1)
+    means = np.bincount(cells[present], weights=codes[present], minlength=count) / np.maximum(rows, 1)
     by_row = means[cells[present]]
     scale = by_row.std()
     return (means - by_row.mean()) / scale if scale > 0.0 else np.zeros(count)

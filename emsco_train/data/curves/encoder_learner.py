@@ -29,23 +29,14 @@ class EncoderLearner:
 
     @classmethod
     def choose(
-        cls,
-        features: tuple[Feature, ...],
-        train: Split,
-        weights: Floats | None,
-        labels: Sequence[Label],
-        settings: StageSettings,
+        cls, features: tuple[Feature, ...], train: Split, weights: Floats | None, labels: Sequence[Label], settings: StageSettings
     ) -> EncoderLearner:
         """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
         strength = STRAIGHT
         if settings.kind == "curved":
+            rng = np.random.default_rng((settings.seed, 3))
             strength = choose_strength(
-                *(train.encoder, features, train.codes, train.target),
-                labels=labels,
-                groups=train.groups,
-                weights=weights,
-                C=settings.C,
-                rng=np.random.default_rng((settings.seed, 3)),
+                *(features, train.codes, train.target), labels=labels, groups=train.groups, weights=weights, rng=rng
             )
         return cls(features, len(labels), strength, settings.seed)
 

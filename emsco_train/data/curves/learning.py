@@ -7,7 +7,8 @@ without curves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,11 +18,9 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import AdditiveModel, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
-from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.folds import Fold, make_folds
 from emsco_train.data.split_keys import group_codes
 from emsco_train.errors import DataError
-from emsco_train.logistic.regression import LogisticProblem
 
 __all__ = ["STRAIGHT", "choose_strength", "learn_curves"]
 
@@ -31,8 +30,6 @@ _FOLDS = 3
 # Rows that the strength is chosen on, and that curves are learnt from, at most: thirty cells need no more.
 _MAX_CHOICE_ROWS = 5_000
 _MAX_ROWS = 100_000
-# Columns of a straight model, at most, that curves are compared with: its fits take seconds, and more with the square.
-_MAX_STRAIGHT_COLUMNS = 1_500
 # A column is this part of the log-odds. The penalty of the stage models, which pulls its coefficient from 2 towards 0, then
 # does as well on large and small tables as any: on Spambase and five small tables, 1 to 1/4 of it did worse on some.
 _SCALE = 0.5
@@ -52,14 +49,13 @@ def learn_curves(
 ) -> tuple[Curve, ...]:
     """Return the curve of each feature, from the codes [rows, features] and the labels of the rows that fit models."""
     rows = _sample(len(codes), _MAX_ROWS, rng)
-    bases = _make_bases(features, codes[rows])
+    bases = [FeatureBasis.of(*column) for column in zip(features, codes[rows].T, strict=True)]
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
     models = [fit_additive(bases, wanted, row_weights, strength) for wanted in _targets(target[rows], labels)]
     return tuple(_make_curve(basis, models, position, row_weights) for position, basis in enumerate(bases))
 
 
 def choose_strength(
-    encoder: BlockEncoder,
     features: Sequence[Feature],
     codes: Floats,
     target: Ints,
@@ -67,13 +63,9 @@ def choose_strength(
     labels: Sequence[Label],
     groups: Ints | None,
     weights: Floats | None,
-    C: float,  # noqa: N803 - scikit-learn's name
     rng: np.random.Generator,
 ) -> float:
-    """Return how strongly to shrink curves; `STRAIGHT` where straight lines predict about as well.
-
-    `encoder` makes the columns of the straight models; C is their inverse penalty.
-    """
+    """Return how strongly to shrink curves; `STRAIGHT` where straight lines predict about as well."""
     rows = _sample(len(codes), _MAX_CHOICE_ROWS, rng)
     codes, target, row_weights = codes[rows], target[rows], np.ones(len(rows)) if weights is None else weights[rows]
     try:
@@ -83,16 +75,13 @@ def choose_strength(
     except DataError:
         # Too few rows of a label, or too few groups, to choose by.
         return STRAIGHT
-    bases, is_straight_possible = _make_bases(features, codes), encoder.width <= _MAX_STRAIGHT_COLUMNS
-    encoded = encoder.transform(codes) if is_straight_possible else None
-    strengths = (*_STRENGTHS, STRAIGHT) if is_straight_possible else _STRENGTHS
-    losses = np.zeros((len(strengths), len(rows)))
-    for fold in folds:
-        for wanted in _targets(target, len(labels)):
-            losses[: len(_STRENGTHS), fold.scored] += list(_curved_losses(bases, wanted, row_weights, fold))
-            if encoded is not None:
-                losses[-1, fold.scored] += _straight_losses(encoder, encoded, wanted, row_weights, C, fold)
-    return strengths[_strongest_of_the_good(losses * row_weights)]
+    curved = [FeatureBasis.of(*column) for column in zip(features, codes.T, strict=True)]
+    straight = [FeatureBasis.straight(*column) for column in zip(features, codes.T, strict=True)]
+    losses = np.zeros((len(_STRENGTHS) + 1, len(rows)))
+    for fold, wanted in itertools.product(folds, _targets(target, len(labels))):
+        losses[:-1, fold.scored] += _held_out_losses(curved, wanted, row_weights, fold, _STRENGTHS)
+        losses[-1:, fold.scored] += _held_out_losses(straight, wanted, row_weights, fold, (STRAIGHT,))
+    return (*_STRENGTHS, STRAIGHT)[_strongest_of_the_good(losses * row_weights)]
 
 
 def _strongest_of_the_good(losses: Floats) -> int:
@@ -102,34 +91,17 @@ def _strongest_of_the_good(losses: Floats) -> int:
     return int(np.flatnonzero(is_good)[-1])
 
 
-def _curved_losses(bases: Sequence[FeatureBasis], wanted: Floats, weights: Floats, fold: Fold) -> Iterator[Floats]:
-    """Yield the losses of the scored rows for each strength, from the weakest."""
-    fitted, scored = fold.fitted, fold.scored
-    near, far = [basis.take(fitted) for basis in bases], [basis.take(scored) for basis in bases]
-    models: list[AdditiveModel] = []
-    for strength in reversed(_STRENGTHS):
-        # Each starts at the one before.
-        models.append(fit_additive(near, wanted[fitted], weights[fitted], strength, models[-1] if models else None))
-    return (log_losses(model.scores(far), wanted[scored]) for model in reversed(models))
-
-
-def _straight_losses(
-    encoder: BlockEncoder,
-    encoded: Floats,
-    wanted: Floats,
-    weights: Floats,
-    C: float,  # noqa: N803
-    fold: Fold,
+def _held_out_losses(
+    bases: Sequence[FeatureBasis], wanted: Floats, weights: Floats, fold: Fold, strengths: Sequence[float]
 ) -> Floats:
-    fitted, scored = fold.fitted, fold.scored
-    groups, target = encoder.one_hot_groups, wanted[fitted].astype(np.intp)
-    problem = LogisticProblem(encoded[fitted], target, 2, weights=weights[fitted], C=C, one_hot_groups=groups)
-    batch = problem.fit(np.ones((1, encoded.shape[1]), dtype=np.bool_))
-    return log_losses(encoded[scored] @ batch.coef[0, 0] + batch.intercept[0, 0], wanted[scored])
-
-
-def _make_bases(features: Sequence[Feature], codes: Floats) -> list[FeatureBasis]:
-    return [FeatureBasis.of(feature, codes[:, position]) for position, feature in enumerate(features)]
+    """Return the losses of the rows that a fold scores [strengths, rows]."""
+    fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
+    model, losses = None, []
+    for strength in reversed(strengths):
+        # Each starts at the one before.
+        model = fit_additive(fitted, wanted[fold.fitted], weights[fold.fitted], strength, model)
+        losses.append(log_losses(model.scores(scored), wanted[fold.scored]))
+    return np.array(losses[::-1])
 
 
 def _targets(target: Ints, labels: int) -> list[Floats]:
