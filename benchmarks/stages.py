@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from _shared_data import DATA, read_columns
+from _shared_data import DATA
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train import FeatureOptions, Problem, Settings, run_search
@@ -79,9 +79,11 @@ CASES = {
 def read_table(name: str) -> tuple[dict[str, Array], Ints]:
     """Return the columns of a data set and its labels by position."""
     if not name.startswith("nsl_kdd"):
-        columns = read_columns(DATA / f"{name}.csv")
-        label = (columns.label > 0).astype(np.intp) if name.startswith("heart") else columns.label
-        return dict(columns.features), label
+        with (DATA / f"{name}.csv").open(newline="") as file:
+            header, *rows = csv.reader(file)
+        # An empty field is a gap.
+        table = np.array([[float(text or "nan") for text in row] for row in rows])
+        return dict(zip(header[:-1], table[:, :-1].T, strict=True)), (table[:, -1] > 0).astype(np.intp)
     with gzip.open(DATA / "nsl_kdd_train.csv.gz", "rt", newline="") as file:
         header, *rows = csv.reader(file)
     cells = np.array(rows, dtype=object)
