@@ -27,6 +27,8 @@ __all__ = ["STRAIGHT", "choose_strength", "learn_curves"]
 STRAIGHT = float("inf")
 _STRENGTHS = (1.0, 4.0, 16.0, 64.0)
 _FOLDS = 3
+# Fewer rows cannot say whether a curve is better than a line.
+_MIN_CHOICE_ROWS = 50
 # Rows that the strength is chosen on, and that curves are learnt from, at most: thirty cells need no more.
 _MAX_CHOICE_ROWS = 5_000
 _MAX_ROWS = 100_000
@@ -68,12 +70,13 @@ def choose_strength(
     """Return how strongly to shrink curves; `STRAIGHT` where straight lines predict about as well."""
     rows = _sample(len(codes), _MAX_CHOICE_ROWS, rng)
     codes, target, row_weights = codes[rows], target[rows], np.ones(len(rows)) if weights is None else weights[rows]
+    own_groups = None if groups is None else group_codes(groups[rows], rows=len(rows))
     try:
-        folds = make_folds(
-            target, _FOLDS, groups=None if groups is None else group_codes(groups[rows], rows=len(rows)), rng=rng, labels=labels
-        )
+        folds = make_folds(target, _FOLDS, groups=own_groups, rng=rng, labels=labels)
     except DataError:
-        # Too few rows of a label, or too few groups, to choose by.
+        # Too few groups, or too few rows of a label.
+        return STRAIGHT
+    if sum(len(fold.scored) for fold in folds) < _MIN_CHOICE_ROWS:
         return STRAIGHT
     curved = [FeatureBasis.of(*column) for column in zip(features, codes.T, strict=True)]
     straight = [FeatureBasis.straight(*column) for column in zip(features, codes.T, strict=True)]
