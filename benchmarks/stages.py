@@ -41,9 +41,6 @@ COVERAGES = (1.0, 0.94, 0.85)
 MAX_ROWS, MAX_TEST_ROWS = 10_000, 20_000
 NONE = np.array([], dtype=np.intp)
 TEXT = ("protocol_type", "service", "flag")
-DENIAL = {"back", "land", "neptune", "pod", "smurf", "teardrop"}
-PROBE = {"ipsweep", "nmap", "portsweep", "satan"}
-ACCESS = {"ftp_write", "guess_passwd", "imap", "multihop", "phf", "spy", "warezclient", "warezmaster"}
 RESULTS = Path(__file__).resolve().parent.parent / "build"
 
 
@@ -88,13 +85,9 @@ def read_table(name: str) -> tuple[dict[str, Array], Ints]:
         header, *rows = csv.reader(file)
     cells = np.array(rows, dtype=object)
     features = {column: cells[:, at] if column in TEXT else cells[:, at].astype(float) for at, column in enumerate(header[:-1])}
-    return features, np.array([_attack_class(text, five=name.endswith("5")) for text in cells[:, -1]])
-
-
-def _attack_class(name: str, *, five: bool) -> int:
-    if name == "normal" or not five:
-        return int(name != "normal")
-    return next((place for place, names in enumerate((DENIAL, PROBE, ACCESS), start=1) if name in names), 4)
+    if name.endswith("5"):
+        return features, np.unique(cells[:, -1].astype(str), return_inverse=True)[1]
+    return features, (cells[:, -1] != "normal").astype(np.intp)
 
 
 def draw_problem(case: Case, division: int, kind: Kind) -> Problem:
@@ -170,7 +163,7 @@ def measure_cascades(name: str, division: int, kind: Kind) -> Iterator[Record]:
         figures = {
             "accuracy": found.right / max(1, found.accepted),
             "coverage": found.accepted / found.rows,
-            "cost": found.mean_cost,
+            "cost": found.cost.mean,
         }
         for what, value in figures.items():
             yield Record(name, kind, division, f"{what} at {accuracy:g} / {coverage:g}", value)
