@@ -30,7 +30,7 @@ from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, S
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
 from emsco_train.search.exact.set_bits import SetLayout
 from emsco_train.search.scoring.chain_splicing import splice_chain
-from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
+from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.support.compiled import is_cached, pause_gc
 
 __all__ = ["SIGNATURES", "compile_search", "load_search"]
@@ -71,8 +71,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     expand_loss: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
     fit_sets: (_ROWS, _ANCHOR, _SET_MASKS, boolean, float64, _CUBE, _INDICES),
     score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
-    count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDEX_TABLE, _INDEX_TABLE),
-    sum_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
+    count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
     count_answers: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _WORD_CUBE, _INDICES, _INDICES, int64[:, :, ::1]),
     splice_chain: (
         _INDICES,
@@ -107,7 +106,6 @@ _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
     splice_chain,  # needed at the end of the genetic search
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
-    sum_exits,  # for rows with weights, and for labels that count the same
 )
 
 
