@@ -1,11 +1,14 @@
-"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
+"""Commands in tests: in the test's own process (`run` and what is made of it), or in a child (`start`).
 
-Imports take most of the time of a command, and there are many commands to run. A child has its own output, working folder,
-signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
+Imports take most of the time of a command, and there are many commands to run; to count the lines of a child takes as long
+again. So only what needs a process gets one: a command that is killed, interrupted, or run beside another. Its process is a child
+of a server that has imported everything and done nothing. It has its own output, working folder, signals and exit status, as a
+command has that is started from a shell; a few tests start the installed commands themselves.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import multiprocessing
@@ -20,8 +23,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-
-import pytest
 
 BIN = Path(sys.executable).parent
 _MODULES = {
@@ -91,8 +92,15 @@ def start(command: str, *arguments: object, cwd: Path | None = None, missing_pac
 def run(
     command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a child to its end."""
-    return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
+    """Run a command to its end, and return the status and what was printed; in a child where a package is to be missing."""
+    if missing_package is not None:
+        return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
+    words = [str(argument) for argument in arguments]
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.chdir(cwd or Path.cwd()), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        status = _run_here(command, words)
+    shown, told = (stream.buffer.getvalue().decode("utf-8") for stream in (output, errors))  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess([command, *words], status, shown, told)
 
 
 def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:
@@ -110,16 +118,6 @@ def run_expecting_error(
     return _error_line(command, status, ended.returncode, ended.stderr)
 
 
-def refusal(capsys: pytest.CaptureFixture[str], status: int, command: str, *arguments: object) -> str:
-    """Run a command that must fail as `run_expecting_error` does, but in this process: for the many that are refused at once."""
-    capsys.readouterr()
-    try:
-        ended: object = importlib.import_module(_MODULES[command]).main([str(argument) for argument in arguments])
-    except SystemExit as exit_:
-        ended = exit_.code
-    return _error_line(command, status, ended, capsys.readouterr().err)
-
-
 def without_progress(stderr: str) -> list[str]:
     """Return the lines of a command's errors and warnings: on a slow machine, long work says in between what it does."""
     return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+, \d+ s", line)]
@@ -132,6 +130,16 @@ def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
     assert lines[0].startswith(f"{command}: ")
     assert "Traceback" not in stderr
     return lines[0]
+
+
+def _run_here(command: str, words: list[str]) -> int:
+    """Return the exit status of a command in this process."""
+    try:
+        status: object = importlib.import_module(_MODULES[command]).main(words)
+    except SystemExit as exit_:
+        status = exit_.code
+    assert isinstance(status, int)
+    return status
 
 
 def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str, missing_package: str | None) -> None:
