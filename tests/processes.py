@@ -30,6 +30,7 @@ _MODULES = {
     "emsco-export": "emsco_train.cli.export",
     "emsco-run": "emsco_runtime.cli.run",
     "emsco-inspect": "emsco_runtime.cli.inspect",
+    "emsco-report": "emsco_train.cli.report",
 }
 
 

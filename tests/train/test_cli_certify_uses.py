@@ -144,6 +144,7 @@ def test_a_refusal_counts_if_the_rows_were_seen(run: Path) -> None:
     assert uses(used)[0]["design"] is None
 
 
+@pytest.mark.uncounted
 def test_an_export_that_is_killed_counts(run: Path) -> None:
     """From the moment of its record on, whatever it had seen; the same again is still the first."""
     options = ("--max-error", "0.3", *LENIENT)
@@ -157,6 +158,7 @@ def test_an_export_that_is_killed_counts(run: Path) -> None:
     assert [use["result"] for use in uses(run)] == ["certified", "certified"]
 
 
+@pytest.mark.uncounted
 def test_exports_at_the_same_time(run: Path) -> None:
     """Each has a number of its own."""
     errors = ("0.3", "0.35", "0.4")
