@@ -103,8 +103,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 # What the second process compiles. The order is such that neither waits long for the other.
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
-    *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
-    splice_chain,  # needed at the end of the genetic search
+    *(expand_loss, score_sets, count_exits, count_answers, splice_chain),  # what every genetic search needs
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 
@@ -118,7 +117,8 @@ def compile_search() -> None:
         _compile(evaluate_loss, slope_along, loss_change, correct_step, take_step, newton_direction)
         wait_for(finish_set)
         _compile(fit_sets)
-        wait_for(count_exits)
+        # Nearly done by now; without it, the search would compile it a second time.
+        wait_for(splice_chain)
 
 
 def load_search() -> None:
