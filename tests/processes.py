@@ -34,17 +34,13 @@ _MODULES = {
 }
 
 
-_PRELOADED: list[str] = []
-
-
 def preload_modules(*names: str) -> None:
     """Let the server import these modules before it forks; call it before any test runs.
 
     There is one server for all tests, and the first test that needs it starts it. Without its imports, each of the many
     commands that tests start would import them again.
     """
-    _PRELOADED.extend(names)
-    multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,27 +71,21 @@ class RunningCommand:
         return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
 
 
-def start(command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None) -> RunningCommand:
-    """Start a command in a child; `missing_package` names a package that is not to be found there."""
+def start(command: str, *arguments: object, cwd: Path | None = None) -> RunningCommand:
+    """Start a command in a child."""
     context = multiprocessing.get_context("forkserver")
     folder = tempfile.TemporaryDirectory()
     for name in ("stdout", "stderr"):
         # At once: a child may be killed before it does anything.
         (Path(folder.name) / name).touch()
     words = [str(argument) for argument in arguments]
-    process = context.Process(
-        target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd()), missing_package)
-    )
+    process = context.Process(target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd())))
     process.start()
     return RunningCommand(process, folder, [command, *words])
 
 
-def run(
-    command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, and return the status and what was printed; in a child where a package is to be missing."""
-    if missing_package is not None:
-        return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
+def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and return the status and what was printed."""
     words = [str(argument) for argument in arguments]
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.chdir(cwd or Path.cwd()), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -111,11 +101,9 @@ def run_successfully(command: str, *arguments: object, cwd: Path | None = None) 
     return ended.stdout
 
 
-def run_expecting_error(
-    status: int, command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
-) -> str:
+def run_expecting_error(status: int, command: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run a command that must fail with one line that begins with its name; return the line."""
-    ended = run(command, *arguments, cwd=cwd, missing_package=missing_package)
+    ended = run(command, *arguments, cwd=cwd)
     return _error_line(command, status, ended.returncode, ended.stderr)
 
 
@@ -143,11 +131,9 @@ def _run_here(command: str, words: list[str]) -> int:
     return status
 
 
-def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str, missing_package: str | None) -> None:
+def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str) -> None:
     """Be the command, from its first line to its exit status."""
     os.chdir(cwd)
-    if missing_package is not None:
-        sys.modules[missing_package] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name in ((1, "stdout"), (2, "stderr")):

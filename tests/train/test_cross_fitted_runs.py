@@ -56,6 +56,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     assert "there is no split 'validation'; it has certify, test, train" in message
 
 
+@pytest.mark.uncounted
 def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, tmp_path: Path) -> None:
     """The pool is everything: expected figures are cross-fitted, on other folds than the choice; with floors, likely ones too."""
     path = tmp_path / "run"
