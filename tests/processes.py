@@ -109,7 +109,7 @@ def run_expecting_error(status: int, command: str, *arguments: object, cwd: Path
 
 def without_progress(stderr: str) -> list[str]:
     """Return the lines of a command's errors and warnings: on a slow machine, long work says in between what it does."""
-    return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+, \d+ s", line)]
+    return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+(: \d+ % of [\d,]+)?, \d+ s", line)]
 
 
 def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
