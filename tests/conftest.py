@@ -49,13 +49,18 @@ _LONGEST = (
     "test_readme.py",
     "test_example_readme.py",
     "test_estimator.py",
-    "test_killed_searches.py",
     "test_resumed_runs.py",
-    "test_borderline.py",
-    "test_guarantee_proof.py",
+    "test_faults.py",
     "test_folds.py",
-    "test_cli_train.py",
+    "test_killed_searches.py",
+    "test_killed_export.py",
     "test_guarantee_joint_proof.py",
+    "test_borderline.py",
+    "test_soak.py",
+    "test_cli_certify_uses.py",
+    "test_cli_train.py",
+    "test_cli_export.py",
+    "test_commands.py",
 )
 
 

@@ -1,11 +1,14 @@
-"""Commands as processes of their own, quickly: children of a server that has imported everything and done nothing.
+"""Commands in tests: in the test's own process (`run` and what is made of it), or in a child (`start`).
 
-Imports take most of the time of a command, and there are many commands to run. A child has its own output, working folder,
-signals and exit status, as a command has that is started from a shell; a few tests start the installed commands themselves.
+Imports take most of the time of a command, and there are many commands to run; to count the lines of a child takes as long
+again. So only what needs a process gets one: a command that is killed, interrupted, or run beside another. Its process is a child
+of a server that has imported everything and done nothing. It has its own output, working folder, signals and exit status, as a
+command has that is started from a shell; a few tests start the installed commands themselves.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import multiprocessing
@@ -21,18 +24,14 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import pytest
-
 BIN = Path(sys.executable).parent
 _MODULES = {
     "emsco-train": "emsco_train.cli.train",
     "emsco-export": "emsco_train.cli.export",
     "emsco-run": "emsco_runtime.cli.run",
     "emsco-inspect": "emsco_runtime.cli.inspect",
+    "emsco-report": "emsco_train.cli.report",
 }
-
-
-_PRELOADED: list[str] = []
 
 
 def preload_modules(*names: str) -> None:
@@ -41,8 +40,7 @@ def preload_modules(*names: str) -> None:
     There is one server for all tests, and the first test that needs it starts it. Without its imports, each of the many
     commands that tests start would import them again.
     """
-    _PRELOADED.extend(names)
-    multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,26 +71,27 @@ class RunningCommand:
         return subprocess.CompletedProcess(self.words, self.process.exitcode, out, error)
 
 
-def start(command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None) -> RunningCommand:
-    """Start a command in a child; `missing_package` names a package that is not to be found there."""
+def start(command: str, *arguments: object, cwd: Path | None = None) -> RunningCommand:
+    """Start a command in a child."""
     context = multiprocessing.get_context("forkserver")
     folder = tempfile.TemporaryDirectory()
     for name in ("stdout", "stderr"):
         # At once: a child may be killed before it does anything.
         (Path(folder.name) / name).touch()
     words = [str(argument) for argument in arguments]
-    process = context.Process(
-        target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd()), missing_package)
-    )
+    process = context.Process(target=_run_command_in_child, args=(command, words, folder.name, str(cwd or Path.cwd())))
     process.start()
     return RunningCommand(process, folder, [command, *words])
 
 
-def run(
-    command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a child to its end."""
-    return start(command, *arguments, cwd=cwd, missing_package=missing_package).wait()
+def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, and return the status and what was printed."""
+    words = [str(argument) for argument in arguments]
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.chdir(cwd or Path.cwd()), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        status = _run_here(command, words)
+    shown, told = (stream.buffer.getvalue().decode("utf-8") for stream in (output, errors))  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess([command, *words], status, shown, told)
 
 
 def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:
@@ -102,27 +101,15 @@ def run_successfully(command: str, *arguments: object, cwd: Path | None = None) 
     return ended.stdout
 
 
-def run_expecting_error(
-    status: int, command: str, *arguments: object, cwd: Path | None = None, missing_package: str | None = None
-) -> str:
+def run_expecting_error(status: int, command: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run a command that must fail with one line that begins with its name; return the line."""
-    ended = run(command, *arguments, cwd=cwd, missing_package=missing_package)
+    ended = run(command, *arguments, cwd=cwd)
     return _error_line(command, status, ended.returncode, ended.stderr)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], status: int, command: str, *arguments: object) -> str:
-    """Run a command that must fail as `run_expecting_error` does, but in this process: for the many that are refused at once."""
-    capsys.readouterr()
-    try:
-        ended: object = importlib.import_module(_MODULES[command]).main([str(argument) for argument in arguments])
-    except SystemExit as exit_:
-        ended = exit_.code
-    return _error_line(command, status, ended, capsys.readouterr().err)
 
 
 def without_progress(stderr: str) -> list[str]:
     """Return the lines of a command's errors and warnings: on a slow machine, long work says in between what it does."""
-    return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+, \d+ s", line)]
+    return [line for line in stderr.splitlines() if not re.fullmatch(r"[^:]+(: \d+ % of [\d,]+)?, \d+ s", line)]
 
 
 def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
@@ -134,11 +121,19 @@ def _error_line(command: str, status: int, ended: object, stderr: str) -> str:
     return lines[0]
 
 
-def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str, missing_package: str | None) -> None:
+def _run_here(command: str, words: list[str]) -> int:
+    """Return the exit status of a command in this process."""
+    try:
+        status: object = importlib.import_module(_MODULES[command]).main(words)
+    except SystemExit as exit_:
+        status = exit_.code
+    assert isinstance(status, int)
+    return status
+
+
+def _run_command_in_child(command: str, words: list[str], folder: str, cwd: str) -> None:
     """Be the command, from its first line to its exit status."""
     os.chdir(cwd)
-    if missing_package is not None:
-        sys.modules[missing_package] = None  # type: ignore[assignment]  # how Python itself marks what cannot be imported
     # Where the tests themselves run in the background, interrupts are ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name in ((1, "stdout"), (2, "stderr")):

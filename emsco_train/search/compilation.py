@@ -30,7 +30,7 @@ from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, S
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
 from emsco_train.search.exact.set_bits import SetLayout
 from emsco_train.search.scoring.chain_splicing import splice_chain
-from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
+from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.support.compiled import is_cached, pause_gc
 
 __all__ = ["SIGNATURES", "compile_search", "load_search"]
@@ -71,8 +71,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     expand_loss: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
     fit_sets: (_ROWS, _ANCHOR, _SET_MASKS, boolean, float64, _CUBE, _INDICES),
     score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
-    count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDEX_TABLE, _INDEX_TABLE),
-    sum_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
+    count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
     count_answers: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _WORD_CUBE, _INDICES, _INDICES, int64[:, :, ::1]),
     splice_chain: (
         _INDICES,
@@ -104,10 +103,8 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 # What the second process compiles. The order is such that neither waits long for the other.
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
-    *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
-    splice_chain,  # needed at the end of the genetic search
+    *(expand_loss, score_sets, count_exits, count_answers, splice_chain),  # what every genetic search needs
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
-    sum_exits,  # for rows with weights, and for labels that count the same
 )
 
 
@@ -120,7 +117,8 @@ def compile_search() -> None:
         _compile(evaluate_loss, slope_along, loss_change, correct_step, take_step, newton_direction)
         wait_for(finish_set)
         _compile(fit_sets)
-        wait_for(count_exits)
+        # Nearly done by now; without it, the search would compile it a second time.
+        wait_for(splice_chain)
 
 
 def load_search() -> None:

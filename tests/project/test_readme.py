@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import pytest
 
 from emsco_runtime import Cascade, write_bundle
 from emsco_runtime.testing import sample_bundle
+from tests.processes import run_successfully
 from tests.train.sample_tables import write_mixed
 
 pytest.importorskip("sklearn", reason="the README trains: it needs the train extra")
@@ -74,7 +76,10 @@ def test_the_demo_goes_from_a_table_to_decisions(demonstration: Demonstration) -
 
 
 def test_every_block_of_the_readme_works_in_order(demonstration: Demonstration, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shell blocks run as written, Python blocks as one session; what they print is what the README shows."""
+    """Shell blocks run as written, Python blocks as one session; what they print is what the README shows.
+
+    Our commands run in this process: that they are installed is proved with the demonstration, and in test_runs_end_to_end.py.
+    """
     folder = demonstration.folder
     monkeypatch.chdir(folder)
     _, *blocks = BLOCK.findall(README.read_text())
@@ -85,10 +90,13 @@ def test_every_block_of_the_readme_works_in_order(demonstration: Demonstration, 
     del blocks[1]
     names: dict[str, object] = {}
     for kind, text in blocks:
-        if kind == "sh":
-            _run_shell(text, folder)
-        else:
+        if kind == "python":
             _run_session(text, names)
+        elif text.startswith("emsco-"):
+            for line in text.replace("\\\n", " ").splitlines():
+                run_successfully(*shlex.split(line, comments=True), cwd=folder)
+        else:
+            _run_shell(text, folder)
     assert (folder / "runs" / "clinic" / "report.html").is_file()
     assert (folder / "decisions.csv").is_file()
 

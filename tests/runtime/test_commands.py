@@ -11,6 +11,7 @@ import pty
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +22,7 @@ from emsco_runtime.bundle.manifest import Feature, WeightedCounts
 from emsco_runtime.cli import inspect, run as run_rows
 from emsco_runtime.cli.console import RowProgress, run_command
 from emsco_runtime.testing import make_bundle, sample_bundle
-from tests.processes import BIN, preload_modules, run, start
-
-preload_modules(
-    "onnxruntime",
-    "emsco_runtime.bundle.summary",
-    "emsco_runtime.cascade",
-    "emsco_runtime.cli.decision_rows",
-    "emsco_runtime.cli.table_rows",
-    "emsco_runtime.cli.inspect",
-    "emsco_runtime.cli.run",
-)
+from tests.processes import BIN, run
 
 
 def run_refused(status: int, command: str, *arguments: object) -> str:
@@ -280,9 +271,10 @@ def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     assert out.read_text().startswith("row,status")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    running = start("emsco-run", bundle, rows, "--out", pipe)
-    assert pipe.read_text().startswith("row,status")
-    assert running.wait().returncode == 0
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_text)
+        assert run("emsco-run", bundle, rows, "--out", pipe).returncode == 0
+        assert read.result().startswith("row,status")
     assert pipe.is_fifo()
     assert "that is the table itself" in run_refused(1, "emsco-run", bundle, rows, "--out", rows)
     assert rows.read_text() == ROWS

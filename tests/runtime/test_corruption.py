@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from emsco_runtime.testing import make_bundle
 
 pytestmark = pytest.mark.uncounted
 
-PLACES = 2_000
+PROOF = [pytest.mark.proof, pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")]
 
 
 def real_bundle() -> Bundle:
@@ -106,8 +107,9 @@ def outcome(folder: Path) -> Bundle | BundleError:
         return error
 
 
-def test_damage_at_random_places(tmp_path: Path) -> None:
-    """At 2,000 random places of the files: what loads says, in its manifest and models, exactly what was written.
+@pytest.mark.parametrize("places", [pytest.param(800, id="short"), pytest.param(10_000, marks=PROOF, id="long")])
+def test_damage_at_random_places(places: int, tmp_path: Path) -> None:
+    """At hundreds of random places of the files: what loads says, in its manifest and models, exactly what was written.
 
     The same manifest and the same model bytes make the same decisions, so a damaged bundle never decides differently in silence.
     """
@@ -122,7 +124,7 @@ def test_damage_at_random_places(tmp_path: Path) -> None:
     # Half the places in the manifest, where damage can be subtle; half in the models.
     manifest, *models = sorted(files)
     outcomes: Counter[tuple[str, str]] = Counter()
-    while outcomes.total() < PLACES:
+    while outcomes.total() < places:
         path = manifest if rng.random() < 0.5 else rng.choice(models)
         damage = rng.choice(DAMAGES)
         damaged = damage(files[path], rng.randrange(len(files[path])), rng)
@@ -137,11 +139,11 @@ def test_damage_at_random_places(tmp_path: Path) -> None:
             assert Cascade(found).decide(item)._replace(elapsed_s=0) == decided
         outcomes[path.suffix, "harmless" if harmless else "refused"] += 1
         path.write_bytes(files[path])
-    assert outcomes.total() == PLACES
+    assert outcomes.total() == places
     assert outcomes[".onnx", "harmless"] == 0
-    assert min(outcomes[".onnx", "refused"], outcomes[".json", "refused"]) > PLACES / 4
+    assert min(outcomes[".onnx", "refused"], outcomes[".json", "refused"]) > places / 4
     # White space does occur: the harmless ones were tested too.
-    assert 0 < outcomes[".json", "harmless"] < PLACES / 4
+    assert 0 < outcomes[".json", "harmless"] < places / 4
 
 
 def test_every_file_removed_or_emptied(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_a_point_null_would_raise_false_alarms() -> None:
     assert doubted <= 1
 
 
+@pytest.mark.uncounted
 def test_exact_chance_of_a_false_alarm() -> None:
     """By exact enumeration of samples and streams, the chance that the evidence *ever* reaches 1 / a is at most a, and not 0."""
     rows, items, rate = 8, 24, 0.3
@@ -207,6 +208,7 @@ def test_evidence_does_not_fade_with_length() -> None:
     assert MeanIncreaseTest(100_000, 1_000_000).evidence(40, 100)[0] > 10
 
 
+@pytest.mark.uncounted
 @settings(deadline=None)
 @given(st.integers(1, 50), st.integers(1, 2000))
 def test_windows_share_the_chance(every: int, items: int) -> None:

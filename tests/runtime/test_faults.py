@@ -294,7 +294,7 @@ def drive(cascade_plan: Any, scorer: Scorer, serving: Sequence[Source], item: An
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_walk_under_random_faults(data: st.DataObject) -> None:
     """Exceptions, time-outs, bad values, missing keys, cached values, deadlines, budgets, policies, known values: all agree."""
     bundle = data.draw(bundles(mixed=True))
@@ -314,7 +314,7 @@ def test_the_walk_under_random_faults(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_way_of_deciding_under_random_faults(data: st.DataObject) -> None:
     """Plain acquirers, no clock: `decide`, `decide_many` and both async ways call, bill and fail as the contract says."""
     bundle = data.draw(bundles(mixed=True))
@@ -343,7 +343,7 @@ def test_every_way_of_deciding_under_random_faults(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_coroutines_under_random_faults(data: st.DataObject) -> None:
     """Some acquirers async, at the same time: the outcome and the bill are those of one after the other."""
     bundle = data.draw(bundles(mixed=True))
@@ -371,7 +371,7 @@ def test_coroutines_under_random_faults(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> None:
     """Real caches and open breakers, plain acquirers, one by one and at the same time in threads: all as the contract says."""
     bundle = data.draw(bundles(mixed=True))
@@ -407,7 +407,7 @@ def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> Non
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_run_of_items_past_a_breaker(data: st.DataObject) -> None:
     """Item after item in random ways, with failures and time in between: called, or not, as a plain model of them says."""
     clock, asked, behaviours = Clock(), list[int](), list[str]()

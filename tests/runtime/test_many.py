@@ -43,6 +43,7 @@ def assert_alike(single: Decision, other: Decision) -> None:
         assert one.probabilities == pytest.approx(two.probabilities, abs=1e-12)
 
 
+@pytest.mark.uncounted
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_three_ways_of_deciding_agree(data: st.DataObject) -> None:
@@ -114,6 +115,7 @@ def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatc
     assert [one.label for one in single] == table.label.tolist()
 
 
+@pytest.mark.uncounted
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_one_by_one_and_in_step_agree_whatever_the_acquirers(data: st.DataObject) -> None:

@@ -361,6 +361,7 @@ def test_a_hundred_killed_writers(folder: Path) -> None:
     assert kill_writers(folder, 100, seed=2) > 5
 
 
+@pytest.mark.uncounted
 def test_two_writers_at_once(folder: Path) -> None:
     """Two processes that write to one folder take turns: both succeed, readers always see a whole bundle, one of them stays."""
     writers = [run(WRITER, folder, give=one) for one in (OLD, NEW)]

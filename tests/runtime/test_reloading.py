@@ -663,6 +663,7 @@ def under_load(folder: Path, reloads: int, seed: int) -> int:
     return sum(made)
 
 
+@pytest.mark.uncounted
 def test_thirty_reloads_under_load(folder: Path) -> None:
     """Every tenth bundle is damaged: no decision fails, and each one is wholly of a bundle that was in service meanwhile."""
     under_load(folder, 30, seed=1)

@@ -338,6 +338,7 @@ def test_a_reloading_cascade_has_its_shadow_too(tmp_path: Path) -> None:
     assert (shadow.summary.agreed, shadow.summary.other_status) == (1, 1)
 
 
+@pytest.mark.uncounted
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_shadow_of_the_same_bundle_always_agrees(data: st.DataObject) -> None:

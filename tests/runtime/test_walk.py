@@ -713,6 +713,7 @@ def test_inputs_in_another_order_than_acquired() -> None:
 # Properties
 
 
+@pytest.mark.uncounted
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_walk_is_what_the_contract_says(data: st.DataObject) -> None:
@@ -757,6 +758,7 @@ def expected_by_walk(bundle: Bundle, item: dict[str, Any], budget: float | None,
     return ("rejected", "inconclusive", None, len(manifest.stages), cost, called)
 
 
+@pytest.mark.uncounted
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_nothing_is_charged_twice(data: st.DataObject) -> None:

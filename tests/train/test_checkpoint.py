@@ -171,6 +171,7 @@ evolve_population(random_landscape(6, 20, 0), SETTINGS, seed=5, checkpoints=plac
 """
 
 
+@pytest.mark.uncounted
 def test_killed_without_warning(tmp_path: Path) -> None:
     """SIGKILL at a random moment, three times over, in processes of their own; the end is that of an uninterrupted run."""
     random = np.random.default_rng(1)

@@ -13,7 +13,7 @@ import pytest
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.reading import read_bundle
 from emsco_train.designs.front import Front
-from tests.processes import refusal, run as run_command, run_expecting_error, run_successfully, start, without_progress
+from tests.processes import run as run_command, run_expecting_error, run_successfully, start, without_progress
 from tests.train.sample_tables import MixedTable, write_mixed, write_wide
 
 SEEN = "which nothing before had seen"
@@ -121,9 +121,9 @@ def test_planned_uses_share_the_level(trained: dict[int, Path], tmp_path: Path) 
     assert f"had been used 2 times before, 2 uses were planned: {NOT_HELD}" in inspect(run, "third")
 
 
-def test_a_refusal_counts_if_the_rows_were_seen(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_counts_if_the_rows_were_seen(run: Path) -> None:
     """A refusal by validation alone is no use; one by the certify rows is, and the next certificate says so."""
-    message = refusal(capsys, 1, "emsco-export", run, "--out", run.parent / "none", "--max-error", "0.001")
+    message = run_expecting_error(1, "emsco-export", run, "--out", run.parent / "none", "--max-error", "0.001")
     assert "The certify rows were not looked at" in message
     assert uses(run) == []
     refused = ""
@@ -144,6 +144,7 @@ def test_a_refusal_counts_if_the_rows_were_seen(run: Path, capsys: pytest.Captur
     assert uses(used)[0]["design"] is None
 
 
+@pytest.mark.uncounted
 def test_an_export_that_is_killed_counts(run: Path) -> None:
     """From the moment of its record on, whatever it had seen; the same again is still the first."""
     options = ("--max-error", "0.3", *LENIENT)
@@ -157,6 +158,7 @@ def test_an_export_that_is_killed_counts(run: Path) -> None:
     assert [use["result"] for use in uses(run)] == ["certified", "certified"]
 
 
+@pytest.mark.uncounted
 def test_exports_at_the_same_time(run: Path) -> None:
     """Each has a number of its own."""
     errors = ("0.3", "0.35", "0.4")
@@ -172,15 +174,15 @@ def test_exports_at_the_same_time(run: Path) -> None:
     assert len(uses(run)) == 3
 
 
-def test_a_run_without_its_ledger(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_its_ledger(run: Path) -> None:
     """Removing or damaging the file is no way to begin again: no export, and one line with the remedy."""
     export(run, "first")
     out = ("--out", run.parent / "second", "--force")
     ledger = run / "certify.json"
     ledger.write_text(ledger.read_text(encoding="utf-8")[:-10], encoding="utf-8")
-    assert f"{ledger}: " in refusal(capsys, 1, "emsco-export", run, *out)
+    assert f"{ledger}: " in run_expecting_error(1, "emsco-export", run, *out)
     ledger.unlink()
-    message = refusal(capsys, 1, "emsco-export", run, *out)
+    message = run_expecting_error(1, "emsco-export", run, *out)
     assert f"{ledger} cannot be read: No such file or directory. Restore it, or train again" in message
     assert not (run.parent / "second").exists()
 

@@ -17,7 +17,7 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns
-from tests.processes import refusal, run, run_successfully
+from tests.processes import run, run_expecting_error, run_successfully
 from tests.train.sample_tables import read_rows, write_rows
 
 QUICK = ("--threshold", "0.7", "--folds", "0")
@@ -179,7 +179,7 @@ def test_words_among_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     some = ["unknown" if row % 50 == 0 else str(value) for row, value in enumerate(numbers(600, 7)[:, 0].tolist())]
     many = ["unknown" if row % 6 == 0 else str(value) for row, value in enumerate(numbers(600, 7)[:, 0].tolist())]
     few_words = table(tmp_path / "few.csv", extra={"a": some})
-    message = refusal(capsys, 1, "emsco-train", "--data", few_words, "--check")
+    message = run_expecting_error(1, "emsco-train", "--data", few_words, "--check")
     assert message.endswith(
         "column 'a' holds 'unknown', expected a number. Correct it, name it with --missing if it means a gap, or use "
         "--kind a=categorical"
@@ -250,14 +250,14 @@ def test_a_label_may_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert found == [number for number in range(600) if number not in (3, 77)]
     test_rows = decide(tmp_path / "run", data, "--run", str(tmp_path / "run"), "--split", "test")
     assert test_rows.count("\n") == 1 + kept.rows["test"]
-    assert "no row has the label 'eve', which was to be dropped; the labels are: no, odd, yes" in refusal(
-        capsys, 1, "emsco-train", "--data", data, "--check", "--drop-label", "eve"
+    assert "no row has the label 'eve', which was to be dropped; the labels are: no, odd, yes" in run_expecting_error(
+        1, "emsco-train", "--data", data, "--check", "--drop-label", "eve"
     )
-    assert "holds only the label 'odd' beside those dropped" in refusal(
-        capsys, 1, "emsco-train", "--data", data, "--check", "--drop-label", "yes", "--drop-label", "no"
+    assert "holds only the label 'odd' beside those dropped" in run_expecting_error(
+        1, "emsco-train", "--data", data, "--check", "--drop-label", "yes", "--drop-label", "no"
     )
     all_labels = [word for label in ("yes", "no", "odd") for word in ("--drop-label", label)]
-    assert "every label was to be dropped" in refusal(capsys, 1, "emsco-train", "--data", data, "--check", *all_labels)
+    assert "every label was to be dropped" in run_expecting_error(1, "emsco-train", "--data", data, "--check", *all_labels)
 
 
 def test_rows_without_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,7 +266,7 @@ def test_rows_without_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     truth = labels(values)
     rows = [[*row, "" if number < 5 else name] for number, (row, name) in enumerate(zip(values.tolist(), truth, strict=True))]
     data = write_rows(tmp_path / "t.csv", ["a", "b", "c", "label"], rows)
-    assert "or drop such rows with --drop-label ''" in refusal(capsys, 1, "emsco-train", "--data", data, "--check")
+    assert "or drop such rows with --drop-label ''" in run_expecting_error(1, "emsco-train", "--data", data, "--check")
     assert look(capsys, data, "--drop-label", "")[0].endswith("of 595 rows")
     signs = [[*row[:3], "+" if name == "yes" else "-"] for row, name in zip(rows, truth, strict=True)]
     signs[:60] = [[*row[:3], "?"] for row in signs[:60]]
@@ -308,7 +308,7 @@ def test_rare_categories_are_joined(tmp_path: Path, capsys: pytest.CaptureFixtur
     others = table(tmp_path / "other.csv", extra={"town": [name if name in kept else "elsewhere" for name in town]})
     assert decide(tmp_path / "run", others) == first
     assert "no category has 500 rows, such as 't" in look(capsys, data, "--min-category", "500")[1]
-    message = refusal(capsys, 2, "emsco-train", "--data", data, "--check", "--min-category", "0")
+    message = run_expecting_error(2, "emsco-train", "--data", data, "--check", "--min-category", "0")
     assert "--min-category is 0: expected a whole number of rows, 1 or more" in message
 
 
@@ -324,9 +324,11 @@ def test_unknown_categories_are_ignored_with_a_caution(tmp_path: Path, capsys: p
         "note     column 'town': 1 certify row with a category that no train row has, such as 'new': models take it as "
         "unknown, as they will in production; --unknown town=fail refuses it"
     )
-    message = refusal(capsys, 1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "town=fail")
+    message = run_expecting_error(1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "town=fail")
     assert "column 'town', certify row 119: unknown category 'new'" in message
-    assert "unknown category 'new'" in refusal(capsys, 1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "fail")
+    assert "unknown category 'new'" in run_expecting_error(
+        1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "fail"
+    )
 
 
 def test_a_small_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

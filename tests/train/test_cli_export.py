@@ -15,7 +15,7 @@ from emsco_runtime.bundle.reading import read_bundle
 from emsco_train.designs.front import Front
 from emsco_train.runs.opening import open_run
 from emsco_train.search.ladder import ladder_front
-from tests.processes import refusal, run_expecting_error, run_successfully
+from tests.processes import run_expecting_error, run_successfully
 from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, write_mixed, write_rows
 
 
@@ -89,7 +89,7 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     assert "the most accurate with cost <= 9" in shown
 
 
-def test_floors_on_labels(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_floors_on_labels(run: Path, tmp_path: Path) -> None:
     """Floors per label choose the cheapest design that keeps them; figures per label and the base rate are printed."""
     floors = ["--min-recall", "spam=0.6", "--min-accuracy", "spam=0.8", "--min-accuracy", "0.8"]
     shown, manifest = export(run, tmp_path / "labels", *floors, "--sure", "none")
@@ -100,11 +100,11 @@ def test_floors_on_labels(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sum(counts.rows for counts in manifest.expected.labels) == manifest.expected.rows
     _, fittest = export(run, tmp_path / "fittest", "--design", "fittest")
     assert design_id_of(fittest) == validation_counts(run)[0]["id"]
-    message = refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / "other", "--min-recall", "eggs=0.5")
+    message = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "other", "--min-recall", "eggs=0.5")
     assert "there is no label 'eggs' (labels: 'ham', 'spam')" in message
 
 
-def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:
     """Floors hold by the bounds of front.csv, or by those at another level; one that only a figure reaches is refused."""
     rows = validation_counts(run)
     best = max(rows, key=lambda row: row["accuracy"])
@@ -115,7 +115,7 @@ def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path, capsys: pyte
     assert f"the cheapest with accuracy >= {floor:g} on validation, by bounds at sure 0.85\n" in shown
     assert "bounds at sure 0.85: coverage >= " in shown
     options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 0.01]
-    message = refusal(capsys, 1, "emsco-export", *options)
+    message = run_expecting_error(1, "emsco-export", *options)
     assert " short" in message
     assert "rows in place of 60 would do" in message
     assert message.rstrip().endswith("or choose by the figures alone with --sure none")
@@ -133,17 +133,17 @@ def test_by_the_beginning_of_an_id(run: Path, tmp_path: Path) -> None:
     assert f"design       {design}: it was named" in shown
 
 
-def test_requirements_that_cannot_be_met(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requirements_that_cannot_be_met(run: Path, tmp_path: Path) -> None:
     """Floors that contradict each other, ids that no design has: exit 1, the nearest design, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
-    message = refusal(capsys, 1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
+    message = run_expecting_error(1, "emsco-export", run, *out, "--min-accuracy", "0.99", "--min-coverage", "0.99")
     assert " designs satisfies --min-accuracy 0.99, --min-coverage 0.99 with bounds at --sure 0.85; nearest is " in message
-    message = refusal(capsys, 1, "emsco-export", run, *out, "--design", "ffff")
+    message = run_expecting_error(1, "emsco-export", run, *out, "--design", "ffff")
     assert "0 designs have an id that begins with 'ffff': give one of " in message
     assert not (tmp_path / "bundle").exists()
 
 
-def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use(run: Path, tmp_path: Path) -> None:
     """What no run could satisfy: exit 2, one line, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
     for options, message in (
@@ -160,7 +160,7 @@ def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--sure", "1"], "--sure is 1.0: expected a number from 0.5 to below 1, or none"),
         (["--sure", "very"], "argument --sure: expected a number or none, got 'very'"),
     ):
-        assert message in refusal(capsys, 2, "emsco-export", run, *out, *options)
+        assert message in run_expecting_error(2, "emsco-export", run, *out, *options)
     assert "required: --out" in run_expecting_error(2, "emsco-export", run)
     assert not (tmp_path / "bundle").exists()
 
@@ -191,7 +191,7 @@ def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:
     assert "this is the cheapest of them by validation" in shown
 
 
-def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_promise_for_all_limits(run: Path, tmp_path: Path) -> None:
     """Errors, coverage and cost are promised together, per label too; a label that there is not is refused by its name."""
     wish = [
         "--max-error",
@@ -226,33 +226,33 @@ def test_one_promise_for_all_limits(run: Path, tmp_path: Path, capsys: pytest.Ca
     ):
         assert line in shown
     out = ["--out", tmp_path / "other"]
-    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error-of", "maybe=0.1")
+    message = run_expecting_error(1, "emsco-export", run, *out, "--max-error-of", "maybe=0.1")
     assert "--max-error-of names 'maybe', which is not a label (labels: " in message
-    message = refusal(capsys, 2, "emsco-export", run, *out, "--max-error-of", "spam")
+    message = run_expecting_error(2, "emsco-export", run, *out, "--max-error-of", "spam")
     assert "--max-error-of 'spam': expected LABEL=NUMBER, such as spam=0.01" in message
     assert not (tmp_path / "other").exists()
 
 
-def test_guarantees_that_cannot_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_guarantees_that_cannot_be_given(run: Path, tmp_path: Path) -> None:
     """Exit 1, the nearest bound, about how many rows it would take; where validation rules out all, no certify row is used."""
     out = ["--out", tmp_path / "bundle"]
-    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error", "0.08", "--confidence", "0.9")
+    message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.08", "--confidence", "0.9")
     assert re.search(r"so its error may be as large as \d+\.\d+ %\. It takes about \d+ accepted rows", message)
-    message = refusal(capsys, 1, "emsco-export", run, *out, "--max-error", "0.001")
+    message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.001")
     assert "by validation already" in message
     assert "The certify rows were not looked at" in message
     assert "accepted rows" in message
     assert not (tmp_path / "bundle").exists()
 
 
-def test_without_certify_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_certify_rows(tmp_path: Path) -> None:
     """No certificate; and --max-error, which needs such rows, is refused with the remedy."""
     mixed = write_mixed(tmp_path)
     run_successfully("emsco-train", *mixed.options(), "--max-stages", 1, "--shares", "0.5,0.25,0.25,0", "--out", tmp_path / "run")
     shown, manifest = export(tmp_path / "run", tmp_path / "bundle")
     assert manifest.certificate is None
     assert "certificate  none" in shown
-    message = refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
+    message = run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--max-error", "0.1")
     assert (
         "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         in message
@@ -262,9 +262,7 @@ def test_without_certify_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 # The data
 
 
-def test_data_that_were_moved(
-    run: Path, default: tuple[str, Manifest, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_were_moved(run: Path, default: tuple[str, Manifest, Path], tmp_path: Path) -> None:
     """The run may be copied anywhere; --data says where the table is, whose columns may be in another order, or more."""
     copy = tmp_path / "elsewhere"
     shutil.copytree(run, copy)
@@ -272,7 +270,7 @@ def test_data_that_were_moved(
     record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
     record["data"]["files"][0]["path"] = str(away)
     (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    message = refusal(capsys, 1, "emsco-export", copy, "--out", tmp_path / "bundle")
+    message = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "bundle")
     assert f"{away} does not exist" in message
     order = [*reversed(HEADER), "note"]
     rows = [[*reversed(row), "new"] for row in mixed_rows()]
@@ -281,11 +279,11 @@ def test_data_that_were_moved(
     _, usual, _ = default
     assert manifest.stages == usual.stages
     assert manifest.expected == usual.expected
-    message = refusal(capsys, 1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
+    message = run_expecting_error(1, "emsco-export", copy, "--out", tmp_path / "other", "--train", moved)
     assert f"{copy} was trained on one table: give --data for one table" in message
 
 
-def test_data_that_changed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_changed(run: Path, tmp_path: Path) -> None:
     """One value, one row more, a column less: exit 1 with the file and the remedy, and no bundle."""
     changed, longer = mixed_rows(), mixed_rows(301)
     changed[17][1] = "1.234"
@@ -295,14 +293,14 @@ def test_data_that_changed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         "less.csv": (write_rows(tmp_path / "less.csv", HEADER[1:], [row[1:] for row in changed]), "there is no column 'size'"),
     }
     for name, (path, message) in tables.items():
-        line = refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", path)
+        line = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "bundle", "--data", path)
         assert message in line
         assert name in line
         assert ("Give the data that it was trained on with --data, or train again" in line) == (name != "less.csv")
     assert not (tmp_path / "bundle").exists()
 
 
-def test_ready_splits_that_were_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ready_splits_that_were_moved(tmp_path: Path) -> None:
     """Each file may be given a new path; one table in their place is refused."""
     rows, header = wide_rows(160, 3), ["f0", "f1", "f2", "label"]
     parts = {"train": rows[:80], "validation": rows[80:120], "test": rows[120:]}
@@ -311,9 +309,11 @@ def test_ready_splits_that_were_moved(tmp_path: Path, capsys: pytest.CaptureFixt
         options += [f"--{name}", write_rows(tmp_path / f"{name}.csv", header, part)]
     run_successfully("emsco-train", *options, "--threshold", "0.8", "--out", tmp_path / "run")
     (tmp_path / "test.csv").rename(tmp_path / "exam.csv")
-    assert "test.csv does not exist" in refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    assert "test.csv does not exist" in run_expecting_error(1, "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
     export(tmp_path / "run", tmp_path / "bundle", "--test", tmp_path / "exam.csv")
-    message = refusal(capsys, 1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv")
+    message = run_expecting_error(
+        1, "emsco-export", tmp_path / "run", "--out", tmp_path / "other", "--data", tmp_path / "exam.csv"
+    )
     assert "was trained on the files of train, validation, test" in message
 
 
@@ -336,36 +336,36 @@ def test_a_bundle_that_exists_already(run: Path, default: tuple[str, Manifest, P
     assert sorted(entry.name for entry in out.iterdir()) == ["manifest.json", "stages"]
 
 
-def test_places_that_are_not_written_to(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_places_that_are_not_written_to(run: Path, tmp_path: Path) -> None:
     """A file, a place below one, and a folder of other files stay as they are."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("mine")
     for out in ("file", "file/bundle", "full"):
-        assert str(tmp_path / out) in refusal(capsys, 1, "emsco-export", run, "--out", tmp_path / out, "--force")
+        assert str(tmp_path / out) in run_expecting_error(1, "emsco-export", run, "--out", tmp_path / out, "--force")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full"]
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path) -> None:
     """Missing, not a run, of another version, damaged, unfinished: exit 1, one line with the file and the remedy."""
     out = ["--out", tmp_path / "bundle"]
-    message = refusal(capsys, 1, "emsco-export", tmp_path / "nowhere", *out)
+    message = run_expecting_error(1, "emsco-export", tmp_path / "nowhere", *out)
     assert "does not exist: give the folder that emsco-train wrote" in message
-    assert "holds no run.json" in refusal(capsys, 1, "emsco-export", tmp_path, *out)
+    assert "holds no run.json" in run_expecting_error(1, "emsco-export", tmp_path, *out)
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     front = (copy / "front.csv").read_text(encoding="utf-8")
     (copy / "front.csv").write_text(front.replace("0.8", "0.9"), encoding="utf-8")
-    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    message = run_expecting_error(1, "emsco-export", copy, *out)
     assert "front.csv is missing or is not the file that this run wrote: restore it" in message
     (copy / "front.csv").write_text(front, encoding="utf-8")
     record = (copy / "run.json").read_text(encoding="utf-8")
     (copy / "run.json").write_text(record.replace('"version": 2', '"version": 7'), encoding="utf-8")
-    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    message = run_expecting_error(1, "emsco-export", copy, *out)
     assert "run.json: this run has version 7, this emsco reads version 2. Train again" in message
     (copy / "run.json").unlink()
     (copy / ".work").mkdir()
-    message = refusal(capsys, 1, "emsco-export", copy, *out)
+    message = run_expecting_error(1, "emsco-export", copy, *out)
     assert "holds an unfinished run: end it by training again with --resume" in message
     assert not (tmp_path / "bundle").exists()

@@ -17,13 +17,13 @@ from emsco_train.search.compilation import SIGNATURES
 from emsco_train.search.exact import enumeration as kernel
 from emsco_train.support.compiled import is_cached, source_key
 
+# Much of it repeats what other tests have counted.
+pytestmark = pytest.mark.uncounted
+
 # What a process does that is the first to search, and what the next one does.
 _FIRST = """
 from emsco_train.search.compilation import SIGNATURES, compile_search
 from emsco_train.logistic.set_kernels import fit_sets
-
-# Much of it repeats what other tests have counted.
-pytestmark = pytest.mark.uncounted
 compile_search()
 fit_sets.compile(SIGNATURES[fit_sets])
 print(sum(fit_sets.stats.cache_hits.values()))

@@ -33,7 +33,7 @@ ERROR, CONFIDENCE = 0.05, 0.95
 ALPHA = 1 - CONFIDENCE
 ROWS = 800
 # A difference that is small takes more repeats to be seen.
-SHORT, MIDDLE, LONG = 600, 2_000, 20_000
+SHORT, MIDDLE, LONG = 400, 1_000, 20_000
 PROMISE = Promise(max_error=ERROR, confidence=CONFIDENCE)
 
 

@@ -75,6 +75,7 @@ def test_the_installed_commands_on_a_mixed_table(tmp_path: Path) -> None:
     decide = ["bundle", "mixed.csv", "--run", "run", "--split", "test", "--label", "verdict", "--out", "out.csv"]
     ran = run_installed("emsco-run", *decide, cwd=tmp_path)
     inspected = run_installed("emsco-inspect", "bundle", cwd=tmp_path)
+    assert "run/report.html" in run_installed("emsco-report", "run", cwd=tmp_path)
     shown = from_export(exported)
     assert from_train(trained, chosen_design_id(exported)) == from_run(ran) == from_inspect(inspected) == shown
     assert "EUR" in exported

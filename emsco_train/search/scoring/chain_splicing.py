@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.support.compiled import jit_entry, jit_inner, popcount
+from emsco_train.search.scoring.exit_counting import leave
+from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["splice_chain"]
 
@@ -35,17 +36,17 @@ def splice_chain(
     empty. The vectors (accepted, right, cost) of what is known are the first `size` rows of `front`; those of what is found
     are appended there, and the chains, ended by -1, to `found`, until that is full. Returns how many were found.
     """
-    stages, words = len(chain), confident.shape[1]
-    waiting = np.empty((stages + 1, words), dtype=np.uint64)
-    # Accepted, right and paid by the items that left.
-    before = np.zeros((stages + 1, 3), dtype=np.int64)
-    waiting[0] = ~np.uint64(0)
+    stages = len(chain)
+    # After each of the chain's stages: who still waits; the items that left, those with the right label, what all of them paid.
+    # Then the same after the new set (`left`), and after the end (`rest`).
+    left, rest = stages + 1, stages + 2
+    waiting = np.empty((stages + 3, confident.shape[1]), dtype=np.uint64)
+    totals = np.zeros((stages + 3, 3), dtype=np.int64)
+    for word in range(confident.shape[1]):
+        waiting[0, word] = ~np.uint64(0)
     for stage in range(stages):
-        waiting[stage + 1] = waiting[stage]
-        before[stage + 1] = before[stage]
-        _leave(waiting[stage + 1], chain[stage], confident, right, cost, units, before[stage + 1])
-    left, rest = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)
-    middle, total = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
+        _copy(waiting, totals, stage, stage + 1)
+        _add_stage(waiting, totals, stage + 1, chain[stage], confident, right, cost, units)
     # The known vector that covered the last one: it often covers the next one too.
     count = hit = 0
     # -1 stands for no set.
@@ -53,18 +54,17 @@ def splice_chain(
         below, above = stages, 0
         if new >= 0:
             below, above = 0, stages
-            while below < stages and chain[below] != new and _is_subset(sets[chain[below]], sets[new]):
+            while below < stages and chain[below] != new and _is_subset(sets, chain[below], new):
                 below += 1
-            while above > 0 and chain[above - 1] != new and _is_subset(sets[new], sets[chain[above - 1]]):
+            while above > 0 and chain[above - 1] != new and _is_subset(sets, new, chain[above - 1]):
                 above -= 1
             if below == 0 and above == stages:
                 continue
         for first in range(max(0, below - 1) if new >= 0 else 0, below + 1):
-            left[:] = waiting[first]
-            middle[:] = before[first]
+            _copy(waiting, totals, first, left)
             if new >= 0:
-                _leave(left, new, confident, right, cost, units, middle)
-                if middle[0] == before[first, 0]:
+                _add_stage(waiting, totals, left, new, confident, right, cost, units)
+                if totals[left, 0] == totals[first, 0]:
                     # A stage that accepts nobody adds nothing.
                     continue
             least = max(above, first) if new >= 0 else first + 1
@@ -75,79 +75,79 @@ def splice_chain(
                 length = first + (1 if new >= 0 else 0) + stages - last
                 if length == 0 or length > found.shape[1]:
                     continue
-                rest[:] = left
-                total[:] = middle
+                _copy(waiting, totals, left, rest)
                 for stage in range(last, stages):
-                    _leave(rest, chain[stage], confident, right, cost, units, total)
+                    _add_stage(waiting, totals, rest, chain[stage], confident, right, cost, units)
                 end = chain[stages - 1] if last < stages else (new if new >= 0 else chain[first - 1])
-                total[2] += (rows - total[0]) * cost[end]
-                if count == len(found) or (size + count > 0 and _covers(front[hit], total)):
+                totals[rest, 2] += (rows - totals[rest, 0]) * cost[end]
+                if count == len(found) or (size + count > 0 and _covers(front, hit, totals, rest)):
                     continue
-                hit = _find_cover(total, front, size + count)
+                hit = _find_cover(front, size + count, totals, rest)
                 if hit >= 0:
                     continue
                 hit = size + count
-                front[size + count] = total
-                found[count] = -1
-                found[count, :first] = chain[:first]
+                for objective in range(3):
+                    front[hit, objective] = totals[rest, objective]
+                for place in range(found.shape[1]):
+                    found[count, place] = -1
+                for place in range(first):
+                    found[count, place] = chain[place]
                 if new >= 0:
                     found[count, first] = new
-                found[count, length - (stages - last) : length] = chain[last:]
+                for stage in range(last, stages):
+                    found[count, length - stages + stage] = chain[stage]
                 count += 1
     return count
 
 
-@jit_inner()
-def _is_subset(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:  # pragma: no cover - compiled
-    for word in range(len(one)):  # noqa: SIM110 - compiled
-        if one[word] & ~other[word]:
+@jit_inner(refcounted=False)
+def _is_subset(sets: NDArray[np.uint64], one: int, other: int) -> bool:  # pragma: no cover - compiled
+    for word in range(sets.shape[1]):  # noqa: SIM110 - compiled
+        if sets[one, word] & ~sets[other, word]:
             return False
     return True
 
 
-@jit_inner()
-def _leave(
+@jit_inner(refcounted=False)
+def _copy(waiting: NDArray[np.uint64], totals: NDArray[np.int64], source: int, to: int) -> None:  # pragma: no cover - compiled
+    for word in range(waiting.shape[1]):
+        waiting[to, word] = waiting[source, word]
+    for objective in range(totals.shape[1]):
+        totals[to, objective] = totals[source, objective]
+
+
+@jit_inner(refcounted=False)
+def _add_stage(
     waiting: NDArray[np.uint64],
+    totals: NDArray[np.int64],
+    at: int,
     chosen: int,
     confident: NDArray[np.uint64],
     right: NDArray[np.uint64],
     cost: NDArray[np.int64],
     units: NDArray[np.int64],
-    total: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
     """Let the items leave that a set accepts, and add them to the total."""
-    accepted = np.int64(0)
-    for word in range(len(waiting)):
-        bits = waiting[word] & confident[chosen, word]
-        if len(units) == 0:
-            accepted += popcount(bits)
-            total[1] += popcount(bits & right[chosen, word])
-        else:
-            while bits != np.uint64(0):
-                lowest = bits ^ (bits & (bits - np.uint64(1)))
-                unit = units[np.int64(64) * word + popcount(lowest - np.uint64(1))]
-                accepted += unit
-                if right[chosen, word] & lowest:
-                    total[1] += unit
-                bits ^= lowest
-        waiting[word] &= ~confident[chosen, word]
-    total[0] += accepted
-    total[2] += accepted * cost[chosen]
+    leaving, good = leave(waiting[at], chosen, confident, right, units)
+    totals[at, 0] += leaving
+    totals[at, 1] += good
+    totals[at, 2] += leaving * cost[chosen]
 
 
-@jit_inner()
-def _find_cover(vector: NDArray[np.int64], front: NDArray[np.int64], size: int) -> int:  # pragma: no cover - compiled
+@jit_inner(refcounted=False)
+def _find_cover(front: NDArray[np.int64], size: int, vectors: NDArray[np.int64], at: int) -> int:  # pragma: no cover - compiled
     """Return the place of a known vector that covers this one, or -1."""
     for known in range(size):
-        if _covers(front[known], vector):
+        if _covers(front, known, vectors, at):
             return known
     return -1
 
 
-@jit_inner()
-def _covers(known: NDArray[np.int64], vector: NDArray[np.int64]) -> bool:  # pragma: no cover - compiled
-    """Return whether a vector is at least as good as another in coverage, accuracy and cost."""
-    if known[0] < vector[0] or known[2] > vector[2]:
+@jit_inner(refcounted=False)
+def _covers(front: NDArray[np.int64], known: int, vectors: NDArray[np.int64], at: int) -> bool:  # pragma: no cover - compiled
+    """Return whether a known vector is at least as good as another in coverage, accuracy and cost."""
+    if front[known, 0] < vectors[at, 0] or front[known, 2] > vectors[at, 2]:
         return False
-    accurate: bool = known[1] * max(vector[0], np.int64(1)) >= vector[1] * max(known[0], np.int64(1))
+    one, other = max(front[known, 0], np.int64(1)), max(vectors[at, 0], np.int64(1))
+    accurate: bool = front[known, 1] * other >= vectors[at, 1] * one
     return accurate

@@ -12,10 +12,13 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.genes import Genes
 from emsco_train.search.scoring.bit_cache import BitCache, Words, unpack_bits
-from emsco_train.search.scoring.exit_counting import count_answers, count_exits, sum_exits
+from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
 __all__ = ["CachedEvaluator", "ExitCounts", "GeneEvaluator", "cumulative_sets"]
+
+# The units of items that all count 1, for compiled code.
+_ALIKE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +93,7 @@ class CachedEvaluator:
     def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
         """Return the confident and right bits of sets [sets, features], their cost, and the items' units (none: all count 1)."""
         places = self._bits.locate(sets)
-        units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
+        units = _ALIKE if self._row_units is None else self._row_units
         confident, right = self._bits.confident(self._threshold), self._bits.right(self._threshold)
         return confident[places], right[places], self._units.cost(sets), units
 
@@ -116,10 +119,7 @@ class CachedEvaluator:
         """Return the items accepted at each stage, and those of them with the right label; by units, if there are some."""
         accepted, right = np.zeros(chains.shape, dtype=np.int64), np.zeros(chains.shape, dtype=np.int64)
         bits = self._bits.confident(self._threshold), self._bits.right(self._threshold)
-        if units is None:
-            count_exits(chains, *bits, accepted, right)
-        else:
-            sum_exits(chains, *bits, units, accepted, right)
+        count_exits(chains, *bits, _ALIKE if units is None else units, accepted, right)
         return accepted, right
 
     def row_exits(self, chromosome: NDArray[np.int8], target: Ints) -> tuple[Ints, Ints]:

@@ -5,9 +5,42 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_train.support.compiled import jit_entry, popcount
+from emsco_train.support.compiled import jit_entry, jit_inner, popcount
 
-__all__ = ["count_answers", "count_exits", "sum_exits"]
+__all__ = ["count_answers", "count_exits", "leave"]
+
+
+@jit_inner(refcounted=False)
+def leave(
+    waiting: NDArray[np.uint64],
+    chosen: int,
+    confident: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    units: NDArray[np.int64],
+) -> tuple[np.int64, np.int64]:  # pragma: no cover - compiled
+    """Let the items that a set accepts leave; return how many they are, and how many get the right label.
+
+    `confident` and `right` [sets, words] are the bits of the sets. Item i counts `units[i]`, or 1 where that is empty; all bits
+    beyond the items are zero.
+    """
+    leaving, good = np.int64(0), np.int64(0)
+    if len(units) == 0:
+        for word in range(len(waiting)):
+            leaving += popcount(waiting[word] & confident[chosen, word])
+            good += popcount(waiting[word] & right[chosen, word])
+            waiting[word] &= ~confident[chosen, word]
+        return leaving, good
+    for word in range(len(waiting)):
+        bits = waiting[word] & confident[chosen, word]
+        waiting[word] &= ~bits
+        while bits != np.uint64(0):
+            lowest = bits ^ (bits & (bits - np.uint64(1)))
+            unit = units[np.int64(64) * word + popcount(lowest - np.uint64(1))]
+            leaving += unit
+            if right[chosen, word] & lowest:
+                good += unit
+            bits ^= lowest
+    return leaving, good
 
 
 @jit_entry()
@@ -15,62 +48,24 @@ def count_exits(
     chains: NDArray[np.int64],
     confident: NDArray[np.uint64],
     right: NDArray[np.uint64],
+    units: NDArray[np.int64],
     exits: NDArray[np.int64],
     hits: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
     """Fill `exits` and `hits`: how many items leave at each stage of each design, and how many of them with the right label.
 
-    `chains` [designs, stages] holds the row of each stage's feature set in `confident` and `right` [sets, words]; -1 ends one.
+    `chains` [designs, stages] holds the row of each stage's feature set in `confident` and `right`, which `leave` describes
+    with `units`; -1 ends one.
     """
-    words = confident.shape[1]
+    waiting = np.empty(confident.shape[1], dtype=np.uint64)
     for design in range(chains.shape[0]):
-        waiting = np.full(words, ~np.uint64(0))
+        for word in range(len(waiting)):
+            waiting[word] = ~np.uint64(0)
         for stage in range(chains.shape[1]):
             row = chains[design, stage]
             if row < 0:
                 break
-            leaving = np.int64(0)
-            good = np.int64(0)
-            for word in range(words):
-                leaving += popcount(waiting[word] & confident[row, word])
-                good += popcount(waiting[word] & right[row, word])
-                waiting[word] &= ~confident[row, word]
-            exits[design, stage] = leaving
-            hits[design, stage] = good
-
-
-@jit_entry()
-def sum_exits(
-    chains: NDArray[np.int64],
-    confident: NDArray[np.uint64],
-    right: NDArray[np.uint64],
-    units: NDArray[np.int64],
-    exits: NDArray[np.int64],
-    hits: NDArray[np.int64],
-) -> None:  # pragma: no cover - compiled
-    """Fill `exits` and `hits` as `count_exits` does, where item i counts `units[i]`; all bits beyond the items are zero."""
-    words = confident.shape[1]
-    for design in range(chains.shape[0]):
-        waiting = np.full(words, ~np.uint64(0))
-        for stage in range(chains.shape[1]):
-            row = chains[design, stage]
-            if row < 0:
-                break
-            leaving = np.int64(0)
-            good = np.int64(0)
-            for word in range(words):
-                bits = waiting[word] & confident[row, word]
-                waiting[word] &= ~bits
-                while bits != np.uint64(0):
-                    rest = bits & (bits - np.uint64(1))
-                    lowest = bits ^ rest
-                    unit = units[np.int64(64) * word + popcount(lowest - np.uint64(1))]
-                    leaving += unit
-                    if right[row, word] & lowest:
-                        good += unit
-                    bits = rest
-            exits[design, stage] = leaving
-            hits[design, stage] = good
+            exits[design, stage], hits[design, stage] = leave(waiting, row, confident, right, units)
 
 
 @jit_entry()
@@ -89,8 +84,10 @@ def count_answers(
     each item's most probable label, empty for two labels. Item i has the label at `target[i]` and counts `units[i]`.
     """
     words = confident.shape[1]
+    waiting = np.empty(words, dtype=np.uint64)
     for design in range(chains.shape[0]):
-        waiting = np.full(words, ~np.uint64(0))
+        for word in range(words):
+            waiting[word] = ~np.uint64(0)
         for stage in range(chains.shape[1]):
             row = chains[design, stage]
             if row < 0:
@@ -99,8 +96,7 @@ def count_answers(
                 bits = waiting[word] & confident[row, word]
                 waiting[word] &= ~bits
                 while bits != np.uint64(0):
-                    rest = bits & (bits - np.uint64(1))
-                    lowest = bits ^ rest
+                    lowest = bits ^ (bits & (bits - np.uint64(1)))
                     item = np.int64(64) * word + popcount(lowest - np.uint64(1))
                     own, unit = target[item], units[item]
                     if right[row, word] & lowest:
@@ -115,4 +111,4 @@ def count_answers(
                                 answer += np.int64(1) << plane
                     counts[design, 0, own] += unit
                     counts[design, 1, answer] += unit
-                    bits = rest
+                    bits ^= lowest
