@@ -59,6 +59,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
         f"splits   {splits}",
         *([] if weights is None else [f"weights  column {weights}: fits, figures and certificates count rows by it"]),
         *_describe_folds(problem, by_time=source.time is not None),
+        *_describe_sample(prepared),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
 
@@ -77,6 +78,18 @@ def _describe_folds(problem: Problem, *, by_time: bool) -> list[str]:
     if unscored:
         lines.append(f"         {pluralize(unscored, 'row')} of labels that are too rare only fit, and are not counted")
     return lines
+
+
+def _describe_sample(prepared: PreparedRun) -> list[str]:
+    """Return on how many rows designs will be searched, where that is not all of them."""
+    rows, problem = prepared.search_rows, prepared.problem
+    parts = (problem.train,) if problem.is_cross_fitted else (problem.train, problem.validation)
+    if rows is None or all(len(part) <= rows for part in parts):
+        return []
+    sample = " and ".join(f"{min(rows, len(part)):,} {part.name}" for part in parts)
+    return [
+        f"search   on a sample of {sample} rows; what is found is fitted and measured on all (--max-search-rows all: no sample)"
+    ]
 
 
 def format_columns(prepared: PreparedRun) -> str:

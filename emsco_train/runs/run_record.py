@@ -83,7 +83,7 @@ def make_run_record(
             # Through JSON, so that tuples are what they will be when read.
             settings=json.loads(json.dumps(asdict(settings))),
             seed=request.seed,
-            max_search_rows=request.max_search_rows,
+            max_search_rows=prepared.search_rows,
             time_limit=request.time_limit,
         ),
         thresholds=tuple(

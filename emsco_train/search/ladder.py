@@ -72,9 +72,7 @@ def ladder_front(problem: Problem, front: Front, requirements: Requirements | No
         for design in bench.designs(population, [1] * len(population), threshold, label_sizes=bool(wanted.label_floors))
         if design.id not in known
     ]
-    return Front(
-        [*front, *_undominated(tuned, wanted)], full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit
-    )
+    return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
 
 
 def _shift(threshold: float, step: float) -> float:
