@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from emsco_runtime.bundle.label_figures import COLUMNS, describe_base_rate, describe_missed_labels, label_rows
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
+from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import is_small_table
 from emsco_train.designs.counts import Counts
@@ -45,9 +47,9 @@ _MAX_SHOWN_LABELS = 40
 def format_data(prepared: PreparedRun) -> list[str]:
     """Return what was read, and how it was split."""
     problem, source = prepared.problem, prepared.source
-    counts = Counter(position for split in problem.splits() for position in split.target.tolist())
+    counts = count_positions(np.concatenate([split.target for split in problem.splits()]), len(problem.labels))
     files = ", ".join(Path(file.path).name for file in source.files)
-    rows = sum(counts.values())
+    rows = sum(counts)
     labels = ", ".join(
         f"{label}: {counts[position]} ({percent(counts[position], rows)})" for position, label in enumerate(problem.labels)
     )
