@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -77,7 +77,11 @@ def ladder_front(
     levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
     population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
     places = _places(population, levels, known)
-    benches = partial(make_workbenches, problem, levels, len(distinct_sets(population)), jobs, fitters or ProblemFitters(problem))
+    sets, made = len(distinct_sets(population)), fitters or ProblemFitters(problem)
+    benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, made)
+    if len(levels) * sets * _set_bytes(problem) <= _MAX_BYTES:
+        # All at once, so that no set is scored twice.
+        benches = partial(iter, list(benches()))
     if not wanted.label_floors:
         # There are twenty times as many designs as on the front: those that others dominate are left out before they are made.
         places = _undominated_places(benches(), population, places)
@@ -132,11 +136,15 @@ def make_workbenches(
 ) -> Iterator[Workbench]:
     """Yield workbenches for all levels, each for as many as fit into memory, where so many feature sets are scored."""
     # A workbench is ready for a thousand sets; the fits are the same at every level.
-    per_level = 16 * -(-len(problem.validation) // 64) * max(1024, sets)
-    count = max(1, _MAX_BYTES // per_level)
+    count = max(1, _MAX_BYTES // (max(1024, sets) * _set_bytes(problem)))
     for start in range(0, len(levels), count):
         part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
         yield Workbench(problem, part, jobs=jobs, fitters=fitters)
+
+
+def _set_bytes(problem: Problem) -> int:
+    """Return how much a workbench keeps of a feature set at each of the thresholds."""
+    return 16 * -(-len(problem.validation) // 64)
 
 
 def _undominated(designs: Sequence[Design], requirements: Requirements) -> list[Design]:
