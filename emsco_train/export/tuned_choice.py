@@ -38,6 +38,7 @@ def choose_tuned_design(
     fitters: ProblemFitters | None = None,
 ) -> Choice:
     """Choose a design of a front and certify it, as `choose_design` does; each feature set is fitted once for all of it."""
+    criteria.requirements.check_labels(problem.labels)
     made = fitters or ProblemFitters(problem)
     both = criteria.requirements.both_sides
     if criteria.promise.is_asked or both:
@@ -52,6 +53,7 @@ def choose_tuned_design(
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
     """Choose a design of a front by requirements, as `Front.select` does; no certify row is looked at."""
+    requirements.check_labels(problem.labels)
     if requirements.both_sides:
         front = ladder_front(problem, front, requirements, jobs=jobs)
         requirements = replace(requirements, slack=_SLACK)
