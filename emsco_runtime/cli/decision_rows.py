@@ -1,24 +1,86 @@
-"""Decisions of many rows as lines of CSV, and their counts."""
+"""Decisions of many rows as lines of CSV, and their counts.
+
+Most of what is said of a row is said of many: rows are grouped by it, each group is written and counted once, and of a row
+itself only its number and its confidence are left to write.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from emsco_runtime.bundle.manifest import CostSummary
+from emsco_runtime.decision import Label
 from emsco_runtime.driving.columns import ColumnDecisions
-from emsco_runtime.support.arrays import Ints
+from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.arrow_tables import has_pyarrow, join_lines
+from emsco_runtime.support.text_column import to_objects
 
-__all__ = ["HEADER", "DecisionCounts", "format_decisions"]
+__all__ = ["HEADER", "DecisionCounts", "GroupedDecisions", "format_decisions"]
+
+# Codes of groups are kept below this: times the number of different values of any column, they still fit into 64 bits.
+_MAX_CODE = 2**31
+# Fewer lines are written before pyarrow is loaded.
+_MIN_ARROW_ROWS = 2**14
 
 HEADER = ("row", "status", "reason", "label", "confidence", "stages", "cost", "degraded", "error")
+
+
+class _Group(NamedTuple):
+    """What rows of a group have in common; `truth` is their true label, None where it is not known."""
+
+    status: str
+    reason: str
+    label: Label | None
+    stages: int
+    cost: float
+    degraded: bool
+    error: str | None
+    truth: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedDecisions:
+    """Decisions of many rows: the groups, the group of each row, and what each row has of its own."""
+
+    groups: tuple[_Group, ...]
+    group: Ints
+    confidence: Floats
+
+    @classmethod
+    def of(cls, decisions: ColumnDecisions, truth: Sequence[str | None]) -> GroupedDecisions:
+        """Group decisions, given the true labels, None where one is not known."""
+        # The reason says what the status is.
+        numbers = (decisions.stages, decisions.cost, decisions.degraded)
+        codes = np.zeros(len(decisions), dtype=np.intp)
+        for column in (*numbers, decisions.reason, decisions.label, decisions.error, to_objects(truth)):
+            own, count = _encode(column)
+            codes = codes * count + own
+            if count > 1 and int(codes.max()) >= _MAX_CODE:
+                codes = np.unique(codes, return_inverse=True)[1]
+        _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+        own_fields = [getattr(decisions, name)[first].tolist() for name in _Group._fields[:-1]]
+        groups = tuple(map(_Group, *own_fields, [truth[row] for row in first.tolist()]))
+        return cls(groups, group, decisions.confidence)
+
+
+def _encode(column: Array) -> tuple[Ints, int]:
+    """Return a number for each value of a column, the same for equal ones, and how many numbers there are."""
+    if column.dtype.kind != "O":
+        different, codes = np.unique(column, return_inverse=True)
+        return codes, len(different)
+    values = column.tolist()
+    position = {value: place for place, value in enumerate(set(values))}
+    if len(position) < 2:
+        return np.zeros(len(values), dtype=np.intp), 1
+    return np.fromiter(map(position.__getitem__, values), dtype=np.intp, count=len(values)), len(position)
 
 
 @dataclass(slots=True)
@@ -35,20 +97,22 @@ class DecisionCounts:
     answers: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, decisions: ColumnDecisions, truth: Sequence[str | None]) -> DecisionCounts:
-        """Count some decisions, given the true labels, None where one is not known."""
-        accepted = decisions.status == "accepted"
-        answers: Counter[tuple[str | None, str | None]] = Counter()
-        for (true, label), number in Counter(zip(truth, decisions.label.tolist(), strict=True)).items():
-            if true is not None:
-                answers[true, None if label is None else str(label)] += number
-        return cls(
-            degraded=int(decisions.degraded.sum()),
-            costs=Counter(decisions.cost.tolist()),
-            exits=Counter(decisions.stages[accepted].tolist()),
-            reasons=Counter(decisions.reason[~accepted].tolist()),
-            answers=answers,
-        )
+    def of(cls, decisions: GroupedDecisions) -> DecisionCounts:
+        """Count some decisions."""
+        counts = cls()
+        for group, number in zip(decisions.groups, np.bincount(decisions.group).tolist(), strict=True):
+            counts._add_group(group, number)
+        return counts
+
+    def _add_group(self, group: _Group, rows: int) -> None:
+        self.degraded += rows * group.degraded
+        self.costs[group.cost] += rows
+        if group.status == "accepted":
+            self.exits[group.stages] += rows
+        else:
+            self.reasons[group.reason] += rows
+        if group.truth is not None:
+            self.answers[group.truth, None if group.label is None else str(group.label)] += rows
 
     def add(self, other: DecisionCounts) -> None:
         """Add the counts of further rows."""
@@ -84,35 +148,28 @@ class DecisionCounts:
         return CostSummary(mean=mean, p50=p50, p95=p95, max=costs[-1])
 
 
-def format_decisions(numbers: Ints, decisions: ColumnDecisions) -> str:
+def format_decisions(numbers: Ints, decisions: GroupedDecisions) -> str:
     """Return a line for each decision, given the numbers of the rows in their file."""
-    columns: list[Iterable[str]] = [
+    if not len(numbers):
+        return ""
+    before = [f"{one.status},{one.reason},{_quote(one.label)}" for one in decisions.groups]
+    after = [f"{one.stages},{one.cost!r},{str(one.degraded).lower()},{_quote(one.error)}" for one in decisions.groups]
+    if len(numbers) >= _MIN_ARROW_ROWS and has_pyarrow():
+        return join_lines(numbers, before, decisions.confidence, after, decisions.group)
+    group = decisions.group.tolist()
+    columns = (
         map(str, numbers.tolist()),
-        decisions.status.tolist(),
-        decisions.reason.tolist(),
-        _quoted(decisions.label.tolist()),
+        map(before.__getitem__, group),
         ("" if text == "nan" else text for text in map(repr, decisions.confidence.tolist())),
-        _formatted(decisions.stages.tolist(), str),
-        _formatted(decisions.cost.tolist(), repr),
-        _formatted(decisions.degraded.tolist(), lambda degraded: str(degraded).lower()),
-        _quoted(decisions.error.tolist()),
-    ]
-    lines = "\n".join(map(",".join, zip(*columns, strict=True)))
-    return f"{lines}\n" if lines else ""
+        map(after.__getitem__, group),
+    )
+    return "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
 
 
-def _formatted(values: Sequence[Any], write: Any) -> Iterable[str]:
-    """Return values as text; each different one is written once."""
-    texts = {value: write(value) for value in set(values)}
-    return map(texts.__getitem__, values)
-
-
-def _quoted(values: Sequence[Any]) -> Iterable[str]:
-    return _formatted(values, lambda value: "" if value is None else _quote(str(value)))
-
-
-def _quote(text: str) -> str:
-    """Return a field as the csv module writes it among others."""
+def _quote(value: object) -> str:
+    """Return a field as the csv module writes it among others; empty for None."""
+    if value is None:
+        return ""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow([text, ""])
+    csv.writer(buffer, lineterminator="").writerow([str(value), ""])
     return buffer.getvalue()[:-1]

@@ -151,7 +151,7 @@ class _ChunkDecider:
 
     def decide(self, chunk: TableChunk) -> _Answer:
         """Decide the rows of a chunk that are asked for."""
-        from emsco_runtime.cli.decision_rows import DecisionCounts, format_decisions  # noqa: PLC0415 - as above
+        from emsco_runtime.cli.decision_rows import DecisionCounts, GroupedDecisions, format_decisions  # noqa: PLC0415 - as above
         from emsco_runtime.cli.table_rows import take_rows  # noqa: PLC0415
 
         rows, columns = take_rows(chunk, self.split_rows)
@@ -162,8 +162,8 @@ class _ChunkDecider:
             place = chunk.place(int(rows[error.index or 0]))
             detail = f"{place}: {error.message}. Fix it, or use --on-failure reject or default"
             raise InputError(f"{self.options.rows}: {detail}") from None
-        counts = DecisionCounts.of(decisions, self.truth.read_labels(columns, len(rows)))
-        return _Answer(format_decisions(chunk.start + rows, decisions), counts)
+        grouped = GroupedDecisions.of(decisions, self.truth.read_labels(columns, len(rows)))
+        return _Answer(format_decisions(chunk.start + rows, grouped), DecisionCounts.of(grouped))
 
 
 def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:

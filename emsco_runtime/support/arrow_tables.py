@@ -1,4 +1,4 @@
-"""CSV and Parquet files read by pyarrow, an extra: the only module that imports it.
+"""CSV and Parquet files read by pyarrow, and lines of CSV written by it, an extra: the only module that imports it.
 
 CSV files are read as text: what a field means is ours to say (`text_column`), so that it does not depend on the reader. Files in
 which the csv module would refuse a quote are left to it, since pyarrow does not.
@@ -17,7 +17,15 @@ import numpy as np
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
 
-__all__ = ["ArrowColumn", "has_pyarrow", "is_plain_csv", "read_csv_chunks", "read_parquet_chunks", "read_parquet_names"]
+__all__ = [
+    "ArrowColumn",
+    "has_pyarrow",
+    "is_plain_csv",
+    "join_lines",
+    "read_csv_chunks",
+    "read_parquet_chunks",
+    "read_parquet_names",
+]
 
 # Text that Arrow reads as a finite number reads the same by `float`; what else `float` accepts is left to it.
 _NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
@@ -26,6 +34,8 @@ _NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 _FIELDS = re.compile(rb'(?:(?:"(?:[^"]++|"")*+"|[^",\r\n][^,\r\n]*+|)(?:,|\r\n|\r|\n|\Z)){1,65536}+')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 2**23
+# Numbers from here to 1 are written the same by Arrow and by Python.
+_LEAST_SAME = 1e-4
 _BATCH_ROWS = 2**16
 
 
@@ -107,6 +117,29 @@ class ArrowColumn:
                 return np.full(len(self), np.nan), np.zeros(len(self), dtype=np.bool_)
         numbers = np.array(cast.to_numpy(zero_copy_only=False) if isinstance(cast, pa.Array) else cast.to_numpy())
         return numbers, np.isfinite(numbers)
+
+
+def join_lines(numbers: Ints, before: Sequence[str], scores: Floats, after: Sequence[str], kind: Ints) -> str:
+    """Return a line "number,before,score,after" for each row; what stands before and after its score is that of its kind.
+
+    Scores are written as `repr` writes them, and NaN as nothing. Unlike a loop over the rows, this runs in several threads.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    text, kinds = pa.large_string(), pa.array(kind)
+    fields = pc.cast(pa.array(scores), text)
+    # Here Arrow and Python write the same digits; above, Arrow leaves out ".0", and below it writes no exponents.
+    others = np.flatnonzero(~((scores >= _LEAST_SAME) & (scores < 1.0)))
+    if len(others):
+        written = [repr(score) if score == score else "" for score in scores[others].tolist()]  # noqa: PLR0124 - the test for NaN
+        mask = np.zeros(len(scores), dtype=np.bool_)
+        mask[others] = True
+        fields = pc.replace_with_mask(fields, pa.array(mask), pa.array(written, text))
+    starts, ends = (pa.array(texts, text).take(kinds) for texts in (before, after))
+    lines = pc.binary_join_element_wise(pc.cast(pa.array(numbers), text), starts, fields, ends, pa.scalar(",", text))
+    whole = pc.binary_join(pa.LargeListArray.from_arrays(pa.array([0, len(lines)], pa.int64()), lines), pa.scalar("\n", text))
+    return f"{whole[0].as_py()}\n"
 
 
 def is_plain_csv(path: str) -> bool:

@@ -29,6 +29,7 @@ _OTHER_OPTION_NAMES = {
     "kinds": "kind",
     "max_seconds": "time-limit",
     "method": "search",
+    "min_accuracy_of": "min-accuracy",
     "pinned": "pin",
     "sample_weight": "weight-column",
 }

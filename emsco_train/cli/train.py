@@ -128,7 +128,13 @@ def _add_search(group: Any) -> None:
     )
     group.add_argument("--start", metavar="RUN", help="begin the genetic search with the designs of an earlier run, too")
     group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
-    group.add_argument("--max-search-rows", type=int, metavar="N", help="search on a sample, measure what is found on all rows")
+    group.add_argument(
+        "--max-search-rows",
+        default="auto",
+        metavar="N",
+        help="search on a sample of so many train and validation rows, or on all; what is found is measured on all rows "
+        "(default: 50,000 of each where that is less than half of them, more for rare labels or wide models)",
+    )
     group.add_argument(
         "--stages",
         choices=("straight", "curved"),

@@ -13,6 +13,7 @@ from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy, parse_threshold
 from emsco_train.runs.source import Columns
+from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Constraints, Settings
 
 __all__ = ["make_request", "parse_class_weight", "parse_pairs", "parse_shares"]
@@ -68,7 +69,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         seed=options.seed,
         jobs=options.jobs,
         time_limit=options.time_limit,
-        max_search_rows=options.max_search_rows,
+        max_search_rows=parse_search_rows(options.max_search_rows),
         C=options.C,
         class_weight=parse_class_weight(options.class_weight),
         calibrate=options.calibrate,
@@ -77,6 +78,24 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
         min_category=options.min_category,
     )
+
+
+def parse_search_rows(text: str) -> SearchRows:
+    """Read how many rows to search on: a number, all, or auto.
+
+    Examples
+    --------
+    >>> parse_search_rows("20000"), parse_search_rows("all"), parse_search_rows("auto")
+    (20000, None, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise DesignError(f"--max-search-rows {text!r}: expected a whole number of rows, all, or auto") from None
 
 
 def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -> dict[str, _Choice]:

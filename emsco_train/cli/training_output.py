@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from emsco_runtime.bundle.label_figures import COLUMNS, describe_base_rate, describe_missed_labels, label_rows
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
+from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import is_small_table
 from emsco_train.designs.counts import Counts
@@ -45,9 +47,9 @@ _MAX_SHOWN_LABELS = 40
 def format_data(prepared: PreparedRun) -> list[str]:
     """Return what was read, and how it was split."""
     problem, source = prepared.problem, prepared.source
-    counts = Counter(position for split in problem.splits() for position in split.target.tolist())
+    counts = count_positions(np.concatenate([split.target for split in problem.splits()]), len(problem.labels))
     files = ", ".join(Path(file.path).name for file in source.files)
-    rows = sum(counts.values())
+    rows = sum(counts)
     labels = ", ".join(
         f"{label}: {counts[position]} ({percent(counts[position], rows)})" for position, label in enumerate(problem.labels)
     )
@@ -59,6 +61,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
         f"splits   {splits}",
         *([] if weights is None else [f"weights  column {weights}: fits, figures and certificates count rows by it"]),
         *_describe_folds(problem, by_time=source.time is not None),
+        *_describe_sample(prepared),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
     ]
 
@@ -77,6 +80,18 @@ def _describe_folds(problem: Problem, *, by_time: bool) -> list[str]:
     if unscored:
         lines.append(f"         {pluralize(unscored, 'row')} of labels that are too rare only fit, and are not counted")
     return lines
+
+
+def _describe_sample(prepared: PreparedRun) -> list[str]:
+    """Return on how many rows designs will be searched, where that is not all of them."""
+    rows, problem = prepared.search_rows, prepared.problem
+    parts = (problem.train,) if problem.is_cross_fitted else (problem.train, problem.validation)
+    if rows is None or all(len(part) <= rows for part in parts):
+        return []
+    sample = " and ".join(f"{min(rows, len(part)):,} {part.name}" for part in parts)
+    return [
+        f"search   on a sample of {sample} rows; what is found is fitted and measured on all (--max-search-rows all: no sample)"
+    ]
 
 
 def format_columns(prepared: PreparedRun) -> str:

@@ -50,7 +50,7 @@ class LabelledRows:
 
     def take(self, rows: Ints) -> LabelledRows:
         """Return these rows."""
-        true_labels = tuple(self.true_labels[row] for row in rows.tolist())
+        true_labels = tuple(map(self.true_labels.__getitem__, rows.tolist()))
         return LabelledRows(
             self.table.take(rows), true_labels, self.rows[rows], _take(self.groups, rows), _take(self.weights, rows)
         )

@@ -65,8 +65,10 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
 def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:
     """Return the position of each label; -1 for one that training never saw, which no decision can get right."""
     position = {label: index for index, label in enumerate(labels)}
-    found = (position.get(value, _UNKNOWN_LABEL) for value in values)
-    return np.fromiter(found, dtype=np.intp, count=len(values))
+    try:
+        return np.fromiter(map(position.__getitem__, values), dtype=np.intp, count=len(values))
+    except KeyError:
+        return np.fromiter((position.get(value, _UNKNOWN_LABEL) for value in values), dtype=np.intp, count=len(values))
 
 
 class _LabelConverter(dict[Any, Label]):

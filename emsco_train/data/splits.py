@@ -137,11 +137,11 @@ class Splits:
     @classmethod
     def from_names(cls, names: Sequence[str] | Array) -> Splits:
         """Make splits from the name of each row's split, as `names` gives them."""
-        given = np.asarray(names, dtype=object)
-        unknown_rows = [row for row, name in enumerate(given) if name not in SPLITS]
-        if unknown_rows:
-            raise DesignError(f"splits, row {unknown_rows[0]}: {given[unknown_rows[0]]!r} is not one of {', '.join(SPLITS)}")
-        return _splits_from_codes(np.array([SPLITS.index(name) for name in given], dtype=np.intp))
+        given, codes = list(names), {name: code for code, name in enumerate(SPLITS)}
+        if not codes.keys() >= set(given):
+            row, name = next((row, name) for row, name in enumerate(given) if name not in codes)
+            raise DesignError(f"splits, row {row}: {name!r} is not one of {', '.join(SPLITS)}")
+        return _splits_from_codes(np.fromiter(map(codes.__getitem__, given), dtype=np.intp, count=len(given)))
 
     @property
     def rows(self) -> int:

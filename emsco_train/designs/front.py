@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design, design_id, format_names, format_stages
 from emsco_train.designs.selection import Requirements, SelectBy
 from emsco_train.designs.sure_level import DEFAULT_SURE
@@ -87,6 +88,11 @@ class Front(Sequence[Design]):
             cheapest[design.thresholds] = min(design.cost, cheapest.get(design.thresholds, math.inf))
         with_fitness = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
         self._designs = tuple(sorted(with_fitness, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
+
+    @classmethod
+    def of_problem(cls, problem: Problem, designs: Iterable[Design]) -> Front:
+        """Return designs of a problem as a front, with its prices."""
+        return cls(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
 
     @overload
     def __getitem__(self, index: int) -> Design: ...

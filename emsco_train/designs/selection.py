@@ -169,6 +169,14 @@ class Requirements(Constraints):
         """The labels, as text, whose recall has a floor."""
         return frozenset(str(floor.label) for floor in self.label_floors if floor.figure == "recall")
 
+    def check_labels(self, labels: Sequence[Label]) -> None:
+        """Raise if a floor names a label that is not among these; labels are compared as text."""
+        known = [str(label) for label in labels]
+        for floor in self.label_floors:
+            if str(floor.label) not in known:
+                argument = "min_recall" if floor.figure == "recall" else "min_accuracy_of"
+                raise DesignError(f"`{argument}` names {floor.label!r}, which is not a label (labels: {', '.join(known)})")
+
     def label_figures(self, design: Design) -> list[float]:
         """Return the figures of a design that have a floor per label."""
         return [floor.bound(design, None) for floor in self.label_floors]

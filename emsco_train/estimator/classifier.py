@@ -47,6 +47,7 @@ from emsco_train.export.searched_design import build_cascade, check_design, expo
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design
 from emsco_train.guarantee.ledger import MemoryLedger
+from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Method, Objective, SearchUnits
 
 __all__ = ["EmscoClassifier"]
@@ -102,7 +103,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         confidence is not held. See docs/guarantee.md.
     max_search_rows
         Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
-        measured on all rows.
+        measured on all rows. None: on all rows. "auto": on 50,000 of each, where these are fewer than half of all; on more where
+        a label is rare or models have many columns; an exact search that is asked for always takes all.
     time_limit
         Seconds for the search: the genetic algorithm keeps its front so far, an exact search that would take longer is refused.
         Ctrl-C has the same effect: the front so far, or none. `outcome_.stopped` says which.
@@ -180,7 +182,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         shares: Shares | None = None,
         folds: int | None = None,
         certify_uses: int = 1,
-        max_search_rows: int | None = None,
+        max_search_rows: SearchRows = "auto",
         time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,

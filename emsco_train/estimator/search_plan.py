@@ -7,6 +7,7 @@ from typing import Any
 from emsco_train.data.problem import Problem
 from emsco_train.errors import SelectionError
 from emsco_train.search.progress import Progress
+from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.searches import Outcome
 from emsco_train.search.settings import Constraints, Settings, limit_stages, pinned_positions
 from emsco_train.search.sweep import search_thresholds
@@ -51,7 +52,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         method=model.search,
         seed=seed,
         jobs=None if model.n_jobs == _ALL_CORES else model.n_jobs,
-        max_rows=model.max_search_rows,
+        max_rows=choose_search_rows(problem, model.max_search_rows, model.search),
         time_limit=model.time_limit,
         progress=lambda _: Progress(time_limit=check_time_limit(model.time_limit)) if model.verbose > 0 else None,
     )

@@ -22,7 +22,9 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import make_workbenches
+from emsco_train.search.recombination import distinct_sets
 
 __all__ = ["estimate_likely_figures"]
 
@@ -49,8 +51,10 @@ class _Outcomes:
         return self.accepted @ weights, self.right @ weights, self.cost @ weights
 
 
-def estimate_likely_figures(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> LikelyFigures | None:
-    """Return what the choice by these requirements from these designs is likely to give.
+def estimate_likely_figures(
+    problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1, fitters: ProblemFitters | None = None
+) -> LikelyFigures | None:
+    """Return what the choice by these requirements from these designs is likely to give; `fitters` as in `ladder_front`.
 
     None where nothing is required, where there are too many rows for it to matter, and where no draw has a design to choose.
     """
@@ -58,7 +62,7 @@ def estimate_likely_figures(problem: Problem, front: Front, requirements: Requir
     rows = problem.validation
     if not requirements.any() or not designs or len(designs) * len(rows) > _MAX_CELLS:
         return None
-    outcomes = _collect_outcomes(problem, designs, jobs)
+    outcomes = _collect_outcomes(problem, designs, jobs, fitters or ProblemFitters(problem))
     # A stream of its own: the same choice from the same run has the same figures.
     rng = np.random.default_rng((problem.settings.seed, 3))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
@@ -84,12 +88,13 @@ def estimate_likely_figures(problem: Problem, front: Front, requirements: Requir
     return LikelyFigures(coverage=rows_accepted / total, accuracy=rows_right / rows_accepted, cost=total_cost / total)
 
 
-def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int) -> _Outcomes:
+def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> _Outcomes:
     shape = (len(designs), len(problem.validation))
     accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     answers, target = np.zeros(shape, dtype=np.int16), problem.validation.target
     levels = sorted({design.thresholds for design in designs})
-    for bench in make_workbenches(problem, levels, len({design.chromosome for design in designs}), jobs):
+    everything = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
+    for bench in make_workbenches(problem, levels, len(distinct_sets(everything)), jobs, fitters):
         for place, level in enumerate(bench.thresholds):
             evaluator = bench.evaluator(place)
             own = [index for index, design in enumerate(designs) if design.thresholds == level]

@@ -24,6 +24,7 @@ from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_mani
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["build_cascade", "check_counts", "check_design", "export_searched_design", "fit_design"]
@@ -45,14 +46,20 @@ def check_design(design: object, names: Sequence[str], thresholds: Sequence[floa
     return design
 
 
-def fit_design(problem: Problem, design: Design) -> CascadeModel:
-    """Fit a design on the train rows: the models that the search scored, to the last bit."""
-    return CascadeFitter.of(problem).fit(design.stages, design.thresholds)
+def fit_design(problem: Problem, design: Design, fitters: ProblemFitters | None = None) -> CascadeModel:
+    """Fit a design on the train rows: the models that the search scored, to the last bit.
+
+    `fitters` are those of the problem, if they were made before.
+    """
+    return CascadeFitter.of(problem, fitters).fit(design.stages, design.thresholds)
 
 
-def check_counts(problem: Problem, design: Design) -> None:
+def check_counts(problem: Problem, design: Design, fitters: ProblemFitters | None = None) -> None:
     """Raise unless the design, fitted again, has the same figures on the validation rows as its search found."""
-    found = Counts.of_expected(_expected_figures(problem, design, None, problem.validation))
+    parts = CascadeFitter.of_parts(problem, fitters)
+    evaluation = evaluate_validation(problem, design.stages, design.thresholds, parts)
+    rows = problem.validation
+    found = Counts.of_expected(evaluation.expected(rows.target, rows.name, rows.units, problem.labels))
     same_cost = math.isclose(found.cost, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
     if (found.coverage, found.accuracy) == (design.coverage, design.accuracy) and same_cost:
         return
@@ -85,6 +92,7 @@ def export_searched_design(
     settings_record: Mapping[str, JsonValue] | None = None,
     certificate: Certificate | None = None,
     likely: LikelyFigures | None = None,
+    fitters: ProblemFitters | None = None,
     on_phase: OnPhase = ignore_phase,
 ) -> Export:
     """Fit a design on the train rows, verify every row of every split, and write its bundle.
@@ -105,6 +113,8 @@ def export_searched_design(
         The bound on the design's errors; None: there is none.
     likely
         What the choice of the design is likely to give; None: unknown, or the expected figures show it.
+    fitters
+        Those of the problem, if they were made before.
     on_phase
         Called with each `Phase` of it.
 
@@ -115,8 +125,9 @@ def export_searched_design(
         any row; nothing is written then.
     """
     on_phase(Phase("fitting the design"))
-    model = fit_design(problem, design)
-    check_counts(problem, design)
+    made = fitters or ProblemFitters(problem)
+    model = fit_design(problem, design, made)
+    check_counts(problem, design, made)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
     manifest = _draft_manifest(
         problem, design, model, choose_expected_rows(problem, certificate, split), info, settings_record or {}
@@ -142,12 +153,12 @@ def _draft_manifest(
     return build_manifest(info, model, problem.costs, train, expected, {**_training_settings(problem), **settings_record})
 
 
-def _expected_figures(problem: Problem, design: Design, model: CascadeModel | None, split: Split) -> Expected:
+def _expected_figures(problem: Problem, design: Design, model: CascadeModel, split: Split) -> Expected:
     """Return what a design does on rows that its models have not seen; `model` is the exported one, not for validation rows."""
-    if split is not problem.validation and model is not None:
+    if split is not problem.validation:
         return evaluate_split(problem, model, split).expected(split.target, split.name, split.units, problem.labels)
-    # The figures that the search counted are checked; those of a bundle come from folds that took no part in the choice.
-    measured = problem if model is None else problem.with_other_folds()
+    # The figures that the search counted were checked; those of a bundle come from folds that took no part in the choice.
+    measured = problem.with_other_folds()
     rows = measured.validation
     evaluation = evaluate_validation(measured, design.stages, design.thresholds)
     return evaluation.expected(rows.target, rows.name, rows.units, problem.labels)

@@ -19,6 +19,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
 from emsco_train.guarantee.ledger import CertifyLedger
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 
 __all__ = ["choose_tuned_design", "select_tuned_design"]
@@ -28,22 +29,31 @@ _SLACK = 0.1
 
 
 def choose_tuned_design(
-    problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, *, jobs: int = 1
+    problem: Problem,
+    front: Front,
+    criteria: SelectionCriteria,
+    ledger: CertifyLedger,
+    *,
+    jobs: int = 1,
+    fitters: ProblemFitters | None = None,
 ) -> Choice:
-    """Choose a design of a front and certify it, as `choose_design` does."""
+    """Choose a design of a front and certify it, as `choose_design` does; each feature set is fitted once for all of it."""
+    criteria.requirements.check_labels(problem.labels)
+    made = fitters or ProblemFitters(problem)
     both = criteria.requirements.both_sides
     if criteria.promise.is_asked or both:
-        front = ladder_front(problem, front, criteria.requirements, jobs=jobs)
+        front = ladder_front(problem, front, criteria.requirements, jobs=jobs, fitters=made)
     if both and not criteria.promise.is_asked:
         criteria = replace(criteria, requirements=replace(criteria.requirements, slack=_SLACK))
-    choice = choose_design(problem, front, criteria, ledger)
+    choice = choose_design(problem, front, criteria, ledger, fitters=made)
     if problem.test is not None or problem.certify is not None or criteria.design is not None:
         return choice
-    return replace(choice, likely=estimate_likely_figures(problem, front, criteria.requirements, jobs=jobs))
+    return replace(choice, likely=estimate_likely_figures(problem, front, criteria.requirements, jobs=jobs, fitters=made))
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
     """Choose a design of a front by requirements, as `Front.select` does; no certify row is looked at."""
+    requirements.check_labels(problem.labels)
     if requirements.both_sides:
         front = ladder_front(problem, front, requirements, jobs=jobs)
         requirements = replace(requirements, slack=_SLACK)

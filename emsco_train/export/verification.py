@@ -14,6 +14,7 @@ from emsco_runtime.cascade import Cascade
 from emsco_runtime.decision import Label
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_runtime.support.ordered_work import available_cores, run_ordered
 from emsco_train.data.features import encode_table
 from emsco_train.data.table import Table
 from emsco_train.errors import VerificationError
@@ -108,7 +109,7 @@ def verify(
     """Decide every row as production would, and compare with the training evaluation.
 
     Label, stage and cost must be equal exactly, the probabilities of every stage scored within 1e-9. All rows are decided as
-    columns, block by block, and some of them, all of a short table, also one by one.
+    columns, block by block, on all cores, and some of them, all of a short table, also one by one.
 
     Parameters
     ----------
@@ -126,15 +127,19 @@ def verify(
     cascade = Cascade(target) if isinstance(target, Bundle) else target
     chosen = table.select([feature.name for feature in model.features])
     replay = _Replay(cascade, model)
-    found = _Findings()
-    for start in range(0, chosen.rows, _BLOCK_ROWS):
-        on_phase(Phase(f"replaying {where} rows", start, chosen.rows))
+    step = -(-chosen.rows // _MAX_SINGLE_ROWS)
+
+    def compare(start: int) -> list[Difference]:
         block = chosen.take(np.arange(start, min(start + _BLOCK_ROWS, chosen.rows)))
         evaluation = evaluate(model, encode_table(model.features, block, where))
-        found.add(replay.compare_columns(evaluation, block), start)
-        step = -(-chosen.rows // _MAX_SINGLE_ROWS)
-        for row in range(-start % step, block.rows, step):
-            found.add([replay.compare_one(evaluation, row, block.item(row))], start)
+        singles = (replay.compare_one(evaluation, row, block.item(row)) for row in range(-start % step, block.rows, step))
+        return [*replay.compare_columns(evaluation, block), *singles]
+
+    found = _Findings()
+    starts = range(0, chosen.rows, _BLOCK_ROWS)
+    for start, differences in zip(starts, run_ordered(compare, starts, workers=available_cores()), strict=True):
+        on_phase(Phase(f"replaying {where} rows", start, chosen.rows))
+        found.add(differences, start)
     return found.verification(chosen.rows)
 
 

@@ -8,7 +8,7 @@ the others to chance. Rows of the same confidence share a bin, so a bin may hold
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ __all__ = [
     "Reliability",
     "ReliabilityBin",
     "StageCalibration",
+    "add_warning",
     "calibrate",
     "calibrate_ranked",
     "calibrate_stage",
@@ -144,20 +145,27 @@ def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, .
     """Return the calibration of every stage of a design; `target` holds the position of each row's true label, -1 if unknown."""
     accepted, stages = evaluation.accepted, len(evaluation.probabilities)
     return tuple(
-        calibrate_ranked(
-            number,
-            scores := RankedScores.of_matrix(matrix, target),
-            reached=(evaluation.stage >= number).take(scores.order),
-            accepted=(accepted & (evaluation.stage == number)).take(scores.order),
-            stages=stages,
+        add_warning(
+            calibrate_ranked(
+                number,
+                scores := RankedScores.of_matrix(matrix, target),
+                reached=(evaluation.stage >= number).take(scores.order),
+                accepted=(accepted & (evaluation.stage == number)).take(scores.order),
+            ),
+            stages,
         )
         for number, matrix in enumerate(evaluation.probabilities, start=1)
     )
 
 
-def calibrate_ranked(number: int, scores: RankedScores, *, reached: Mask, accepted: Mask, stages: int) -> StageCalibration:
-    """Return the calibration of one of so many stages of a design; the masks are in the order of the ranks."""
-    return _calibrate(number, scores, reached, accepted, _FALSE_ALARM_RATE / stages)
+def calibrate_ranked(number: int, scores: RankedScores, *, reached: Mask, accepted: Mask) -> StageCalibration:
+    """Return the calibration of one stage, without a warning; the masks are in the order of the ranks."""
+    return StageCalibration(number, scores.all_rows, scores.reliability(reached), scores.reliability(accepted), None)
+
+
+def add_warning(calibration: StageCalibration, stages: int) -> StageCalibration:
+    """Return the calibration of a stage with the warning that it gets in a design of so many stages, if it does."""
+    return _add_warning(calibration, _FALSE_ALARM_RATE / stages)
 
 
 def calibrate_stage(
@@ -183,18 +191,12 @@ def calibrate_stage(
             "expected one each for at least 1 row, and only rows that reach the stage to be accepted"
         )
     scores = RankedScores.of(confidence, right)
-    return _calibrate(stage, scores, reached.take(scores.order), accepted.take(scores.order), level)
+    ranked = calibrate_ranked(stage, scores, reached=reached.take(scores.order), accepted=accepted.take(scores.order))
+    return _add_warning(ranked, level)
 
 
-def _calibrate(stage: int, scores: RankedScores, reached: Mask, accepted: Mask, level: float) -> StageCalibration:
-    over_accepted = scores.reliability(accepted)
-    return StageCalibration(
-        stage=stage,
-        all_rows=scores.all_rows,
-        reached=scores.reliability(reached),
-        accepted=over_accepted,
-        warning=_warning(stage, over_accepted, level),
-    )
+def _add_warning(calibration: StageCalibration, level: float) -> StageCalibration:
+    return replace(calibration, warning=_warning(calibration.stage, calibration.accepted, level))
 
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:

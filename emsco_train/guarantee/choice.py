@@ -23,6 +23,7 @@ from emsco_train.guarantee.ledger import CertifyLedger, CertifyQuestion, share_c
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation
+from emsco_train.models.fitted_set import ProblemFitters
 
 __all__ = ["Choice", "SelectionCriteria", "certify_design", "choose_design"]
 
@@ -100,8 +101,17 @@ class Choice:
     likely: LikelyFigures | None = None
 
 
-def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger) -> Choice:
+def choose_design(
+    problem: Problem,
+    front: Front,
+    criteria: SelectionCriteria,
+    ledger: CertifyLedger,
+    *,
+    fitters: ProblemFitters | None = None,
+) -> Choice:
     """Choose a design of a problem, and certify it where there are certify rows; the ledger records that they were used.
+
+    `fitters` are those of the problem, if they were made before.
 
     Raises
     ------
@@ -110,8 +120,9 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, l
     CertificationError
         If none can be guaranteed to keep what is to be promised.
     """
+    made = fitters or ProblemFitters(problem)
     if criteria.promise.is_asked:
-        return _choose_certified(problem, front, criteria, ledger)
+        return _choose_certified(problem, front, criteria, ledger, made)
     requirements = criteria.requirements
     if criteria.design is not None:
         word = f"the {criteria.design} of the front" if criteria.design in ("fittest", "knee") else "it"
@@ -119,32 +130,36 @@ def choose_design(problem: Problem, front: Front, criteria: SelectionCriteria, l
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements)
-    certificate = certify_design(problem, design, criteria.promise.confidence, ledger)
+    certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=made)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 
-def certify_design(problem: Problem, design: Design, confidence: float, ledger: CertifyLedger) -> Certificate | None:
-    """Certify a design that was chosen without the certify rows; None where there are none."""
+def certify_design(
+    problem: Problem, design: Design, confidence: float, ledger: CertifyLedger, *, fitters: ProblemFitters | None = None
+) -> Certificate | None:
+    """Certify a design that was chosen without the certify rows; None where there are none. `fitters` as in `choose_design`."""
     if problem.certify is None:
         return None
     rows, level = problem.certify, share_confidence(confidence, ledger.planned)
 
     def test() -> CertifiedDesign:
-        evidence = _collect_evidence(problem, CascadeFitter.of(problem), rows, design)
+        evidence = _collect_evidence(problem, CascadeFitter.of(problem, fitters), rows, design)
         return CertifiedDesign(design, certify(evidence, level), (design.id,))
 
     return _use_certify_rows(ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
 
 
-def _choose_certified(problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger) -> Choice:
+def _choose_certified(
+    problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, fitters: ProblemFitters
+) -> Choice:
     rows = problem.certify
     if rows is None:
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         )
-    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem), rows)
+    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem, fitters), rows)
     # Only limits per label and on the cost take these, and then for every candidate.
-    part_fitters = cache(lambda: CascadeFitter.of_parts(problem))
+    part_fitters = cache(lambda: CascadeFitter.of_parts(problem, fitters))
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
     asked = criteria.promise.with_labels(problem.labels)

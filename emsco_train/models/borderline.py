@@ -20,6 +20,7 @@ __all__ = ["TOLERANCE", "ScoredSet", "ThresholdLevels", "settle_rows", "settle_t
 
 # Float64 scores of one logistic model differ by some 1e-15 between implementations.
 TOLERANCE = 1e-9
+_BLOCK_SCORES = 2**17
 
 
 class ScoredSet(Protocol):
@@ -99,12 +100,18 @@ def settle_top_labels(
 def _near_thresholds(top: TopLabels, levels: Sequence[ThresholdLevels]) -> Mask | None:
     """Tell which scores are near a threshold; None if none is."""
     near: Mask | None = None
-    for level in levels:
-        distance = top.confidence - level.required_confidence(top.label)
-        np.abs(distance, out=distance)
-        # On most tables no score ever is, and the least distance is found quickly.
-        if distance.min() <= TOLERANCE:
-            near = distance <= TOLERANCE if near is None else near | (distance <= TOLERANCE)
+    # In parts that stay in the processor's cache for all levels.
+    step = max(1, _BLOCK_SCORES // top.confidence.shape[1])
+    for start in range(0, len(top.confidence), step):
+        part = slice(start, start + step)
+        label, confidence = top.label[part], top.confidence[part]
+        for level in levels:
+            distance = confidence - level.required_confidence(label)
+            np.abs(distance, out=distance)
+            # On most tables no score ever is, and the least distance is found quickly.
+            if distance.min() <= TOLERANCE:
+                near = np.zeros(top.confidence.shape, dtype=np.bool_) if near is None else near
+                near[part] |= distance <= TOLERANCE
     return near
 
 

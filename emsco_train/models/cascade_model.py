@@ -133,10 +133,10 @@ class CascadeFitter:
         return cls(problem.features, sets, labels=problem.labels, meter=problem.meter)
 
     @classmethod
-    def of_parts(cls, problem: Problem) -> tuple[CascadeFitter, ...]:
-        """Return the fitters of all designs of a problem on the rows that fit each of its parts."""
-        fitters = SetFitter.of_parts(problem)
-        return tuple(cls(problem.features, sets, labels=problem.labels, meter=problem.meter) for sets in fitters)
+    def of_parts(cls, problem: Problem, fitters: ProblemFitters | None = None) -> tuple[CascadeFitter, ...]:
+        """Return the fitters of all designs of a problem on the rows that fit each of its parts; `fitters` as in `of`."""
+        parts = (fitters or ProblemFitters(problem)).parts
+        return tuple(cls(problem.features, sets, labels=problem.labels, meter=problem.meter) for sets in parts)
 
     def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
         """Fit the model of every stage; `stages` as `check_stages` returns them."""

@@ -17,6 +17,7 @@ from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
 from emsco_train.export.tuned_choice import choose_tuned_design
 from emsco_train.guarantee.choice import Choice, SelectionCriteria
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
 from emsco_train.runs.ledger import RunLedger
 from emsco_train.runs.opening import OpenRun, open_run
@@ -124,7 +125,9 @@ def export_open_run(
     _check_output(Path(out), force=force)
     on_phase(Phase("choosing and certifying a design"))
     ledger = RunLedger(opened.folder, opened.run)
-    choice = choose_tuned_design(opened.problem, opened.front, criteria, ledger, jobs=worker_count(None))
+    fitters = ProblemFitters(opened.problem)
+    jobs = worker_count(None)
+    choice = choose_tuned_design(opened.problem, opened.front, criteria, ledger, jobs=jobs, fitters=fitters)
     exported = export_searched_design(
         out,
         opened.problem,
@@ -139,6 +142,7 @@ def export_open_run(
         },
         certificate=choice.certificate,
         likely=choice.likely,
+        fitters=fitters,
         on_phase=on_phase,
     )
     on_phase(Phase("measuring the design"))

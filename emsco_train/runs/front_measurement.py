@@ -1,7 +1,8 @@
 """What designs do on rows that the search did not measure them on: figures, and how well their confidences are calibrated.
 
 Feature sets are scored in order of their size, each once for all designs. A stage's set holds those of the stages before it: when
-its turn comes, the rows that reach it are known, as one bit each. So the scores of a few sets are held at a time.
+its turn comes, the rows that reach it are known, as one bit each. So the scores of a few sets are held at a time. Designs that
+begin with the same stages share what these do.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Label, LabelCounts
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Array, Ints, Mask
+from emsco_runtime.support.ordered_work import run_ordered
 from emsco_train.data.label_counts import count_by_label, count_positions
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
-from emsco_train.guarantee.calibration import RankedScores, StageCalibration, calibrate, calibrate_ranked
+from emsco_train.guarantee.calibration import RankedScores, StageCalibration, add_warning, calibrate, calibrate_ranked
 from emsco_train.models.borderline import ThresholdLevels
 from emsco_train.models.cascade_model import CascadeModel
 from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation
@@ -74,11 +77,8 @@ def measure_designs(
         scorer = set_scorer(problem, levels, jobs, fitters)
     else:
         scorer = split_scorer(problem, split, fitters.exported, levels, jobs)
-    tallies = [_Tally(design, chain, split, problem.labels) for design, chain in zip(designs, chains, strict=True)]
-    uses: dict[_FeatureSet, list[_Tally]] = {}
-    for tally in tallies:
-        for chosen in tally.chain:
-            uses.setdefault(chosen, []).append(tally)
+    tree = _PrefixTree(split)
+    leaves = [tree.add(design.thresholds, chain) for design, chain in zip(designs, chains, strict=True)]
     compared = {level: ThresholdLevels(level) for level in levels}
     scored = (pair for part in scorer(masks) for pair in zip(part.label, part.confidence, strict=True))
     for done, (chosen, (label, confidence)) in enumerate(zip(sets, scored, strict=True)):
@@ -86,11 +86,16 @@ def measure_designs(
         right = np.asarray(label == split.target)
         stage = _ScoredStage(RankedScores.of(confidence, right), label, right)
         confident = {level: confidence >= compared[level].required_confidence(label) for level in levels}
-        for tally in uses[chosen]:
-            tally.add_stage(stage, confident[tally.design.thresholds])
+        count = partial(_count_prefix, stage=stage, confident=confident)
+        for _ in run_ordered(count, tree.ending_with(chosen), workers=jobs):
+            pass
     scalings = _find_scalings(problem, fitters, sets, masks, jobs, is_validation=is_validation)
     costs = {chosen: problem.meter.cost(chosen) for chosen in sets}
-    return [tally.result(costs, scalings) for tally in tallies]
+    by_label = count_positions(split.target, len(problem.labels), split.units)
+    return [
+        _summarise(problem, split, design, leaf.path(), [costs[one] for one in chain], by_label, _used_scalings(chain, scalings))
+        for design, leaf, chain in zip(designs, leaves, chains, strict=True)
+    ]
 
 
 def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
@@ -138,74 +143,117 @@ class _ScoredStage(NamedTuple):
     right: Mask
 
 
-class _Exits(NamedTuple):
-    """How much leaves at a stage, in rows, or in units where rows have weights."""
+class _StageTally(NamedTuple):
+    """What a stage of designs does: its calibration, and how much leaves, in rows, or in units where rows have weights.
 
-    accepted: int
-    right: int
+    By the label that rows have, by the one that they get, and where both are one [3, labels].
+    """
+
+    calibration: StageCalibration
+    leaving: Ints
 
 
-class _Tally:
-    """What is known so far of a design, whose stages are added one by one."""
+class _Prefix:
+    """The first stages of some designs, by their feature sets and thresholds, and what the last of them does once it is known."""
 
-    def __init__(self, design: Design, chain: tuple[_FeatureSet, ...], split: Split, labels: Sequence[Label]) -> None:
-        self.design = design
-        self.chain = chain
+    def __init__(self, split: Split, thresholds: tuple[float, ...], before: _Prefix | None) -> None:
+        self.split = split
+        self.thresholds = thresholds
+        self.before = before
+        self.is_continued = False
+        self.tally: _StageTally | None = None
+        # A bit for each row, while prefixes that continue this one need them.
+        self.undecided: Array | None = None
+
+    @property
+    def number(self) -> int:
+        """How many stages there are."""
+        return 1 if self.before is None else self.before.number + 1
+
+    def reaching(self) -> Mask:
+        """Return which rows reach the last stage."""
+        rows = len(self.split)
+        if self.before is None:
+            return np.ones(rows, dtype=np.bool_)
+        if self.before.undecided is None:
+            raise RuntimeError("a feature set was scored before those that it contains")
+        return np.unpackbits(self.before.undecided, count=rows).view(np.bool_)
+
+    def path(self) -> list[_StageTally]:
+        """Return what each stage does, in order."""
+        before = [] if self.before is None else self.before.path()
+        return before if self.tally is None else [*before, self.tally]
+
+
+class _PrefixTree:
+    """The prefixes of all designs, each once."""
+
+    def __init__(self, split: Split) -> None:
         self._split = split
-        self._labels = labels
-        self._by_label: list[tuple[LabelCounts, ...]] = []
-        self._undecided: Array = np.packbits(np.ones(len(split), dtype=np.bool_))
-        self._exits: list[_Exits] = []
-        self._calibration: list[StageCalibration] = []
+        self._prefixes: dict[tuple[tuple[float, ...], tuple[_FeatureSet, ...]], _Prefix] = {}
+        self._by_last: dict[_FeatureSet, list[_Prefix]] = {}
 
-    def add_stage(self, stage: _ScoredStage, confident: Mask) -> None:
-        """Let the rows that the next stage is confident about leave."""
-        undecided = np.unpackbits(self._undecided, count=len(self._split)).view(np.bool_)
-        leaving = undecided & confident
-        self._undecided = np.packbits(undecided & ~confident)
-        self._exits.append(_Exits(self._amount(leaving), self._amount(leaving & stage.right)))
-        rows, units = np.flatnonzero(leaving), self._split.units
-        taken = None if units is None else units.take(rows)
-        self._by_label.append(count_by_label(stage.label.take(rows), self._split.target.take(rows), self._labels, taken))
-        self._calibration.append(
-            calibrate_ranked(
-                len(self._exits),
-                stage.ranked,
-                reached=undecided.take(stage.ranked.order),
-                accepted=leaving.take(stage.ranked.order),
-                stages=len(self.chain),
-            )
-        )
+    def add(self, thresholds: tuple[float, ...], chain: tuple[_FeatureSet, ...]) -> _Prefix:
+        """Add the prefixes of a design; return the one of all its stages."""
+        key = (thresholds, chain)
+        if key not in self._prefixes:
+            before = self.add(thresholds, chain[:-1]) if len(chain) > 1 else None
+            if before is not None:
+                before.is_continued = True
+            made = self._prefixes[key] = _Prefix(self._split, thresholds, before)
+            self._by_last.setdefault(chain[-1], []).append(made)
+        return self._prefixes[key]
 
-    def result(self, costs: Mapping[_FeatureSet, float], scalings: Mapping[_FeatureSet, TemperatureScaling]) -> MeasuredDesign:
-        """Return what the design did, after its last stage."""
-        stage_costs = [costs[chosen] for chosen in self.chain]
-        accepted, right = (sum(amounts) for amounts in zip(*self._exits, strict=True))
-        undecided = np.unpackbits(self._undecided, count=len(self._split)).view(np.bool_)
-        paid = [*((exits.accepted, cost) for exits, cost in zip(self._exits, stage_costs, strict=True))]
-        mean = _mean([*paid, (self._amount(undecided), stage_costs[-1])])
-        rows, units = len(self._split), self._split.units
-        figures = Counts(rows, accepted, right, mean, None if units is None else int(units.sum()))
-        used = tuple(scalings[chosen] for chosen in self.chain if chosen in scalings)
-        return MeasuredDesign(self.design, figures, tuple(self._calibration), used, self._count_labels())
+    def ending_with(self, chosen: _FeatureSet) -> list[_Prefix]:
+        """Return the prefixes whose last stage has this feature set."""
+        return self._by_last[chosen]
 
-    def _count_labels(self) -> tuple[LabelCounts, ...]:
-        """Return the counts of each label: those of the rows that left at the stages, of all rows of the label."""
-        rows = count_positions(self._split.target, len(self._labels), self._split.units)
-        return tuple(
-            LabelCounts(
-                label=label,
-                rows=number,
-                accepted=sum(part.accepted for part in parts),
-                accepted_as=sum(part.accepted_as for part in parts),
-                right=sum(part.right for part in parts),
-            )
-            for label, number, parts in zip(self._labels, rows, zip(*self._by_label, strict=True), strict=True)
-        )
 
-    def _amount(self, rows: Mask) -> int:
-        units: Ints | None = self._split.units
-        return int(np.count_nonzero(rows)) if units is None else int(units[rows].sum())
+def _count_prefix(prefix: _Prefix, stage: _ScoredStage, confident: Mapping[tuple[float, ...], Mask]) -> None:
+    """Let the rows that the last stage is confident about leave."""
+    reaching, accepted = prefix.reaching(), confident[prefix.thresholds]
+    leaving = reaching & accepted
+    if prefix.is_continued:
+        prefix.undecided = np.packbits(reaching & ~accepted)
+    order, units = stage.ranked.order, prefix.split.units
+    calibration = calibrate_ranked(prefix.number, stage.ranked, reached=reaching.take(order), accepted=leaving.take(order))
+    # Positions first: looking rows up by a mask costs several times more.
+    rows = np.flatnonzero(leaving)
+    taken = None if units is None else units.take(rows)
+    own, answer = prefix.split.target.take(rows), stage.label.take(rows)
+    parts = (own, answer, np.where(stage.right.take(rows), own, -1))
+    counted = [count_positions(part, len(prefix.thresholds), taken) for part in parts]
+    prefix.tally = _StageTally(calibration, np.array(counted))
+
+
+def _summarise(
+    problem: Problem,
+    split: Split,
+    design: Design,
+    stages: Sequence[_StageTally],
+    costs: Sequence[float],
+    by_label: Sequence[int],
+    scalings: tuple[TemperatureScaling, ...],
+) -> MeasuredDesign:
+    """Return what a design did, given the tally and the cost of each stage, and the rows of each label."""
+    decided: Ints = np.sum([stage.leaving for stage in stages], axis=0)
+    _, accepted, right = decided.sum(axis=1).tolist()
+    total = sum(by_label)
+    leaving = [int(stage.leaving[1].sum()) for stage in stages]
+    mean = _mean([*zip(leaving, costs, strict=True), (total - accepted, costs[-1])])
+    figures = Counts(len(split), accepted, right, mean, None if split.units is None else total)
+    labels = tuple(
+        LabelCounts(label=label, rows=rows, accepted=own, accepted_as=answered, right=both)
+        for label, rows, own, answered, both in zip(problem.labels, by_label, *decided.tolist(), strict=True)
+    )
+    calibration = tuple(add_warning(stage.calibration, len(stages)) for stage in stages)
+    return MeasuredDesign(design, figures, calibration, scalings, labels)
+
+
+def _used_scalings(
+    chain: Sequence[_FeatureSet], scalings: Mapping[_FeatureSet, TemperatureScaling]
+) -> tuple[TemperatureScaling, ...]:
+    return tuple(scalings[chosen] for chosen in chain if chosen in scalings)
 
 
 def _mean(paid: Sequence[tuple[int, float]]) -> float:

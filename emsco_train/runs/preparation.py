@@ -15,6 +15,7 @@ from emsco_train.errors import DesignError, TableWarning
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
+from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.settings import limit_stages
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
@@ -29,6 +30,7 @@ class PreparedRun:
     source: Source
     problem: Problem  # at the first threshold
     findings: tuple[Finding, ...] = ()
+    search_rows: int | None = None  # train and validation rows to search on, at most; None: all
 
 
 def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
@@ -59,7 +61,8 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
             warnings.warn(
                 f"column {one.column!r} was left out: {one.what}{one.remedy and f'; {one.remedy}'}", TableWarning, stacklevel=2
             )
-    return PreparedRun(request, source, problem, tuple(findings))
+    search_rows = choose_search_rows(problem, request.max_search_rows, request.method)
+    return PreparedRun(request, source, problem, tuple(findings), search_rows)
 
 
 def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -> Problem:

@@ -14,6 +14,7 @@ from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.ledger import check_certify_uses
 from emsco_train.runs.source import Columns
+from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Method, Settings
 from emsco_train.support.numbers import check_seed, check_time_limit, is_number, worker_count
 
@@ -39,7 +40,7 @@ class TrainRequest:
     seed: int = 0
     jobs: int | None = None
     time_limit: float | None = None  # seconds for each threshold
-    max_search_rows: int | None = None
+    max_search_rows: SearchRows = "auto"  # as in `choose_search_rows`
     C: float = 1.0
     class_weight: ClassWeight = None
     calibrate: Calibration | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -84,7 +83,7 @@ def make_run_record(
             # Through JSON, so that tuples are what they will be when read.
             settings=json.loads(json.dumps(asdict(settings))),
             seed=request.seed,
-            max_search_rows=request.max_search_rows,
+            max_search_rows=prepared.search_rows,
             time_limit=request.time_limit,
         ),
         thresholds=tuple(
@@ -132,10 +131,10 @@ def format_splits_csv(problem: Problem, numbers: Sequence[int]) -> str:
         names[split.rows] = split.name
     if problem.is_cross_fitted:
         for number, part in enumerate(problem.parts, start=1):
-            folds[part.scored.rows] = number
+            folds[part.scored.rows] = str(number)
     # Numbers and our own words: nothing needs quotes.
-    lines = (f"{number},{name},{fold}\n" for number, name, fold in zip(numbers, names.tolist(), folds.tolist(), strict=True))
-    return "".join(itertools.chain(["row,split,fold\n"], lines))
+    lines = zip(map(str, numbers), names.tolist(), folds.tolist(), strict=True)
+    return "\n".join(["row,split,fold", *map(",".join, lines), ""])
 
 
 def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:

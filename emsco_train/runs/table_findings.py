@@ -13,6 +13,7 @@ import numpy as np
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.support.missing_words import is_missing_text
 from emsco_train.data.finding import Finding
+from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.table_check import check_columns
 from emsco_train.errors import DataError, OutlierWarning, RareLabelWarning, RepeatedRowsWarning, UnknownCategoryWarning
@@ -116,9 +117,9 @@ def record_warnings(findings: list[Finding]) -> Iterator[None]:
 
 def format_findings(problem: Problem, findings: Sequence[Finding], translate: Callable[[str], str] = str) -> list[str]:
     """Return the lines of the page; `translate` makes options of a command of the arguments in backticks."""
-    counts = Counter(position for split in problem.splits() for position in split.target.tolist())
-    largest, rows = max(counts.items(), key=lambda pair: pair[1])
-    share = f"{percent(rows, counts.total())} of {pluralize(counts.total(), 'row')}"
+    counts = count_positions(np.concatenate([split.target for split in problem.splits()]), len(problem.labels))
+    largest, total = int(np.argmax(counts)), sum(counts)
+    share = f"{percent(counts[largest], total)} of {pluralize(total, 'row')}"
     lines = [f"check    the most common label is {problem.labels[largest]!r}, in {share}"]
     if not findings:
         return [*lines, "         nothing unusual"]

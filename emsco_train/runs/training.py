@@ -179,7 +179,7 @@ def _search_thresholds(
         method=request.method,
         seed=request.seed,
         jobs=jobs,
-        max_rows=request.max_search_rows,
+        max_rows=prepared.search_rows,
         time_limit=request.time_limit,
         start=start,
         progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),

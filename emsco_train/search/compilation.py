@@ -29,6 +29,7 @@ from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
 from emsco_train.search.exact.set_bits import SetLayout
+from emsco_train.search.genetic.added_volume import added_volume
 from emsco_train.search.scoring.chain_splicing import splice_chain
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.support.compiled import is_cached, pause_gc
@@ -86,6 +87,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
         int64,
         _INDEX_TABLE,
     ),
+    added_volume: (_MATRIX, _INDICES, int64, _VECTOR),
     walk_designs: (
         _SET_LAYOUT,
         _COST_LIMITS,
@@ -103,7 +105,8 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 # What the second process compiles. The order is such that neither waits long for the other.
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
-    *(expand_loss, score_sets, count_exits, count_answers, splice_chain),  # what every genetic search needs
+    *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
+    *(splice_chain, added_volume),  # what every genetic search needs beside these
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 
@@ -118,7 +121,7 @@ def compile_search() -> None:
         wait_for(finish_set)
         _compile(fit_sets)
         # Nearly done by now; without it, the search would compile it a second time.
-        wait_for(splice_chain)
+        wait_for(added_volume)
 
 
 def load_search() -> None:

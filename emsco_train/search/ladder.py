@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from emsco_train.data.problem import Problem
+from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.genetic.pareto import first_minima
+from emsco_train.search.genetic.pareto import first_minima, objective_points
+from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.workbench import Workbench
 
 __all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
@@ -51,30 +54,72 @@ def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> 
     return sorted(levels)
 
 
-def ladder_front(problem: Problem, front: Front, requirements: Requirements | None = None, *, jobs: int = 1) -> Front:
+def ladder_front(
+    problem: Problem,
+    front: Front,
+    requirements: Requirements | None = None,
+    *,
+    jobs: int = 1,
+    fitters: ProblemFitters | None = None,
+) -> Front:
     """Return the designs of a front together with the same ones at other thresholds, without those that others dominate.
 
     Figures are on the validation rows, as in the search. The designs of the front itself are all kept. Where requirements have a
     floor on the recall of labels, the thresholds of these labels are shifted also by themselves, and a design is kept if no other
-    dominates it in all of coverage, accuracy, cost and the figures of labels that have a floor.
+    dominates it in all of coverage, accuracy, cost and the figures of labels that have a floor. `fitters` are those of the
+    problem, if they were made before.
     """
     wanted = requirements or Requirements()
     rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
     if not len(front):
         return front
-    population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
+    known = {(design.chromosome, design.thresholds) for design in front}
     levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
-    known = {design.id for design in front}
+    population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
+    places = _places(population, levels, known)
+    sets, made = len(distinct_sets(population)), fitters or ProblemFitters(problem)
+    benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, made)
+    if len(levels) * sets * _set_bytes(problem) <= _MAX_BYTES:
+        # All at once, so that no set is scored twice.
+        benches = partial(iter, list(benches()))
+    if not wanted.label_floors:
+        # There are twenty times as many designs as on the front: those that others dominate are left out before they are made.
+        places = _undominated_places(benches(), population, places)
     tuned = [
         design
-        for bench in make_workbenches(problem, levels, len(population), jobs)
-        for threshold in range(len(bench.thresholds))
-        for design in bench.designs(population, [1] * len(population), threshold, label_sizes=bool(wanted.label_floors))
-        if design.id not in known
+        for bench, place, chosen in _level_designs(benches(), population, places)
+        for design in bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
     ]
-    return Front(
-        [*front, *_undominated(tuned, wanted)], full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit
-    )
+    return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
+
+
+def _places(
+    population: Population, levels: Sequence[tuple[float, ...]], known: Collection[tuple[tuple[int, ...], tuple[float, ...]]]
+) -> dict[tuple[float, ...], list[int]]:
+    """Return the positions of the designs to try at each of the thresholds: all that are not known there."""
+    return {
+        level: [place for place, genes in enumerate(map(tuple, population.tolist())) if (genes, level) not in known]
+        for level in levels
+    }
+
+
+def _undominated_places(
+    benches: Iterable[Workbench], population: Population, places: Mapping[tuple[float, ...], list[int]]
+) -> dict[tuple[float, ...], list[int]]:
+    """Return the positions of the designs at each of the thresholds that none at any of these dominates."""
+    found = [bench.evaluator(place)(chosen) for bench, place, chosen in _level_designs(benches, population, places)]
+    kept = iter(first_minima(objective_points(found[0].join(found[1:]))).tolist() if found else [])
+    return {level: [place for place in chosen if next(kept)] for level, chosen in places.items()}
+
+
+def _level_designs(
+    benches: Iterable[Workbench], population: Population, places: Mapping[tuple[float, ...], list[int]]
+) -> Iterator[tuple[Workbench, int, Population]]:
+    """Yield, for each of the thresholds, its workbench, its position there, and the designs to try."""
+    for bench in benches:
+        for position, level in enumerate(bench.thresholds):
+            if places[level]:
+                yield bench, position, population[places[level]]
 
 
 def _shift(threshold: float, step: float) -> float:
@@ -86,15 +131,20 @@ def _shift(threshold: float, step: float) -> float:
     return round(shifted, 4)
 
 
-def make_workbenches(problem: Problem, levels: Sequence[tuple[float, ...]], designs: int, jobs: int) -> Iterator[Workbench]:
-    """Yield workbenches for all levels, each for as many as fit into memory."""
-    per_level = 16 * -(-len(problem.validation) // 64) * 1024 * max(1, -(-designs * 10 // 1024))
-    count = max(1, _MAX_BYTES // per_level)
-    # The fits are the same at every level.
-    fitters = ProblemFitters(problem)
+def make_workbenches(
+    problem: Problem, levels: Sequence[tuple[float, ...]], sets: int, jobs: int, fitters: ProblemFitters
+) -> Iterator[Workbench]:
+    """Yield workbenches for all levels, each for as many as fit into memory, where so many feature sets are scored."""
+    # A workbench is ready for a thousand sets; the fits are the same at every level.
+    count = max(1, _MAX_BYTES // (max(1024, sets) * _set_bytes(problem)))
     for start in range(0, len(levels), count):
         part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
         yield Workbench(problem, part, jobs=jobs, fitters=fitters)
+
+
+def _set_bytes(problem: Problem) -> int:
+    """Return how much a workbench keeps of a feature set at each of the thresholds."""
+    return 16 * -(-len(problem.validation) // 64)
 
 
 def _undominated(designs: Sequence[Design], requirements: Requirements) -> list[Design]:

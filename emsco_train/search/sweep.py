@@ -232,8 +232,7 @@ def remeasure_front(outcome: Outcome, bench: Workbench, settings: Settings, thre
 
 def join_fronts(problem: Problem, outcomes: Iterable[Outcome]) -> Front:
     """Return the designs of several searches of a problem as one front."""
-    designs = [design for outcome in outcomes for design in outcome.front]
-    return Front(designs, full_cost=problem.full_cost, offset=problem.offset, unit=problem.costs.unit)
+    return Front.of_problem(problem, (design for outcome in outcomes for design in outcome.front))
 
 
 def sweep_settings(

@@ -161,7 +161,7 @@ class Workbench:
 
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""
-        return Front(designs, full_cost=self.problem.full_cost, offset=self.problem.offset, unit=self.problem.costs.unit)
+        return Front.of_problem(self.problem, designs)
 
     def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
         return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])

@@ -100,8 +100,9 @@ def test_floors_on_labels(run: Path, tmp_path: Path) -> None:
     assert sum(counts.rows for counts in manifest.expected.labels) == manifest.expected.rows
     _, fittest = export(run, tmp_path / "fittest", "--design", "fittest")
     assert design_id_of(fittest) == validation_counts(run)[0]["id"]
-    message = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "other", "--min-recall", "eggs=0.5")
-    assert "there is no label 'eggs' (labels: 'ham', 'spam')" in message
+    for option in ("--min-recall", "--min-accuracy"):
+        message = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / "other", option, "eggs=0.5")
+        assert f"{option} names 'eggs', which is not a label (labels: ham, spam)" in message
 
 
 def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:

@@ -156,7 +156,9 @@ cost = 0.5
 
 def test_a_search_on_a_sample_is_measured_on_all_rows(mixed: MixedTable, tmp_path: Path) -> None:
     """--max-search-rows: figures are those of all validation rows, as `emsco-run` finds them; no design dominates another."""
-    run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--max-search-rows", 40, "--out", tmp_path / "run")
+    options = [*mixed.options(), "--folds", 0, "--max-search-rows", 40]
+    shown = run_successfully("emsco-train", *options, "--out", tmp_path / "run")
+    assert "search   on a sample of 40 train and 40 validation rows" in shown
     assert RunFolder(tmp_path / "run").read().search.max_search_rows == 40
     found = front(tmp_path / "run")
     assert not any(_dominates(one, other) for one in found for other in found)
@@ -487,6 +489,7 @@ UNSUITABLE_OPTIONS = {
     "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is not a label"),
     "penalty": (["--C", "-1"], "C is -1.0: expected a finite number above 0"),
     "sample": (["--max-search-rows", "1"], "sample of 1: expected a whole number of rows"),
+    "sample in words": (["--max-search-rows", "few"], "--max-search-rows 'few': expected a whole number of rows, all, or auto"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
     "two divisions": (["--group-column", "count", "--time-column", "rate"], "groups and time were both given"),
 }

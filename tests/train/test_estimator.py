@@ -466,6 +466,7 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"time_limit": "1 h", "verbose": 1}, "time_limit is '1 h'"),
         ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
         ({"threshold": 1.5}, "1.5 for label"),
+        ({"max_search_rows": "few"}, "max_search_rows is 'few': expected a whole number of rows, 'auto', or None"),
         ({"max_search_rows": 1}, "sample of 1: expected a whole number of rows"),
         ({"min_accuracy": 2}, "min_accuracy is 2"),
         ({"sure": 2}, "sure is 2: expected a number from 0.5 to below 1, or none"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from emsco_train.search.genetic.added_volume import added_volume
 from emsco_train.search.genetic.pareto import log_fitness, non_dominated, pareto_layers, pareto_ranks, rank_population, violations
 from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.settings import Constraints
@@ -170,3 +171,18 @@ def test_order_puts_the_front_first(objectives: Objectives, seed: int, distinct:
     assert len({tuple(row) for row in key.tolist()}) == len(ranking.order)
     assert (np.diff(ranking.log_fitness[ranking.order]) <= 1e-9).all()
     assert ranking.ties.sum() == len({tuple(row) for row in rows.tolist()})
+
+
+coordinates = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0.0, 1.5)
+
+
+@given(st.lists(st.tuples(coordinates, coordinates, coordinates), min_size=1, max_size=25))
+def test_added_volume_is_the_difference_of_hypervolumes(rows: list[tuple[float, float, float]]) -> None:
+    """What the last point adds to those before it is what the reference library finds, for equal and for far points, too."""
+    points, reference = np.array(rows), np.array([1.0, 1.0, 1.0])
+    taken = np.argsort(points[:-1, 2], kind="stable")
+    inside = np.minimum(points, 1.0)
+    before = moocore.hypervolume(inside[:-1], ref=reference) if len(rows) > 1 else 0.0
+    expected = moocore.hypervolume(inside, ref=reference) - before
+    # A point that is beyond the reference is at its edge: it dominates nothing.
+    assert added_volume(inside, taken, len(rows) - 1, reference) == pytest.approx(expected, abs=1e-12)

@@ -14,6 +14,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Mask
 from emsco_train.designs.chromosome import Indices, Population, row_keys, stage_counts, unique_rows
+from emsco_train.search.genetic.added_volume import added_volume
 from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.settings import Constraints
 
@@ -84,20 +85,22 @@ def spread_over_front(objectives: Objectives, count: int) -> Indices:
     if len(objectives) <= count:
         return np.arange(len(objectives))
     points = np.column_stack([-objectives.coverage, -objectives.accuracy, objectives.cost / max(1, objectives.cost.max())])
-    volume = moocore.Hypervolume(ref=[0.0, 0.0, 2.0])
+    reference = np.array([0.0, 0.0, 2.0])
     # What a design adds only gets less as others are taken: one whose last measure leads the others' is the next.
-    waiting = [(-float(volume(points[[index]])), index) for index in range(len(points))]
+    waiting = list(zip((-np.prod(reference - points, axis=1)).tolist(), range(len(points)), strict=True))
     heapq.heapify(waiting)
     taken: list[int] = []
-    total = 0.0
+    # By cost, as the volume is summed, and their costs.
+    by_cost, costs = np.zeros(0, dtype=np.int64), np.zeros(0)
     while len(taken) < count:
         _, index = heapq.heappop(waiting)
-        gain = float(volume(points[[*taken, index]])) - total
+        gain = added_volume(points, by_cost, index, reference)
         if waiting and -gain > waiting[0][0]:
             heapq.heappush(waiting, (-gain, index))
             continue
         taken.append(index)
-        total += gain
+        place = int(np.searchsorted(costs, points[index, 2]))
+        by_cost, costs = np.insert(by_cost, place, index), np.insert(costs, place, points[index, 2])
     return np.array(taken, dtype=np.int64)
 
 

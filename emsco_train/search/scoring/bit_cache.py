@@ -24,6 +24,7 @@ __all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits", "unpack_b
 Words: TypeAlias = NDArray[np.uint64]
 
 _INITIAL_CAPACITY = 1024
+_BLOCK_SCORES = 2**17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,11 +105,7 @@ class BitCache:
         row = start
         for scores in self._scorer(sets):
             part = slice(row, row + len(scores.label))
-            hit = scores.label == self._target
-            for index, level in enumerate(self._levels):
-                confident = scores.confidence >= level.required_confidence(scores.label)
-                self._confident[index, part] = pack_bits(confident)
-                self._right[index, part] = pack_bits(confident & hit)
+            self._add_bits(scores, row)
             # Of two bytes: a quarter of the memory that has to pass for each plane.
             answer = scores.label.astype(np.uint16) if self._planes else scores.label
             for plane in range(self._planes):
@@ -116,6 +113,18 @@ class BitCache:
             row = part.stop
         self.fits += len(keys)
         self._rows.update(zip(keys, range(start, row), strict=True))
+
+    def _add_bits(self, scores: TopScores, row: int) -> None:
+        """Pack the bits of some sets at every threshold, from this row on: few sets at a time, which stay in the cache."""
+        step = max(1, _BLOCK_SCORES // self.items)
+        for start in range(0, len(scores.label), step):
+            part = slice(row + start, row + min(start + step, len(scores.label)))
+            label, confidence = scores.label[start : start + step], scores.confidence[start : start + step]
+            hit = label == self._target
+            for index, level in enumerate(self._levels):
+                confident = confidence >= level.required_confidence(label)
+                self._confident[index, part] = pack_bits(confident)
+                self._right[index, part] = pack_bits(confident & hit)
 
     def _reserve(self, count: int) -> None:
         held = self._confident.shape[1]

@@ -104,7 +104,7 @@ class CachedEvaluator:
         """
         chains = self._locate(*cumulative_sets(population))
         counts = np.zeros((len(chains), 3, labels), dtype=np.int64)
-        units = np.ones(self._bits.items, dtype=np.int64) if self._row_units is None else self._row_units
+        units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
         bits = self._bits.confident(self._threshold), self._bits.right(self._threshold), self._bits.answers()
         count_answers(chains, *bits, target.astype(np.int64, copy=False), units, counts)
         return counts
