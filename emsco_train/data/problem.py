@@ -22,6 +22,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
+from emsco_train.data.curves.additive_fit import CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
@@ -89,8 +90,8 @@ class Problem:
         Of the fits: one per train row, or None. Figures count the rows of a split by its own `weights`, without class weights.
     encoder
         The blocks of all features.
-    curve_strength
-        How strongly curves were shrunk; `STRAIGHT` (infinite) without curves.
+    curve_penalties
+        How strongly curves were shrunk; steps are `STRAIGHT` (infinite) without curves.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
@@ -122,7 +123,7 @@ class Problem:
     class_weight: ClassWeight
     weights: Floats | None
     encoder: BlockEncoder
-    curve_strength: float
+    curve_penalties: CurvePenalties
     train: Split
     validation: Split
     folds: int
@@ -281,6 +282,11 @@ class Problem:
         """Whether the train rows themselves measure designs, each scored by a model that has not seen it."""
         return self.parts[0].fold is not None
 
+    @property
+    def curve_strength(self) -> float:
+        """How strongly the steps of curves were shrunk towards lines; infinite without curves."""
+        return self.curve_penalties.step
+
     def splits(self) -> tuple[Split, ...]:
         """Return the splits there are, in the order of `SPLITS`, each row once: cross-fitted rows are train rows."""
         validation = None if self.is_cross_fitted else self.validation
@@ -345,7 +351,7 @@ class Problem:
 
     @property
     def _learner(self) -> EncoderLearner:
-        return EncoderLearner(self.features, len(self.labels), self.curve_strength, self.settings.seed)
+        return EncoderLearner(self.features, len(self.labels), self.curve_penalties, self.settings.seed)
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -442,7 +448,7 @@ def _build_problem(
         class_weight=class_weight,
         weights=weights,
         encoder=encoder,
-        curve_strength=learner.strength,
+        curve_penalties=learner.penalties,
         train=train,
         validation=validation,
         folds=count,

@@ -15,9 +15,9 @@ from emsco_runtime.bundle.reading import read_bundle
 from emsco_train import EmscoClassifier, FeatureOptions, Problem, Settings, run_search
 from emsco_train.data.curve import Curve, cells_of
 from emsco_train.data.curves import additive_fit
-from emsco_train.data.curves.additive_fit import fit_additive
+from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties, fit_additive
 from emsco_train.data.curves.basis import FeatureBasis, choose_knots
-from emsco_train.data.curves.learning import STRAIGHT, choose_strength, learn_curves
+from emsco_train.data.curves.learning import choose_penalties, learn_curves
 from emsco_train.errors import DesignError
 from emsco_train.export.searched_design import export_searched_design
 from emsco_train.models.fitted_set import FittedSet, SetFitter
@@ -84,10 +84,10 @@ def test_the_fit_is_a_penalised_logistic_regression(monkeypatch: pytest.MonkeyPa
     codes, target = make_rows(400)
     weights = np.random.default_rng(1).integers(1, 4, 400).astype(float)
     bases = [FeatureBasis.of(feature, column) for feature, column in zip((NUMBER, CATEGORY), codes.T, strict=True)]
-    strength = 9.0
-    model = fit_additive(bases, target.astype(float), weights, strength)
+    penalties = CurvePenalties(2.0, 9.0)
+    model = fit_additive(bases, target.astype(float), weights, penalties)
     # A column that is divided by the root of its penalty has penalty 1.
-    columns = [basis.columns[basis.cells] / np.sqrt(np.where(basis.is_step, strength, 1.0)) for basis in bases]
+    columns = [basis.columns[basis.cells] / np.sqrt(penalties.of(basis)) for basis in bases]
     twin = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(np.hstack(columns), target, weights)
     assert np.abs(model.scores(bases) - twin.decision_function(np.hstack(columns))).max() < 1e-5
 
@@ -100,7 +100,7 @@ def test_a_step_too_far_is_taken_back() -> None:
     target[0] = 1.0
     weights = np.where(target > 0, 1e6, 1.0)
     bases = [FeatureBasis.of(NUMBER, codes), FeatureBasis.straight(NUMBER, codes)]
-    model = fit_additive(bases, target, weights, 1e-6)
+    model = fit_additive(bases, target, weights, CurvePenalties(1e-6, 1e-6))
     losses = additive_fit.log_losses(model.scores(bases), target)
     start = np.log(np.average(target, weights=weights) / (1 - np.average(target, weights=weights)))
     assert weights @ losses <= weights @ additive_fit.log_losses(np.full(rows, start), target)
@@ -112,14 +112,14 @@ def test_a_label_without_rows_has_no_curve(value: float) -> None:
     """Where all rows have the label, or none, there is nothing to learn: every level is 0."""
     codes, _ = make_rows(50)
     bases = [FeatureBasis.of(NUMBER, codes[:, 0])]
-    assert not fit_additive(bases, np.full(50, value), np.ones(50), 1.0).scores(bases).any()
+    assert not fit_additive(bases, np.full(50, value), np.ones(50), CurvePenalties()).scores(bases).any()
 
 
 def choose(codes: np.ndarray, target: np.ndarray, features: Sequence[Feature], groups: np.ndarray | None = None) -> float:
-    """Return the strength for some rows."""
+    """Return how strongly steps are shrunk for some rows."""
     labels = range(int(target.max()) + 1)
     rng = np.random.default_rng(0)
-    return choose_strength(features, codes, target, labels=tuple(labels), groups=groups, weights=None, rng=rng)
+    return choose_penalties(features, codes, target, labels=tuple(labels), groups=groups, weights=None, rng=rng).step
 
 
 def test_straight_lines_stay_straight() -> None:
@@ -134,6 +134,20 @@ def test_straight_lines_stay_straight() -> None:
     assert choose(codes, bent, features) < STRAIGHT
 
 
+def test_wide_tables_stay_straight() -> None:
+    """Columns of noise overfit lines and curves alike: both are shrunk; where steps outnumber rows there are no curves."""
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(400, 150))
+    target = (rng.random(400) < 1 / (1 + np.exp(-codes[:, :5].sum(axis=1)))).astype(np.intp)
+    features = [NUMBER.model_copy(update={"name": f"x{place}"}) for place in range(150)]
+    labels, random = ("no", "yes"), np.random.default_rng(0)
+    found = choose_penalties(features, codes, target, labels=labels, groups=None, weights=None, rng=random)
+    assert found == CurvePenalties()
+    some = choose_penalties(features[:40], codes[:, :40], target, labels=labels, groups=None, weights=None, rng=random)
+    assert some.line > 1.0
+    assert some.step == STRAIGHT
+
+
 def test_too_few_rows_or_groups_stay_straight() -> None:
     """Where no fold could be scored by models that know every label, there is nothing to choose by."""
     codes = np.arange(200.0)[:, None]
@@ -143,12 +157,26 @@ def test_too_few_rows_or_groups_stay_straight() -> None:
     assert choose(codes, target, [NUMBER], groups=np.arange(200) % 2) == STRAIGHT
 
 
+def learn(codes: np.ndarray, target: np.ndarray, features: Sequence[Feature], step: float, seed: int = 0) -> tuple[Curve, ...]:
+    """Return the curves of some rows, with steps shrunk by this much."""
+    rng, penalties = np.random.default_rng(seed), CurvePenalties(1.0, step)
+    return learn_curves(features, codes, target, labels=2, weights=None, penalties=penalties, rng=rng)
+
+
 def test_level_zero_is_the_mean() -> None:
     """Over the rows that curves were learnt from, each column has mean 0; a gap that no row had counts as the mean."""
     codes, target = make_rows(300)
     codes = codes[~np.isnan(codes).any(axis=1)]
     target = target[: len(codes)]
-    curves = learn_curves((NUMBER, CATEGORY), codes, target, labels=2, weights=None, strength=4.0, rng=np.random.default_rng(0))
+    curves = learn_curves(
+        (NUMBER, CATEGORY),
+        codes,
+        target,
+        labels=2,
+        weights=None,
+        penalties=CurvePenalties(1.0, 4.0),
+        rng=np.random.default_rng(0),
+    )
     for curve, column in zip(curves, codes.T, strict=True):
         assert abs(curve.transform(column).mean()) < 1e-9
         assert curve.levels[0][-1] == 0.0
@@ -160,7 +188,15 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emsco_train.data.curves.learning._MAX_CHOICE_ROWS", 150)
     codes, target = make_rows(600)
     first, second = (
-        learn_curves((NUMBER, CATEGORY), codes, target, labels=2, weights=None, strength=4.0, rng=np.random.default_rng(5))
+        learn_curves(
+            (NUMBER, CATEGORY),
+            codes,
+            target,
+            labels=2,
+            weights=None,
+            penalties=CurvePenalties(1.0, 4.0),
+            rng=np.random.default_rng(5),
+        )
         for _ in range(2)
     )
     assert first == second
@@ -302,7 +338,9 @@ def test_outliers_do_not_matter() -> None:
     spoilt = codes.copy()
     spoilt[np.argmax(codes)] = 1e9
     both = [
-        learn_curves((NUMBER,), each, target, labels=2, weights=None, strength=1.0, rng=np.random.default_rng(0))[0]
+        learn_curves(
+            (NUMBER,), each, target, labels=2, weights=None, penalties=CurvePenalties(1.0, 1.0), rng=np.random.default_rng(0)
+        )[0]
         for each in (codes, spoilt)
     ]
     inside = np.linspace(-2, 2, 50)

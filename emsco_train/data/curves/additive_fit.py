@@ -14,15 +14,29 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats
 from emsco_train.data.curves.basis import FeatureBasis
 
-__all__ = ["AdditiveModel", "fit_additive", "log_losses"]
+__all__ = ["STRAIGHT", "AdditiveModel", "CurvePenalties", "fit_additive", "log_losses"]
 
-# Of the columns that are not steps, and of the gap: that of a straight logistic regression with C = 1.
-_PENALTY = 1.0
+STRAIGHT = float("inf")
 _MAX_SWEEPS = 50
 # The last sweep lowered the mean loss by less than this. A hundredth of it took four times as long and predicted no better.
 _TOLERANCE = 1e-4
 # The curvature of a logistic loss is nowhere larger: with it, every step lowers the loss.
 _MAX_CURVATURE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePenalties:
+    """How strongly coefficients are shrunk: those of lines, categories and gaps, and those of steps.
+
+    Steps that are `STRAIGHT`, infinitely strong, leave straight lines.
+    """
+
+    line: float = 1.0
+    step: float = STRAIGHT
+
+    def of(self, basis: FeatureBasis) -> Floats:
+        """Return the penalty of each column."""
+        return np.where(basis.is_step, self.step, self.line)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +55,18 @@ class AdditiveModel:
 
 
 def fit_additive(
-    bases: Sequence[FeatureBasis], target: Floats, weights: Floats, strength: float, start: AdditiveModel | None = None
+    bases: Sequence[FeatureBasis],
+    target: Floats,
+    weights: Floats,
+    shrinkage: CurvePenalties,
+    start: AdditiveModel | None = None,
 ) -> AdditiveModel:
-    """Fit the log-odds of a target of zeros and ones, with rows by weight; steps are shrunk by the strength."""
+    """Fit the log-odds of a target of zeros and ones, with rows by weight."""
     mean = float(np.average(target, weights=weights))
     if mean in (0.0, 1.0):
         return AdditiveModel(0.0, tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
     model = start or AdditiveModel(np.log(mean / (1.0 - mean)), tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
-    penalties = [np.where(basis.is_step, strength, _PENALTY) for basis in bases]
+    penalties = [shrinkage.of(basis) for basis in bases]
     loss, is_bounded = _total_loss(model, bases, target, weights, penalties), False
     for _ in range(_MAX_SWEEPS):
         improved = _sweep(model, bases, target, weights, penalties, is_bounded=is_bounded)

@@ -10,7 +10,8 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
-from emsco_train.data.curves.learning import STRAIGHT, choose_strength, learn_curves
+from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
+from emsco_train.data.curves.learning import choose_penalties, learn_curves
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.stage_settings import StageSettings
@@ -24,7 +25,7 @@ class EncoderLearner:
 
     features: tuple[Feature, ...]
     labels: int
-    strength: float
+    penalties: CurvePenalties
     seed: int
 
     @classmethod
@@ -32,18 +33,18 @@ class EncoderLearner:
         cls, features: tuple[Feature, ...], train: Split, weights: Floats | None, labels: Sequence[Label], settings: StageSettings
     ) -> EncoderLearner:
         """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
-        strength = STRAIGHT
+        penalties = CurvePenalties()
         if settings.kind == "curved":
             rng = np.random.default_rng((settings.seed, 3))
-            strength = choose_strength(
+            penalties = choose_penalties(
                 *(features, train.codes, train.target), labels=labels, groups=train.groups, weights=weights, rng=rng
             )
-        return cls(features, len(labels), strength, settings.seed)
+        return cls(features, len(labels), penalties, settings.seed)
 
     @property
     def is_curved(self) -> bool:
         """Whether features get curves."""
-        return self.strength < STRAIGHT
+        return self.penalties.step < STRAIGHT
 
     def learn(self, codes: Floats, target: Ints, weights: Floats | None, *, default: BlockEncoder | None = None) -> BlockEncoder:
         """Learn from the codes [rows, features] and the labels of rows that fit models; `default` as in `BlockEncoder.fit`."""
@@ -54,7 +55,7 @@ class EncoderLearner:
             *(self.features, codes, target),
             labels=self.labels,
             weights=weights,
-            strength=self.strength,
+            penalties=self.penalties,
             rng=np.random.default_rng((self.seed, 4)),
         )
         blocks = zip(encoder.blocks, curves, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)

@@ -1,8 +1,8 @@
 """Learns the curves of all features together, and how strongly to shrink them towards straight lines.
 
-The strength is chosen by cross-validation inside the rows that fit models, once for all folds: among those that predict about as
-well as the best, the strongest, so that small tables are not overfitted. The strongest of all is a straight logistic regression,
-without curves.
+Both penalties are chosen by cross-validation inside the rows that fit models, once for all folds: that of lines for straight
+models, since those of wide tables need more; then that of steps, among those that predict about as well as the best the
+strongest, so that small tables are not overfitted. The strongest of all is a straight model, without curves.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.data.curve import Curve
-from emsco_train.data.curves.additive_fit import AdditiveModel, fit_additive, log_losses
+from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
 from emsco_train.data.folds import Fold, make_folds
 from emsco_train.data.split_keys import group_codes
 from emsco_train.errors import DataError
 
-__all__ = ["STRAIGHT", "choose_strength", "learn_curves"]
+__all__ = ["choose_penalties", "learn_curves"]
 
-STRAIGHT = float("inf")
-_STRENGTHS = (1.0, 4.0, 16.0, 64.0)
+_LINE_PENALTIES = (1.0, 8.0, 64.0, 512.0)
+# Times that of lines.
+_STEP_PENALTIES = (1.0, 4.0, 16.0, 64.0)
 _FOLDS = 3
 # Fewer rows cannot say whether a curve is better than a line.
 _MIN_CHOICE_ROWS = 50
-# Rows that the strength is chosen on, and that curves are learnt from, at most: thirty cells need no more.
+# Rows that penalties are chosen on, and that curves are learnt from, at most: thirty cells need no more.
 _MAX_CHOICE_ROWS = 5_000
 _MAX_ROWS = 100_000
 # A column is this part of the log-odds. The penalty of the stage models, which pulls its coefficient from 2 towards 0, then
@@ -46,18 +47,18 @@ def learn_curves(
     *,
     labels: int,
     weights: Floats | None,
-    strength: float,
+    penalties: CurvePenalties,
     rng: np.random.Generator,
 ) -> tuple[Curve, ...]:
     """Return the curve of each feature, from the codes [rows, features] and the labels of the rows that fit models."""
     rows = _sample(len(codes), _MAX_ROWS, rng)
     bases = [FeatureBasis.of(*column) for column in zip(features, codes[rows].T, strict=True)]
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
-    models = [fit_additive(bases, wanted, row_weights, strength) for wanted in _targets(target[rows], labels)]
+    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in _targets(target[rows], labels)]
     return tuple(_make_curve(basis, models, position, row_weights) for position, basis in enumerate(bases))
 
 
-def choose_strength(
+def choose_penalties(
     features: Sequence[Feature],
     codes: Floats,
     target: Ints,
@@ -66,8 +67,8 @@ def choose_strength(
     groups: Ints | None,
     weights: Floats | None,
     rng: np.random.Generator,
-) -> float:
-    """Return how strongly to shrink curves; `STRAIGHT` where straight lines predict about as well."""
+) -> CurvePenalties:
+    """Return how strongly to shrink curves; steps are `STRAIGHT` where straight lines predict about as well."""
     rows = _sample(len(codes), _MAX_CHOICE_ROWS, rng)
     codes, target, row_weights = codes[rows], target[rows], np.ones(len(rows)) if weights is None else weights[rows]
     own_groups = None if groups is None else group_codes(groups[rows], rows=len(rows))
@@ -75,16 +76,22 @@ def choose_strength(
         folds = make_folds(target, _FOLDS, groups=own_groups, rng=rng, labels=labels)
     except DataError:
         # Too few groups, or too few rows of a label.
-        return STRAIGHT
+        return CurvePenalties()
     if sum(len(fold.scored) for fold in folds) < _MIN_CHOICE_ROWS:
-        return STRAIGHT
+        return CurvePenalties()
     curved = [FeatureBasis.of(*column) for column in zip(features, codes.T, strict=True)]
+    if sum(int(basis.is_step.sum()) for basis in curved) > len(rows):
+        # A wide table: where steps outnumber rows, which penalty is best says nothing about their shape.
+        return CurvePenalties()
     straight = [FeatureBasis.straight(*column) for column in zip(features, codes.T, strict=True)]
-    losses = np.zeros((len(_STRENGTHS) + 1, len(rows)))
-    for fold, wanted in itertools.product(folds, _targets(target, len(labels))):
-        losses[:-1, fold.scored] += _held_out_losses(curved, wanted, row_weights, fold, _STRENGTHS)
-        losses[-1:, fold.scored] += _held_out_losses(straight, wanted, row_weights, fold, (STRAIGHT,))
-    return (*_STRENGTHS, STRAIGHT)[_strongest_of_the_good(losses * row_weights)]
+    lines = [CurvePenalties(line) for line in _LINE_PENALTIES]
+    straight_losses = _held_out_losses(straight, target, len(labels), row_weights, folds, lines)
+    best = int(np.argmin(straight_losses.sum(axis=1)))
+    line = _LINE_PENALTIES[best]
+    candidates = [CurvePenalties(line, factor * line) for factor in _STEP_PENALTIES]
+    curved_losses = _held_out_losses(curved, target, len(labels), row_weights, folds, candidates)
+    losses = np.vstack([curved_losses, straight_losses[best]])
+    return [*candidates, CurvePenalties(line)][_strongest_of_the_good(losses)]
 
 
 def _strongest_of_the_good(losses: Floats) -> int:
@@ -95,16 +102,23 @@ def _strongest_of_the_good(losses: Floats) -> int:
 
 
 def _held_out_losses(
-    bases: Sequence[FeatureBasis], wanted: Floats, weights: Floats, fold: Fold, strengths: Sequence[float]
+    bases: Sequence[FeatureBasis],
+    target: Ints,
+    labels: int,
+    weights: Floats,
+    folds: Sequence[Fold],
+    candidates: Sequence[CurvePenalties],
 ) -> Floats:
-    """Return the losses of the rows that a fold scores [strengths, rows]."""
-    fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
-    model, losses = None, []
-    for strength in reversed(strengths):
-        # Each starts at the one before.
-        model = fit_additive(fitted, wanted[fold.fitted], weights[fold.fitted], strength, model)
-        losses.append(log_losses(model.scores(scored), wanted[fold.scored]))
-    return np.array(losses[::-1])
+    """Return the loss of each row [candidates, rows], by weight, under models of the other folds; penalties are ascending."""
+    losses = np.zeros((len(candidates), len(target)))
+    for fold, wanted in itertools.product(folds, _targets(target, labels)):
+        fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
+        model = None
+        for place in reversed(range(len(candidates))):
+            # Each starts at the one before.
+            model = fit_additive(fitted, wanted[fold.fitted], weights[fold.fitted], candidates[place], model)
+            losses[place, fold.scored] += log_losses(model.scores(scored), wanted[fold.scored])
+    return losses * weights
 
 
 def _targets(target: Ints, labels: int) -> list[Floats]:
