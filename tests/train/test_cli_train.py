@@ -444,6 +444,7 @@ WRONG_USE = {
     "weight": (["--class-weight", "heavy"], "--class-weight 'heavy': expected balanced, or LABEL=NUMBER"),
     "no number": (["--population", "many"], "argument --population: invalid int value: 'many'"),
     "search": (["--search", "guess"], "argument --search: invalid choice: 'guess'"),
+    "sample in words": (["--max-search-rows", "few"], "--max-search-rows 'few': expected a whole number of rows, all, or auto"),
 }
 
 
@@ -489,7 +490,6 @@ UNSUITABLE_OPTIONS = {
     "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is not a label"),
     "penalty": (["--C", "-1"], "C is -1.0: expected a finite number above 0"),
     "sample": (["--max-search-rows", "1"], "sample of 1: expected a whole number of rows"),
-    "sample in words": (["--max-search-rows", "few"], "--max-search-rows 'few': expected a whole number of rows, all, or auto"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
     "two divisions": (["--group-column", "count", "--time-column", "rate"], "groups and time were both given"),
 }

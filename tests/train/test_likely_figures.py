@@ -44,6 +44,7 @@ def replace_designs(problem: Problem, front: Front, designs: list[object]) -> Fr
     return Front(designs, full_cost=front.full_cost, offset=problem.offset, unit=front.unit)  # type: ignore[arg-type]
 
 
+@pytest.mark.uncounted
 def test_they_are_free_of_the_luck_of_the_choice() -> None:
     """Forty designs that are all right in 70 of 100 cases: the best looks far better; the likely figures do not, on average."""
     problem, asked = make_problem(0), Requirements(min_coverage=0.1, by="accuracy", sure=None)

@@ -56,6 +56,7 @@ from emsco_train.runs.run_file import (
     SearchEntry,
     ThresholdEntry,
 )
+from tests.processes import run as run_command
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
@@ -540,23 +541,18 @@ def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Pat
 # The command.
 
 
-def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process."""
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
-
-
 def test_the_command_writes_and_prints_where(run: Path, tmp_path: Path, text: str) -> None:
     """By default the page is in the run's folder; the command in it names the folder as the user did."""
     copy = tmp_path / "my run"
     shutil.copytree(run, copy)
-    done = command("my run", cwd=tmp_path)
+    done = run_command("emsco-report", "my run", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("written  'my run/report.html'\n")
     page = (copy / "report.html").read_text(encoding="utf-8")
     assert "emsco-export &#x27;my run&#x27; --out BUNDLE" in page
     assert not list(copy.glob(".report*"))
     other = tmp_path / "page.html"
-    done = command(run, "--out", other)
+    done = run_command("emsco-report", run, "--out", other)
     assert (done.returncode, done.stderr) == (0, "")
     assert other.read_text(encoding="utf-8") == text
     assert other.stat().st_mode & 0o777 == 0o666 & ~_umask()
@@ -590,14 +586,14 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
         assert said.startswith("emsco-report: ")
         assert len(said.splitlines()) == 1
         assert output in said
-    done = command(damaged)
+    done = run_command("emsco-report", damaged)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert not list(tmp_path.glob("**/*.html"))
 
 
 def test_wrong_use_and_help() -> None:
     """Wrong arguments: status 2 with the usage. Help answers without loading what only the work needs."""
-    done = command()
+    done = run_command("emsco-report")
     assert done.returncode == 2
     assert "usage: emsco-report" in done.stderr
     with pytest.raises(SystemExit, match="2"):
@@ -645,7 +641,7 @@ def test_links_and_devices_as_places_for_the_page(run: Path, tmp_path: Path, tex
     write_report(run, link)
     assert link.is_symlink()
     assert (tmp_path / "target.html").read_text(encoding="utf-8") == text
-    done = command(run, "--out", "/dev/stdout")
+    done = subprocess.run([*COMMAND, run, "--out", "/dev/stdout"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("<!DOCTYPE html>")
 

@@ -102,6 +102,7 @@ def test_other_classifiers_are_seeded_by_logistic_paths() -> None:
     assert any(design.stages[0] == ("x0",) for design in outcome.front)
 
 
+@pytest.mark.uncounted
 def test_the_obvious_design_of_a_wide_table_is_found() -> None:
     """The short form of `benchmarks/wide.py tables`: ten columns of a hundred, in two generations."""
     result = wide.search_wide_table(100, 2_000, 0, Settings(population=150, generations=2), decoys=False)
