@@ -88,7 +88,7 @@ def format_knots(knots: Sequence[float], *, digits: int) -> list[str]:
 
 
 def _format_knot(knot: float, digits: int) -> str:
-    return f"{knot:,.0f}" if 10**digits <= abs(knot) < _MAX_PLAIN else f"{knot:.{digits}g}"
+    return f"{knot:,.0f}" if 10**digits <= abs(knot) < _MAX_PLAIN else f"{knot:,.{digits}g}"
 
 
 def _cell_texts(entry: CurveEntry) -> tuple[str, ...]:
