@@ -32,6 +32,8 @@ _LINE = 11.0
 # Of names that are written upwards, and what they add to the height of a picture.
 _UPWARDS_CHARACTERS, _UPWARDS_HEIGHT = 11, 56
 _MIN_LEVEL_WIDTH = 60.0
+# Of names in the words for each cell, of which a page holds thousands.
+_TITLE_CHARACTERS = 40
 # As many as the style sheet has colours.
 _MAX_LABELS = 8
 _FIRST_SHOWN = 24
@@ -46,8 +48,8 @@ def curves_section(data: ReportData) -> str:
         return ""
     features = sorted(map(CurveCells.of, curves.features), key=lambda feature: -feature.largest_influence)
     shown = features[:_MAX_SHOWN]
-    plot = _Plot(_choose_outputs(curves, features), curves.outputs)
-    figures = [_figure(plot, feature) for feature in shown]
+    outputs = _Outputs(_choose_outputs(curves, features), curves.outputs)
+    figures = [_figure(outputs, feature) for feature in shown]
     more = ""
     if len(figures) > _FIRST_SHOWN:
         rest = "".join(figures[_FIRST_SHOWN:])
@@ -58,21 +60,22 @@ def curves_section(data: ReportData) -> str:
     return (
         '<section aria-labelledby="curves-title">'
         f'<h2 id="curves-title">Curves <span class="count">{len(features):,}</span></h2>'
-        f"{_explanation(data, curves)}{_legend(plot)}"
+        f"{_explanation(data, curves)}{_legend(outputs)}"
         f'<div class="curves">{"".join(figures[:_FIRST_SHOWN])}</div>{more}{left}</section>'
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Plot:
-    """What all pictures share: the outputs that are drawn, by position."""
+class _Outputs:
+    """The labels that curves speak for, and which of them are drawn, by position."""
 
     drawn: tuple[int, ...]
-    outputs: tuple[Label, ...]
+    labels: tuple[Label, ...]
 
     def describe(self, cell: Cell) -> str:
         """Return what a cell adds, in words."""
-        return ", ".join(f"{self.outputs[output]} {cell.log_odds[output]:+.2f}" for output in self.drawn)
+        names = [shorten_name(str(self.labels[output]), _TITLE_CHARACTERS) for output in self.drawn]
+        return ", ".join(f"{name} {cell.log_odds[output]:+.2f}" for name, output in zip(names, self.drawn, strict=True))
 
 
 def _level_axis(feature: CurveCells, drawn: Sequence[int]) -> Axis:
@@ -104,52 +107,52 @@ def _explanation(data: ReportData, curves: CurvesFile) -> str:
     )
 
 
-def _legend(plot: _Plot) -> str:
-    if len(plot.outputs) == 1:
+def _legend(outputs: _Outputs) -> str:
+    if len(outputs.labels) == 1:
         return ""
     items = "".join(
         f'<li><svg class="swatch" viewBox="-8 -8 16 16" aria-hidden="true"><path class="step k{place}" d="M-8 0H8"/></svg>'
-        f"{escape_html(plot.outputs[output])}</li>"
-        for place, output in enumerate(plot.drawn)
+        f"{escape_html(outputs.labels[output])}</li>"
+        for place, output in enumerate(outputs.drawn)
     )
-    hidden = len(plot.outputs) - len(plot.drawn)
+    hidden = len(outputs.labels) - len(outputs.drawn)
     more = f"<div>{pluralize(hidden, 'label')} of less influence: see {CURVES_NAME}</div>" if hidden else ""
     return f'<div class="legend"><div><b>label</b><ul>{items}</ul></div>{more}</div>'
 
 
-def _figure(plot: _Plot, feature: CurveCells) -> str:
+def _figure(outputs: _Outputs, feature: CurveCells) -> str:
     name, influence = escape_html(feature.entry.name), f"influence&nbsp;{feature.largest_influence:.2f}"
     shown, total = len(feature.shown), len(feature.cells)
     cut = f", the {shown} most frequent of {total:,} categories" if shown < total else ""
-    return f"<figure><figcaption><code>{name}</code> <span>{influence}{cut}</span></figcaption>{_draw(plot, feature)}</figure>"
+    return f"<figure><figcaption><code>{name}</code> <span>{influence}{cut}</span></figcaption>{_draw(outputs, feature)}</figure>"
 
 
-def _draw(plot: _Plot, feature: CurveCells) -> str:
+def _draw(outputs: _Outputs, feature: CurveCells) -> str:
     right = _RIGHT if feature.gap is None else _CELLS_RIGHT
     edges = [_LEFT + (right - _LEFT) * place / len(feature.shown) for place in range(len(feature.shown) + 1)]
     spans = list(itertools.pairwise(edges)) + ([] if feature.gap is None else [(_GAP_LEFT, _RIGHT)])
-    y = _level_axis(feature, plot.drawn)
+    y = _level_axis(feature, outputs.drawn)
     ticks, below = _draw_ticks(feature, edges)
     drawn = [
         *_draw_frame(y),
         _draw_bars(feature, spans),
-        *_draw_levels(plot.drawn, feature, edges, y),
+        *_draw_levels(outputs.drawn, feature, edges, y),
         *ticks,
-        *_draw_titles(plot, feature, spans),
+        *_draw_titles(outputs, feature, spans),
     ]
-    label = escape_html(_describe(plot, feature))
+    label = escape_html(_describe(outputs, feature))
     return f'<svg class="curve" viewBox="0 0 {_WIDTH} {_HEIGHT + below}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
 
 
-def _describe(plot: _Plot, feature: CurveCells) -> str:
+def _describe(outputs: _Outputs, feature: CurveCells) -> str:
     """Return the numbers that matter, for those who cannot see the picture."""
     parts = []
-    for output in plot.drawn:
+    for output in outputs.drawn:
         least, most = feature.extremes(output)
         ends = [f"{cell.log_odds[output]:+.2f} ({cell.text})" for cell in (least, most)]
-        parts.append(f"log-odds of {plot.outputs[output]} from {ends[0]} to {ends[1]}")
+        parts.append(f"log-odds of {outputs.labels[output]} from {ends[0]} to {ends[1]}")
     if feature.gap is not None:
-        parts.append(f"gaps, {percent(feature.gap.rows, feature.rows)} of the rows: {plot.describe(feature.gap)}")
+        parts.append(f"gaps, {percent(feature.gap.rows, feature.rows)} of the rows: {outputs.describe(feature.gap)}")
     return f"{feature.entry.name}: {'; '.join(parts)}"
 
 
@@ -172,9 +175,9 @@ def _draw_bars(feature: CurveCells, spans: Sequence[tuple[float, float]]) -> str
     return f'<path class="rows" d="{bars}"/>'
 
 
-def _draw_levels(outputs: Sequence[int], feature: CurveCells, edges: Sequence[float], y: Axis) -> Iterator[str]:
+def _draw_levels(drawn: Sequence[int], feature: CurveCells, edges: Sequence[float], y: Axis) -> Iterator[str]:
     """Yield a line for each output: steps over the cells of a number, and for categories, which have no order, dashes."""
-    for place, output in enumerate(outputs):
+    for place, output in enumerate(drawn):
         path = ""
         for number, cell in enumerate(feature.shown):
             height = format_coordinate(y.position(cell.log_odds[output]))
@@ -227,9 +230,9 @@ def _text(x: float, below: int, text: str) -> str:
     return f'<text class="tick small middle" x="{format_coordinate(x)}" y="{_BOTTOM + below:g}">{escape_html(text)}</text>'
 
 
-def _draw_titles(plot: _Plot, feature: CurveCells, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
+def _draw_titles(outputs: _Outputs, feature: CurveCells, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
     """Yield an invisible area over each cell that says what is drawn there."""
     for cell, (left, right) in zip(feature.shown_with_gap, spans, strict=True):
-        text = f"{cell.text}: {percent(cell.rows, feature.rows)} of the rows\n{plot.describe(cell)}"
+        text = f"{shorten_name(cell.text, _TITLE_CHARACTERS)}: {percent(cell.rows, feature.rows)} of the rows\n{outputs.describe(cell)}"
         area = f"M{format_coordinate(left)} {_TOP:g}V{_BOTTOM:g}H{format_coordinate(right)}V{_TOP:g}Z"
         yield f'<path class="cell" d="{area}"><title>{escape_html(text)}</title></path>'

@@ -18,6 +18,7 @@ def shorten_name(name: str, max_width: int) -> str:
     kept = " ".join(name.split()) or repr(name)
     if text_width(kept) <= max_width:
         return kept
+    kept = kept[:max_width]
     while text_width(kept) > max_width - 1:
         kept = kept[:-1]
     return f"{kept}\N{HORIZONTAL ELLIPSIS}"

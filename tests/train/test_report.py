@@ -581,7 +581,7 @@ def curves_page(
 
 
 def test_curves_are_drawn_by_influence(tmp_path: Path, text: str) -> None:
-    """A picture for each feature, the most influential first: steps between cells, bars by rows, gap, ticks, and words for all."""
+    """A picture for each feature, the most influential first: steps between cells, bars by rows, gap, ticks, and all in words."""
     features = [
         curve("weak", [[-0.125, 0.125]], knots=[0.5], kind="boolean"),
         curve("age", [[-2.0, 0.5, 1.0, 0.0]], knots=[1.5, 20.0, 1234.5], rows=[10, 20, 5, 5], gap_rows=10),
