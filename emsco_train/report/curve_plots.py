@@ -233,6 +233,7 @@ def _text(x: float, below: int, text: str) -> str:
 def _draw_titles(outputs: _Outputs, feature: CurveCells, spans: Sequence[tuple[float, float]]) -> Iterator[str]:
     """Yield an invisible area over each cell that says what is drawn there."""
     for cell, (left, right) in zip(feature.shown_with_gap, spans, strict=True):
-        text = f"{shorten_name(cell.text, _TITLE_CHARACTERS)}: {percent(cell.rows, feature.rows)} of the rows\n{outputs.describe(cell)}"
+        name, share = shorten_name(cell.text, _TITLE_CHARACTERS), percent(cell.rows, feature.rows)
+        text = f"{name}: {share} of the rows\n{outputs.describe(cell)}"
         area = f"M{format_coordinate(left)} {_TOP:g}V{_BOTTOM:g}H{format_coordinate(right)}V{_TOP:g}Z"
         yield f'<path class="cell" d="{area}"><title>{escape_html(text)}</title></path>'
