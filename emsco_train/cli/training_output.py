@@ -20,6 +20,7 @@ from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.knee import least_useful_coverage
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
+from emsco_train.runs.curves_file import describe_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import CountsEntry
@@ -55,6 +56,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
     )
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
     weights = prepared.request.columns.weight
+    stages = describe_stages(problem.settings.kind, problem.curve_strength)
     return [
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
@@ -63,6 +65,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
         *_describe_folds(problem, by_time=source.time is not None),
         *_describe_sample(prepared),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
+        *([] if stages is None else [f"stages   {stages}"]),
     ]
 
 

@@ -8,7 +8,11 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
 
-__all__ = ["Curve", "cells_of"]
+__all__ = ["LEVEL_SCALE", "Curve", "cells_of"]
+
+# A level is this part of the log-odds. The penalty of the stage models, which pulls its coefficient from 2 towards 0, then
+# does as well on large and small tables as any: on Spambase and five small tables, 1 to 1/4 of it did worse on some.
+LEVEL_SCALE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +20,8 @@ class Curve:
     """A level for each cell that the values of a feature fall into, and one for a gap.
 
     The cells of a number end at the knots, ascending: a value at a knot is above it. Those of a category are its codes, without
-    knots; a code that is not listed has level 0. Levels are log-odds, [outputs][cells + 1], the last for a gap: two labels have
-    one output, the log-odds of the second; more have one each, its odds against all others.
+    knots; a code that is not listed has level 0. Levels, [outputs][cells + 1], the last for a gap, are log-odds times
+    `LEVEL_SCALE`: two labels have one output, the log-odds of the second; more have one each, its odds against all others.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 from emsco_runtime.bundle.summary import percent, pluralize
@@ -10,6 +9,7 @@ from emsco_train.report.axes import format_coordinate
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import CostFormat
 from emsco_train.report.report_data import StageData
+from emsco_train.report.short_names import shorten_name, text_width
 
 __all__ = ["draw_cascade", "wrap_names"]
 
@@ -40,7 +40,7 @@ def draw_cascade(stages: Sequence[StageData], cost_format: CostFormat) -> str:
 
 
 def _draw_stage(stage: StageData, lines: Sequence[str], top: int, height: int, cost_format: CostFormat) -> Iterator[str]:
-    whole = all(_text_width(name) <= _LINE_WIDTH for name in stage.features)
+    whole = all(text_width(name) <= _LINE_WIDTH for name in stage.features)
     yield "<g>" if whole else f"<g><title>{escape_html(', '.join(stage.features))}</title>"
     yield f'<rect class="box" x="1" y="{top}" width="{_STAGE}" height="{height}" rx="6"/>'
     yield f'<text class="head" x="17" y="{top + 27}">Stage {stage.number}</text>'
@@ -103,8 +103,8 @@ def wrap_names(names: Sequence[str], max_width: int) -> list[str]:
     lines: list[str] = []
     room = 0
     for name in names:
-        cut = _truncate(" ".join(name.split()) or repr(name), max_width)
-        width = _text_width(cut)
+        cut = shorten_name(name, max_width)
+        width = text_width(cut)
         if width + 3 <= room:
             lines[-1] += f" · {cut}"
             room -= width + 3
@@ -112,19 +112,3 @@ def wrap_names(names: Sequence[str], max_width: int) -> list[str]:
             lines.append(cut)
             room = max_width - width
     return lines
-
-
-def _truncate(name: str, max_width: int) -> str:
-    if _text_width(name) <= max_width:
-        return name
-    kept = name
-    while _text_width(kept) > max_width - 1:
-        kept = kept[:-1]
-    return f"{kept}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _text_width(text: str) -> int:
-    """Return how many characters wide a text is in a font of fixed width: Chinese and Japanese characters take two."""
-    if text.isascii():
-        return len(text)
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -7,6 +7,7 @@ import hashlib
 from importlib.resources import files
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.report.curve_plots import curves_section
 from emsco_train.report.design_table import design_table
 from emsco_train.report.design_view import design_view
 from emsco_train.report.escaping import escape_html
@@ -66,6 +67,7 @@ the same figures. Lowest recall: of the held-out rows of a label, the smallest s
 whose confidence claims too much. Fitness compares designs of one threshold. The knee is the nearest to accepting all, all right,
 at no cost, among the designs that accept at least half as much as any.</p>
 </section>
+{curves_section(data)}
 <section aria-labelledby="run-title">
 <h2 id="run-title">The run</h2>
 {run_details(data)}

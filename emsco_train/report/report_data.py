@@ -18,6 +18,7 @@ from emsco_train.errors import DataError
 from emsco_train.report.markers import CoverageColours
 from emsco_train.report.number_format import CostFormat, format_threshold
 from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
+from emsco_train.runs.curves_file import CURVES_NAME, CurvesFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.labels_file import LabelsFile
 from emsco_train.runs.run_file import CountsEntry, RunFile
@@ -86,6 +87,8 @@ class ReportData:
     held_out_split: str
     # Fittest first, each id once.
     designs: tuple[DesignData, ...]
+    # What was learnt about each feature; None where stages are straight.
+    curves: CurvesFile | None = None
 
     @property
     def is_cross_fitted(self) -> bool:
@@ -138,6 +141,9 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
     labels = None
     if _LABELS_NAME in run.files:
         labels = LabelsFile.read(folder.text(_LABELS_NAME), str(folder.path / _LABELS_NAME))
+    curves = None
+    if CURVES_NAME in run.files:
+        curves = CurvesFile.read(folder.text(CURVES_NAME), str(folder.path / CURVES_NAME))
     tests = _read_test_counts(folder.text("front.csv"), run.rows.get("test", 0), _test_units(run))
     try:
         front = Front.from_json(folder.text("front.json"), rows=run.measured.rows)
@@ -147,7 +153,7 @@ def read_report_data(path: str | os.PathLike[str]) -> ReportData:
         raise DataError(f"{detail}. Train again") from None
     if not designs:
         raise DataError(f"{folder.path} holds no design: train again with looser constraints")
-    return ReportData(folder, run, front, costs, calibration.split, designs)
+    return ReportData(folder, run, front, costs, calibration.split, designs, curves)
 
 
 def _design_data(

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.curves.additive_fit import STRAIGHT
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import format_accuracy, format_coverage, format_duration
 from emsco_train.report.report_data import ReportData
+from emsco_train.runs.curves_file import describe_stages
 from emsco_train.runs.run_file import RunFile
 
 __all__ = ["run_details", "summary_facts", "warnings_html"]
@@ -32,6 +34,7 @@ def summary_facts(data: ReportData) -> str:
     paid = f", {pluralize(len(data.costs.groups), 'group')} paid once" if data.costs.groups else ""
     thresholds = "; ".join(escape_html(data.format_threshold(entry.thresholds)) for entry in run.thresholds)
     weight = run.data.weight_column
+    stages = describe_stages(run.stages, STRAIGHT if data.curves is None else data.curves.strength)
     created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
         ("Data", f"{files}: {pluralize(sum(run.rows.values()), 'row')}, {pluralize(len(run.columns), 'feature')}"),
@@ -42,6 +45,7 @@ def summary_facts(data: ReportData) -> str:
         ("Labels", f"{labels}{more} <small>in column <code>{escape_html(run.data.label)}</code></small>"),
         ("Costs", f"all features: {escape_html(data.cost_format.compact(data.front.full_cost))}{paid}"),
         ("Confidence needed", thresholds),
+        *([("Stages", stages)] if stages is not None else []),
         ("Search", _search_summary(data)),
         ("Made", f"{escape_html(created)} <small>emsco {escape_html(run.versions.get('emsco', '?'))}</small>"),
     ]

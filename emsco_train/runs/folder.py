@@ -120,7 +120,9 @@ class RunFolder:
             for name, text in {**files, **begun, _RUN_NAME: document.text()}.items():
                 _write_synced(new / name, text)
             new.rename(self.work / _READY_NAME)
+            earlier = self._earlier_hashes()
             self._install_ready_files()
+            self._remove_earlier({name: digest for name, digest in earlier.items() if name not in files})
             if not keep_work:
                 shutil.rmtree(self.work)
         finally:
@@ -137,8 +139,7 @@ class RunFolder:
             raise DataError(f"{self.path} holds no {_RUN_NAME}: give the folder that emsco-train wrote")
         run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
-            content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
-            if hashlib.sha256(content).hexdigest() != digest:
+            if not self._is_unchanged(name, digest):
                 raise DataError(
                     f"{self.path / name} is missing or is not the file that this run wrote: restore it, or train again"
                 )
@@ -147,6 +148,25 @@ class RunFolder:
     def text(self, name: str) -> str:
         """Return the text of one of the files."""
         return (self.path / name).read_text(encoding="utf-8")
+
+    def _is_unchanged(self, name: str, digest: str) -> bool:
+        content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
+        return hashlib.sha256(content).hexdigest() == digest
+
+    def _earlier_hashes(self) -> dict[str, str]:
+        """Return the files of a run that is being replaced, with their hashes; none if this emsco cannot read its record."""
+        if not self.is_complete():
+            return {}
+        try:
+            return RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME)).files
+        except DataError:
+            return {}
+
+    def _remove_earlier(self, hashes: Mapping[str, str]) -> None:
+        """Remove files of an earlier run, such as its curves, that would seem to belong to this one; changed ones stay."""
+        for name, digest in hashes.items():
+            if Path(name).name == name and self._is_unchanged(name, digest):
+                (self.path / name).unlink()
 
     def _holds_run(self) -> bool:
         return self.is_complete() and _RUN_MARK in (self.path / _RUN_NAME).read_bytes()

@@ -12,6 +12,7 @@ from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.calibration_file import CalibrationFile
+from emsco_train.runs.curves_file import CURVES_NAME, CurvesFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
@@ -151,6 +152,9 @@ def _search_and_write(
         "calibration.json": CalibrationFile.of(problem.held_out.name, measured).text(),
         "labels.json": LabelsFile.of(problem.held_out.name, problem.labels, measured).text(),
     }
+    curves = CurvesFile.of(problem)
+    if curves is not None:
+        files[CURVES_NAME] = curves.text()
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
     record = make_run_record(prepared, settings, searched, fitters)

@@ -154,9 +154,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["size", "links", "reputation", "label"])
-        writer.writerows([*map(str, row), "spam" if sum(row) > 0 else "ham"] for row in rows.tolist())
+        writer.writerows([*map(str, row), "spam" if abs(row[0]) > 0.7 else "ham"] for row in rows.tolist())
     request = TrainRequest(
-        {None: str(folder / "rows.csv")}, Columns(), (0.8,), method="evolve", settings=Settings(population=20), jobs=1
+        {None: str(folder / "rows.csv")},
+        Columns(),
+        (0.8,),
+        method="evolve",
+        settings=Settings(population=20),
+        jobs=1,
+        stages="curved",
     )
     trained = train(prepare(request), folder / "run", watch=lambda _: _Interrupting(what="test"))
     assert trained.interrupted
@@ -205,7 +211,7 @@ def test_columns_of_a_run(run: Path) -> None:
         assert set(next(csv.reader(file))) <= set(re.findall(r"`([^`]+)`", section("splits.csv")))
 
 
-@pytest.mark.parametrize("name", ["front.json", "calibration.json", "labels.json", "run.json"])
+@pytest.mark.parametrize("name", ["front.json", "calibration.json", "labels.json", "curves.json", "run.json"])
 def test_keys_of_a_run(name: str, run: Path) -> None:
     """Every key of each document is documented under its heading, and every key in the table's first column is one."""
     found = set(keys(json.loads((run / name).read_text(encoding="utf-8"))))

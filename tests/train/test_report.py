@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -36,12 +36,14 @@ from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
 from emsco_train.report.cascade_diagram import wrap_names
+from emsco_train.report.curve_cells import MAX_CELLS, CurveCells, format_knots
 from emsco_train.report.markers import COLOURS, SHAPES, CoverageColours, shape_index
 from emsco_train.report.number_format import CostFormat, format_duration
 from emsco_train.report.page import render_page
 from emsco_train.report.reliability_diagram import wilson_interval
 from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.calibration_file import CalibrationFile
+from emsco_train.runs.curves_file import CURVES_NAME, CurveEntry, CurvesFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign
@@ -90,6 +92,7 @@ def make_run(
     most_stages: int = 4,
     certify: bool = True,
     whole_accepted: int = 150,
+    curves: CurvesFile | None = None,
     seed: int = 0,
 ) -> Path:
     """Write a run with made-up designs, through the functions that write real ones."""
@@ -131,6 +134,7 @@ def make_run(
         labels=labels,
         C=1.0,
         class_weight=None,
+        stages="straight" if curves is None else "curved",
         search=SearchEntry(
             method="auto",
             settings={"pinned": [1], "polish": True, "constraints": {"max_cost": 3.0}},
@@ -157,6 +161,7 @@ def make_run(
         "costs.toml": costs.to_toml(),
         "calibration.json": CalibrationFile.of(split, measured).text(),
         "labels.json": LabelsFile.of(split, labels, measured).text(),
+        **({} if curves is None else {CURVES_NAME: curves.text()}),
     }
     place = RunFolder(folder)
     place.begin(resume=False, force=True)
@@ -536,6 +541,145 @@ def test_a_threshold_given_twice_shows_its_designs_once(run: Path, tmp_path: Pat
     again = read_report_data(copy)
     assert [one.design.id for one in again.designs] == [one.design.id for one in content.designs]
     assert_well_formed(render_page(again))
+
+
+# Curves.
+
+
+def curve(
+    name: str,
+    log_odds: Sequence[Sequence[float]],
+    *,
+    knots: Sequence[float] | None = None,
+    categories: Sequence[str] | None = None,
+    rows: Sequence[int] | None = None,
+    gap_rows: int = 0,
+    kind: Literal["numeric", "boolean", "categorical"] = "numeric",
+) -> CurveEntry:
+    """Return the curve of a feature, with as many rows in each cell unless given; a gap adds 0.25."""
+    return CurveEntry(
+        name=name,
+        kind=kind if categories is None else "categorical",
+        knots=None if knots is None else tuple(knots),
+        categories=None if categories is None else tuple(categories),
+        log_odds=tuple(map(tuple, log_odds)),
+        gap_log_odds=(0.25,) * len(log_odds),
+        rows=tuple(rows or [10] * len(log_odds[0])),
+        gap_rows=gap_rows,
+        other_rows=0,
+    )
+
+
+def curves_page(
+    tmp_path: Path, features: Sequence[CurveEntry], labels: tuple[str | int, ...] = ("ill", "well")
+) -> tuple[Page, str]:
+    """Return the page of a run with these curves, read strictly, and its section of curves."""
+    outputs = labels[1:] if len(labels) == 2 else labels
+    thresholds = [(0.7,) * len(labels)]
+    curves = CurvesFile(strength=4.0, outputs=outputs, features=tuple(features))
+    text = render_page(read_report_data(make_run(tmp_path / "run", labels=labels, thresholds=thresholds, curves=curves)))
+    return assert_well_formed(text), text.partition('<section aria-labelledby="curves-title">')[2].partition("</section>")[0]
+
+
+def test_curves_are_drawn_by_influence(tmp_path: Path, text: str) -> None:
+    """A picture for each feature, the most influential first: steps between cells, bars by rows, gap, ticks, and all in words."""
+    features = [
+        curve("weak", [[-0.125, 0.125]], knots=[0.5], kind="boolean"),
+        curve("age", [[-2.0, 0.5, 1.0, 0.0]], knots=[1.5, 20.0, 1234.5], rows=[10, 20, 5, 5], gap_rows=10),
+        curve("colour", [[1.0, -1.0]], categories=["red", "a very long name of a colour"], rows=[5, 15]),
+        curve("same", [[0.0]], knots=[]),
+        curve("never", [[0.0]], knots=[], kind="boolean", rows=[0]),
+    ]
+    page, section = curves_page(tmp_path, features)
+    assert "curves-title" not in text
+    assert ("dd", "curved (strength 4)") in page.texts
+    assert re.findall("<figcaption><code>(.*?)</code> <span>influence&nbsp;(.*?)</span>", section) == [
+        ("age", "3.00"),
+        ("colour", "2.00"),
+        ("weak", "0.25"),
+        ("same", "0.00"),
+        ("never", "0.00"),
+    ]
+    pictures = page.found("svg", **{"class": "curve"})
+    assert all(picture["role"] == "img" for picture in pictures)
+    assert [picture["aria-label"] for picture in pictures] == [
+        "age: log-odds of well from -2.00 (below 1.5) to +1.00 (20 to 1,234); gaps, 20.00 % of the rows: well +0.25",
+        "colour: log-odds of well from -1.00 (a very long name of a colour) to +1.00 (red)",
+        "weak: log-odds of well from -0.12 (no) to +0.12 (yes)",
+        "same: log-odds of well from +0.00 (always the same) to +0.00 (always the same)",
+        "never: log-odds of well from +0.00 (always the same) to +0.00 (always the same)",
+    ]
+    # Four cells of 49.5 between 34 and 232; 2 is at the end of the axis, so that its middle, 0, is at 69, and 1 is 30.5 above.
+    assert '<path class="step k0" d="M34 130H83.5V53.8H133V38.5H182.5V69H232"/>' in section
+    assert '<path class="gap k0" d="M254 61.4h0"/>' in section
+    assert 'd="M34 130v-30H83.5v30ZM83.5 130v-60H133v60Z' in section
+    # The most frequent category first, without a line between them.
+    assert '<path class="step k0" d="M34 130H148M148 8H262"/>' in section
+    shown = [data for tag, data in page.texts if tag in ("text", "title")]
+    for expected in ("1.5", "20", "1,234", "gap", "20 %", "a very long name \N{HORIZONTAL ELLIPSIS}", "red", "no", "yes"):
+        assert expected in shown
+    assert "20 to 1,234: 10.00 % of the rows\nwell +1.00" in shown
+    assert "it speaks for <strong>well</strong>, below for <strong>ill</strong>" in section
+    assert 'class="legend"' not in section
+
+
+def test_curves_of_several_labels(tmp_path: Path) -> None:
+    """A line per label with a legend; of more labels than there are colours, those that features have most influence on."""
+    labels = tuple(f"label {number}" for number in range(10))
+    levels = [[0.0, 0.5 * number] for number in range(10)]
+    page, section = curves_page(tmp_path, [curve("age", levels, knots=[3.0], gap_rows=1)], labels)
+    colours = [f"step k{number}" for number in range(8)]
+    drawn = [given["class"] for given in page.found("path") if (given.get("class") or "").startswith("step")]
+    assert drawn == colours * 2  # those of the legend, and of the picture
+    assert re.findall("</svg>(label .)</li>", section) == list(labels[2:])
+    assert "2 labels of less influence: see curves.json" in section
+    assert "label 9 from +0.00 (below 3) to +4.50 (3 and above)" in section
+    assert "influence&nbsp;4.50" in section
+
+
+def test_curves_of_many_features_and_categories(tmp_path: Path) -> None:
+    """Pictures after the first are folded, and the last are left to the file, as are rare categories; all count as influence."""
+    words = [f"word {number}" for number in range(40)]
+    many = curve("many", [[5.0, *[0.0] * 39]], categories=words, rows=range(1, 41), gap_rows=1)
+    features = [many, *(curve(f"f{number}", [[0.0, 1.0]], knots=[float(number)]) for number in range(220))]
+    page, section = curves_page(tmp_path, features)
+    assert 'Curves <span class="count">221</span>' in section
+    assert len(page.found("svg", **{"class": "curve"})) == 200
+    first, _, rest = section.partition("<details>")
+    assert (first.count("<figure>"), rest.count("<figure>")) == (24, 176)
+    assert "176 features of less influence" in rest
+    assert "21 features of still less influence: see curves.json" in rest
+    assert "influence&nbsp;5.00, the 32 most frequent of 40 categories" in first
+    assert "word 39: " in first
+    assert "word 7: " not in first
+    # Every second name, upwards: there is no room for more.
+    names = re.findall(r'rotate\(-90\)">(word \d+)</text>', first)
+    assert names == [f"word {number}" for number in range(39, 7, -2)]
+    assert len(CurveCells.of(many).shown) == MAX_CELLS
+
+
+def test_hostile_names_stay_text_in_curves(tmp_path: Path) -> None:
+    """Markup in names of features, labels and categories is text in captions, ticks, titles, legend and descriptions."""
+    labels = ("</script><script>x</script>", 'ill"<b>', "c & <!-- d")
+    features = [curve(name, [[0.5, -0.5, 0.25, 0.0, 0.1, 1.0]] * 3, categories=HOSTILE, gap_rows=3) for name in HOSTILE]
+    page, section = curves_page(tmp_path, features, labels)
+    assert {tag for tag, _ in page.tags}.isdisjoint({"img", "i"})
+    assert len(page.found("script")) == 3
+    assert "\x00" not in section
+    assert len(page.found("svg", **{"class": "curve"})) == len(HOSTILE)
+    label = str(page.found("svg", **{"class": "curve"})[0]["aria-label"])
+    assert label.startswith("<script>alert(1)</script>: log-odds of </script><script>x</script> from -0.50 (</script><img src=")
+    _, two = curves_page(tmp_path / "two", [curve("a", [[0.0, 1.0]], knots=[1.0])], labels[:2])
+    assert "speaks for <strong>ill&quot;&lt;b&gt;</strong>, below for <strong>&lt;/script&gt;" in two
+
+
+@given(st.lists(st.floats(-1e300, 1e300, allow_subnormal=False), unique=True, max_size=6), st.integers(1, 6))
+def test_knots_are_told_apart(knots: list[float], digits: int) -> None:
+    """Different knots have different texts, each near its number."""
+    texts = format_knots(knots, digits=digits)
+    assert len(set(texts)) == len(knots)
+    for text, knot in zip(texts, knots, strict=True):
+        assert float(text.replace(",", "")) == pytest.approx(knot, rel=0.5 * 10 ** (1 - digits), abs=0.0)
 
 
 # The command.

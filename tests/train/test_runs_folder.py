@@ -51,6 +51,33 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in folder.path.iterdir()) == sorted([*FILES, "run.json"])
 
 
+def test_files_that_only_an_earlier_run_had_are_removed(tmp_path: Path) -> None:
+    """Curves of a run that is replaced by one without do not stay beside it; what was changed since, or is outside, does."""
+    folder = RunFolder(tmp_path / "run")
+    extra = ("curves.json", "changed.json", "../outside.json")
+    folder.begin(resume=False, force=False)
+    (tmp_path / "outside.json").write_text("old")
+    folder.finish(dict.fromkeys((*FILES, *extra[:2]), "old"), record("old"))
+    (folder.path / "changed.json").write_text("mine")
+    run_file = folder.path / "run.json"
+    entry = f'"{extra[0]}":'
+    digest = RunFile.read(run_file.read_bytes(), "run.json").files[extra[0]]
+    run_file.write_text(run_file.read_text().replace(entry, f'"{extra[2]}": "{digest}", {entry}'))
+    write(folder, "new", force=True)
+    assert sorted(entry.name for entry in folder.path.iterdir()) == sorted([*FILES, "changed.json", "run.json"])
+    assert (tmp_path / "outside.json").read_text() == "old"
+
+
+def test_a_run_whose_record_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+    """Of another version, it does not say which files are its own: all but those of the new run stay."""
+    folder = RunFolder(tmp_path / "run")
+    write(folder, "old")
+    run_file = folder.path / "run.json"
+    run_file.write_text(run_file.read_text().replace('"version": 2', '"version": 1'))
+    write(folder, "new", force=True)
+    assert folder.read().created == "new"
+
+
 class Killed(BaseException):
     """Simulates a process that is killed here."""
 

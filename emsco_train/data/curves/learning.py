@@ -15,7 +15,7 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array, Floats, Ints
-from emsco_train.data.curve import Curve
+from emsco_train.data.curve import LEVEL_SCALE, Curve
 from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
 from emsco_train.data.folds import Fold, make_folds
@@ -33,9 +33,6 @@ _MIN_CHOICE_ROWS = 50
 # Rows that penalties are chosen on, and that curves are learnt from, at most: thirty cells need no more.
 _MAX_CHOICE_ROWS = 5_000
 _MAX_ROWS = 100_000
-# A column is this part of the log-odds. The penalty of the stage models, which pulls its coefficient from 2 towards 0, then
-# does as well on large and small tables as any: on Spambase and five small tables, 1 to 1/4 of it did worse on some.
-_SCALE = 0.5
 # Beyond these decimals levels depend on the machine.
 _DECIMALS = 12
 
@@ -134,7 +131,7 @@ def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: 
     levels = levels - (levels @ mass / max(mass.sum(), np.finfo(np.float64).tiny))[:, None]
     levels[:, -1] *= mass[-1] > 0.0
     knots = None if basis.knots is None else tuple(basis.knots.tolist())
-    rounded = np.round(_SCALE * levels, _DECIMALS) + 0.0  # without -0.0
+    rounded = np.round(LEVEL_SCALE * levels, _DECIMALS) + 0.0  # without -0.0
     return Curve(knots, tuple(map(tuple, rounded.tolist())))
 
 
