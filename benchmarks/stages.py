@@ -104,16 +104,9 @@ def draw_problem(case: Case, division: int, kind: Kind) -> Problem:
         splits=splits,
         folds=5,
         features={name: FeatureOptions(unknown="ignore") for name in columns if name in TEXT},
-        stages="curved" if kind == "curved" else "straight",
-        classifier=_make_classifier() if kind == "boosted" else None,
+        stages=kind,
         seed=division,
     )
-
-
-def _make_classifier() -> object:
-    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - takes a second
-
-    return HistGradientBoostingClassifier(max_iter=100, early_stopping=False)
 
 
 @dataclass(frozen=True, slots=True)

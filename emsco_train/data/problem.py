@@ -183,7 +183,8 @@ class Problem:
             their log loss; needs folds.
         stages
             "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
-            rows that fit models; where straight lines predict about as well, these are kept.
+            rows that fit models; where straight lines predict about as well, these are kept. "boosted": boosted trees, which are
+            slower to search with. Instead of a classifier.
         seed
             Of the splits, and of classifiers that need one.
         """
@@ -419,7 +420,7 @@ def _build_problem(
         encoder = learner.learn(train.codes, target, weights)
         splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
         train = splits["train"]
-    if settings.classifier is None:
+    if settings.is_logistic:
         check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     if folds:
         validation, scored = _score_folds(learner, train, weights, encoder, folds)
@@ -454,10 +455,11 @@ def _build_problem(
 
 def _describe_settings(settings: StageSettings) -> dict[str, Any]:
     kind, options = None, {}
-    if settings.classifier is not None:
-        kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"
+    if not settings.is_logistic:
+        classifier = settings.described_classifier
+        kind = f"{type(classifier).__module__}.{type(classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
-        options = {name: repr(value) for name, value in settings.classifier.get_params(deep=True).items()}
+        options = {name: repr(value) for name, value in classifier.get_params(deep=True).items()}
     added: dict[str, str] = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
     added |= {} if settings.kind == "straight" else {"stages": settings.kind}
     return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **added}

@@ -91,6 +91,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     stages
         What a stage model sees of a feature: "straight", its value; "curved", a curve learnt for it, where that predicts better.
+        "boosted": boosted trees instead of logistic regressions, slower to search with.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
         60 / 20 / 0 / 20 %.

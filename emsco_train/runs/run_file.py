@@ -154,7 +154,7 @@ class RunFile(FileModel):
     C: Annotated[float, Field(gt=0)]
     class_weight: Literal["balanced"] | dict[str, float] | None
     calibrate: Literal["temperature"] | None = None
-    stages: Literal["straight", "curved"] = "straight"
+    stages: Literal["straight", "curved", "boosted"] = "straight"
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]

@@ -166,7 +166,7 @@ def search_thresholds(
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
     made = fitters or ProblemFitters(problem)
-    if problem.settings.classifier is None:
+    if problem.settings.is_logistic:
         # No part of the time limit.
         load_search()
         limit = TimeLimit.of(time_limit)

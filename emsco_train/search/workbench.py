@@ -60,7 +60,7 @@ class Workbench:
         max_bytes: int = 2**30,
         fitters: ProblemFitters | None = None,
     ) -> None:
-        if problem.settings.classifier is None:
+        if problem.settings.is_logistic:
             compile_search()
         self.problem = problem
         self.jobs = jobs
