@@ -143,6 +143,11 @@ def _add_search(group: Any) -> None:
         "predicts better (curved); or boosted trees instead (boosted; slower to search with)",
     )
     group.add_argument(
+        "--upgrade",
+        choices=("boosted",),
+        help="after the search, fit its designs again with boosted trees, and keep the best of both",
+    )
+    group.add_argument(
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
     group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")

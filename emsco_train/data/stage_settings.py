@@ -14,11 +14,23 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["Calibration", "ClassWeight", "StageKind", "StageSettings", "check_sample_weight", "import_sklearn", "row_weights"]
+__all__ = [
+    "Calibration",
+    "ClassWeight",
+    "StageKind",
+    "StageSettings",
+    "Upgrade",
+    "check_sample_weight",
+    "check_upgrade",
+    "import_sklearn",
+    "row_weights",
+]
 
 ClassWeight: TypeAlias = Mapping[Label, float] | Literal["balanced"] | None
 Calibration: TypeAlias = Literal["temperature"]
 StageKind: TypeAlias = Literal["straight", "curved", "boosted"]
+# The kind of stages that designs are fitted with again, after a search with faster ones.
+Upgrade: TypeAlias = Literal["boosted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,20 @@ class StageSettings:
             if value is None and (name == "random_state" or name.endswith("__random_state"))
         ]
         return given.set_params(**dict.fromkeys(open_seeds, self.seed))
+
+
+def check_upgrade(upgrade: object, settings: StageSettings) -> Upgrade | None:
+    """Return the kind of stages to fit after a search with these settings; raise if it is none, or no other one."""
+    if upgrade is None:
+        return None
+    kind: Upgrade | None = next((one for one in get_args(Upgrade) if one == upgrade), None)
+    if kind is None:
+        raise DesignError(f"upgrade is {upgrade!r}: expected 'boosted' or None")
+    if not settings.is_logistic:
+        raise DesignError(
+            f"upgrade is {upgrade!r}, which is for searches with fast stages: leave it out with `classifier` and stages='boosted'"
+        )
+    return kind
 
 
 def _boosted_trees() -> Any:

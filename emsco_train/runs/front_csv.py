@@ -16,7 +16,7 @@ __all__ = ["format_front_csv"]
 _FIGURES = ("coverage", "accuracy", "cost")
 _LABEL_FIGURES = ("recall", "accuracy")
 _COLUMNS = (
-    *("id", "threshold", "stages", "excluded", "fitness"),
+    *("id", "threshold", "stages", "upgrade", "excluded", "fitness"),
     *(f"{split}_{figure}" for split in ("validation", "test") for figure in _FIGURES),
     *(f"{figure}_bound" for figure in _FIGURES),
 )
@@ -36,7 +36,8 @@ def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool)
     writer.writerow([*_COLUMNS, *of_labels])
     for one in measured:
         design, figures = one.design, one.figures
-        names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
+        stages = (format_stages(design.stages), design.upgrade or "")
+        names = (design.id, design.threshold_text, *stages, format_names(design.excluded))
         validation = (repr(getattr(design, name)) for name in ("fitness", *_FIGURES))
         test = (repr(getattr(figures, name)) if has_test_rows else "" for name in _FIGURES)
         bounds = None if design.precision is None else design.bounds(DEFAULT_SURE)

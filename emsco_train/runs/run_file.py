@@ -155,6 +155,7 @@ class RunFile(FileModel):
     class_weight: Literal["balanced"] | dict[str, float] | None
     calibrate: Literal["temperature"] | None = None
     stages: Literal["straight", "curved", "boosted"] = "straight"
+    upgrade: Literal["boosted"] | None = None
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]

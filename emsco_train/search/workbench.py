@@ -139,7 +139,14 @@ class Workbench:
             level = self.thresholds[threshold]
             labels = self._label_counts(answers[index])
             design = Design.from_counts(
-                genes, self.problem.names, level, counts, ties=int(tied), precision=precision, labels=labels
+                genes,
+                self.problem.names,
+                level,
+                counts,
+                ties=int(tied),
+                precision=precision,
+                labels=labels,
+                upgrade=self.problem.upgrade,
             )
             result.append(design)
         return result
