@@ -16,7 +16,7 @@ from emsco_train.search.workbench import Workbench
 __all__ = ["upgrade_front"]
 
 # Designs that are fitted again, spread over the front: neighbours on it have much the same stages.
-_MAX_DESIGNS = 50
+_MAX_DESIGNS = 30
 
 
 def upgrade_front(

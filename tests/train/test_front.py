@@ -349,6 +349,7 @@ def test_frame() -> None:
         "id",
         "threshold",
         "stages",
+        "upgrade",
         "excluded",
         "fitness",
         "coverage",
