@@ -22,7 +22,7 @@ from emsco_train.support.validation_errors import first_error
 __all__ = ["Front"]
 
 _MAX_SHOWN = 20
-_COLUMNS = ["id", "threshold", "stages", "upgrade", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
+_COLUMNS = ["id", "threshold", "stages", "excluded", "fitness", "coverage", "accuracy", "cost", "ties"]
 _BOUND_COLUMNS = ["coverage_bound", "accuracy_bound", "cost_bound"]
 
 
@@ -200,13 +200,13 @@ class Front(Sequence[Design]):
         """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas.
 
         Bounds on the figures at the default of `sure`, which `select` chooses by, follow them; empty where a design does not know
-        its rows. The last columns are the recall and the accuracy of each label, where designs know them.
+        its rows. Then comes the upgrade. The last columns are the recall and the accuracy of each label, where designs know them.
         """
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        frame = pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
+        frame = pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS, "upgrade"])
         labels = zip(*(design.labels for design in self._designs), strict=False)
         for counts in labels:
             frame[f"recall_of_{counts[0].label}"] = [one.recall for one in counts]
@@ -276,8 +276,7 @@ def _table_cells(design: Design) -> tuple[str, ...]:
 
 
 def _as_row(design: Design) -> tuple[object, ...]:
-    stages = (format_stages(design.stages), design.upgrade)
-    names = (design.id, design.threshold_text, *stages, format_names(design.excluded))
+    names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
     bounds = None if design.precision is None else design.bounds(DEFAULT_SURE)
     bound_cells = (math.nan,) * 3 if bounds is None else (bounds.coverage, bounds.accuracy, bounds.cost)
-    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells)
+    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells, design.upgrade)

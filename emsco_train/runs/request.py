@@ -64,7 +64,7 @@ class TrainRequest:
         check_folds(self.folds)
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
-        check_upgrade(self.upgrade, StageSettings(C=self.C, kind=self.stages))
+        check_upgrade(self.upgrade, StageSettings(kind=self.stages))
         FeatureOptions(min_category=self.min_category)
         names = set(self.paths)
         if None in names and len(names) > 1:
