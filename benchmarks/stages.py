@@ -1,5 +1,7 @@
 """What stage models see of the features: their values (straight), a curve of each (curved), or boosted trees.
 
+Upgraded: designs that are found with straight stages are fitted again with boosted trees, too.
+
 ``stages.py models`` fits one model of all features and prints its errors at three coverages, on rows that took no part in
 anything, over many divisions of six tables. ``stages.py cascades`` searches, chooses a design for several pairs of floors as
 `emsco-export` does, and prints its accuracy, coverage and cost on test rows, and the time of the search. Figures of a kind are
@@ -25,17 +27,19 @@ import numpy as np
 from _shared_data import DATA
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
-from emsco_train import FeatureOptions, Problem, Settings, run_search
+from emsco_train import FeatureOptions, Problem, Settings
 from emsco_train.data.splits import Splits
+from emsco_train.data.stage_settings import Upgrade
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
+from emsco_train.export.searched_design import fit_design
 from emsco_train.export.tuned_choice import select_tuned_design
-from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.evaluation import evaluate_split
-from emsco_train.models.fitted_set import SetFitter
+from emsco_train.models.fitted_set import ProblemFitters, SetFitter
+from emsco_train.search.sweep import search_thresholds
 
-Kind = Literal["straight", "curved", "boosted"]
-KINDS: tuple[Kind, ...] = ("straight", "curved", "boosted")
+Kind = Literal["straight", "curved", "boosted", "upgraded"]
+KINDS: tuple[Kind, ...] = ("straight", "curved", "boosted", "upgraded")
 COVERAGES = (1.0, 0.94, 0.85)
 # Rows of a table that may fit models, and that judge them, at most.
 MAX_ROWS, MAX_TEST_ROWS = 10_000, 20_000
@@ -104,16 +108,9 @@ def draw_problem(case: Case, division: int, kind: Kind) -> Problem:
         splits=splits,
         folds=5,
         features={name: FeatureOptions(unknown="ignore") for name in columns if name in TEXT},
-        stages="curved" if kind == "curved" else "straight",
-        classifier=_make_classifier() if kind == "boosted" else None,
+        stages="straight" if kind == "upgraded" else kind,
         seed=division,
     )
-
-
-def _make_classifier() -> object:
-    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - takes a second
-
-    return HistGradientBoostingClassifier(max_iter=100, early_stopping=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +126,8 @@ class Record:
 
 def measure_models(name: str, division: int, kind: Kind) -> Iterator[Record]:
     """Yield the errors of the model of all features on the test rows, at each coverage, and how curves were chosen."""
+    if kind == "upgraded":
+        return
     problem = draw_problem(CASES[name], division, kind)
     assert problem.test is not None
     fitted = SetFitter.of(problem).fit(problem.names)
@@ -148,18 +147,19 @@ def measure_cascades(name: str, division: int, kind: Kind) -> Iterator[Record]:
     """Yield the test figures of the designs chosen for each pair of floors, and the processor time of the search."""
     case, start = CASES[name], time.process_time()
     problem = draw_problem(case, division, kind)
-    front = run_search(problem, SETTINGS, seed=division, jobs=1).front
+    upgrade: Upgrade | None = "boosted" if kind == "upgraded" else None
+    options = {"method": "auto", "seed": division, "jobs": 1, "upgrade": upgrade}
+    front = next(search_thresholds(problem, None, SETTINGS, **options)).front
     yield Record(name, kind, division, "search time", time.process_time() - start)
     assert problem.test is not None
-    fitter = CascadeFitter.of(problem)
+    fitters = ProblemFitters(problem)
     for accuracy, coverage in case.floors:
         asked = Requirements(min_accuracy=accuracy, min_coverage=coverage, sure=None)
         try:
             design = select_tuned_design(problem, front, asked)
         except SelectionError:
             continue
-        model = fitter.fit(design.stages, design.thresholds)
-        found = evaluate_split(problem, model, problem.test).expected(problem.test.target, "test")
+        found = evaluate_split(problem, fit_design(problem, design, fitters), problem.test).expected(problem.test.target, "test")
         figures = {
             "accuracy": found.right / max(1, found.accepted),
             "coverage": found.accepted / found.rows,

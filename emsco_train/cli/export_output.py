@@ -16,7 +16,6 @@ from emsco_train.cli.training_output import (
     minimum_coverage,
 )
 from emsco_train.designs.counts import Counts
-from emsco_train.designs.design import format_stages
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.exporting import RunExport
 
@@ -32,7 +31,7 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
     splits = ", ".join(split.name for split in exported.export.verified)
     lines = [
         f"design       {design.id}: {exported.choice.reason}",
-        f"stages       {format_stages(design.stages)}",
+        f"stages       {design.stage_text}",
         f"threshold    {design.threshold_text}",
     ]
     lines.append(_format_figures(problem.validation.name, design.counts, unit))

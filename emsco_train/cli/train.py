@@ -137,10 +137,15 @@ def _add_search(group: Any) -> None:
     )
     group.add_argument(
         "--stages",
-        choices=("straight", "curved"),
+        choices=("straight", "curved", "boosted"),
         default="straight",
         help="what a stage model sees of a feature: its value (straight, the default), or a curve learnt for it, where that "
-        "predicts better (curved)",
+        "predicts better (curved); or boosted trees instead (boosted; slower to search with)",
+    )
+    group.add_argument(
+        "--upgrade",
+        choices=("boosted",),
+        help="after the search, fit its designs again with boosted trees, and keep the best of both",
     )
     group.add_argument(
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"

@@ -74,6 +74,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         class_weight=parse_class_weight(options.class_weight),
         calibrate=options.calibrate,
         stages=options.stages,
+        upgrade=options.upgrade,
         certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
         min_category=options.min_category,

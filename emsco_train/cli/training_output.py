@@ -16,7 +16,7 @@ from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import is_small_table
 from emsco_train.designs.counts import Counts
-from emsco_train.designs.design import Design, format_stages
+from emsco_train.designs.design import Design
 from emsco_train.designs.knee import least_useful_coverage
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
@@ -237,7 +237,7 @@ def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]
     design = measured.design
     figures = zip(format_counts(design.counts), format_bounds(design.bounds(DEFAULT_SURE)), strict=True)
     own = [f"{figure} ({bound})" for figure, bound in figures]
-    stages = format_stages(design.stages)
+    stages = design.stage_text
     shown = stages if len(stages) <= _MAX_STAGE_CHARACTERS else f"{stages[: _MAX_STAGE_CHARACTERS - 3]}..."
     tested = format_counts(measured.figures) if has_test_rows else []
     return [design.id, *own, *tested, _lowest_recall(measured.labels), shown]

@@ -9,7 +9,7 @@ A block is the same in every set of features, so one encoder serves them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,6 +101,10 @@ class BlockEncoder:
     def select(self, names: Sequence[str]) -> BlockEncoder:
         """Return the encoder of these features, in this order, with the same statistics."""
         return BlockEncoder(tuple(self.blocks[position] for position in self.positions(names)))
+
+    def without_curves(self) -> BlockEncoder:
+        """Return the encoder of the same features as they are."""
+        return BlockEncoder(tuple(replace(block, curve=None) for block in self.blocks))
 
     def transform(self, codes: Floats) -> Floats:
         """Encode codes [rows, features] into columns [rows, width]."""

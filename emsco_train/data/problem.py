@@ -24,6 +24,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.curves.additive_fit import CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
+from emsco_train.data.curves.learning import STRAIGHT
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
@@ -41,7 +42,15 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, StageSettings, check_sample_weight, row_weights
+from emsco_train.data.stage_settings import (
+    Calibration,
+    ClassWeight,
+    StageKind,
+    StageSettings,
+    Upgrade,
+    check_sample_weight,
+    row_weights,
+)
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_integer
@@ -130,6 +139,7 @@ class Problem:
     parts: tuple[ScoredPart, ...]
     test: Split | None
     certify: Split | None
+    upgrade: Upgrade | None = None
 
     @classmethod
     def of(
@@ -184,7 +194,8 @@ class Problem:
             their log loss; needs folds.
         stages
             "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
-            rows that fit models; where straight lines predict about as well, these are kept.
+            rows that fit models; where straight lines predict about as well, these are kept. "boosted": boosted trees, which are
+            slower to search with. Instead of a classifier.
         seed
             Of the splits, and of classifiers that need one.
         """
@@ -302,6 +313,31 @@ class Problem:
         thresholds = resolve_thresholds(threshold, self.labels)
         warn_low_thresholds(thresholds, self.labels)
         return replace(self, thresholds=thresholds)
+
+    def upgraded(self, upgrade: Upgrade | None) -> Problem:
+        """Return the same rows, folds and prices with the stages of an upgraded design; itself for a design that is not."""
+        if upgrade is None or upgrade == self.upgrade:
+            return self
+        settings = StageSettings(C=self.settings.C, seed=self.settings.seed, kind=upgrade)
+        if self.curve_strength == STRAIGHT:
+            return replace(self, settings=settings, upgrade=upgrade)
+        # Trees find curves by themselves, better from the values than from other curves.
+        train, validation = _without_curves(self.train), _without_curves(self.validation)
+        parts = tuple(
+            replace(part, fitted=_without_curves(part.fitted), scored=_without_curves(part.scored)) for part in self.parts
+        )
+        return replace(
+            self,
+            settings=settings,
+            upgrade=upgrade,
+            encoder=self.encoder.without_curves(),
+            curve_strength=STRAIGHT,
+            train=train,
+            validation=validation,
+            parts=parts if self.is_cross_fitted else (ScoredPart(train, self.weights, validation),),
+            test=None if self.test is None else _without_curves(self.test),
+            certify=None if self.certify is None else _without_curves(self.certify),
+        )
 
     def with_other_folds(self) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged without folds, or with folds by time.
@@ -425,7 +461,7 @@ def _build_problem(
         encoder = learner.learn(train.codes, target, weights)
         splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
         train = splits["train"]
-    if settings.classifier is None:
+    if settings.is_logistic:
         check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     if folds:
         validation, scored = _score_folds(learner, train, weights, encoder, folds)
@@ -458,12 +494,17 @@ def _build_problem(
     )
 
 
+def _without_curves(split: Split) -> Split:
+    return replace(split, encoder=split.encoder.without_curves())
+
+
 def _describe_settings(settings: StageSettings) -> dict[str, Any]:
     kind, options = None, {}
-    if settings.classifier is not None:
-        kind = f"{type(settings.classifier).__module__}.{type(settings.classifier).__qualname__}"
+    if not settings.is_logistic:
+        classifier = settings.described_classifier
+        kind = f"{type(classifier).__module__}.{type(classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
-        options = {name: repr(value) for name, value in settings.classifier.get_params(deep=True).items()}
+        options = {name: repr(value) for name, value in classifier.get_params(deep=True).items()}
     added: dict[str, str] = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
     added |= {} if settings.kind == "straight" else {"stages": settings.kind}
     return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **added}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
+from emsco_train.data.stage_settings import Upgrade
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.precision import Bounds, LabelLowerBounds, LabelSizes, Precision
 from emsco_train.errors import DesignError
@@ -55,6 +56,8 @@ class Design:
     labels
         What it did with the rows of each label, in the order of the labels and in units where there are some; empty where that is
         unknown. Not part of equality.
+    upgrade
+        The kind of its stages, where they are not of the kind that was searched with; None: they are.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Design:
     precision: Precision | None = field(default=None, compare=False, repr=False)
     units: int | None = field(default=None, compare=False, repr=False)
     labels: tuple[LabelCounts, ...] = field(default=(), compare=False, repr=False)
+    upgrade: Upgrade | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raise for figures that no rows can have, and complete the precision."""
@@ -100,6 +104,7 @@ class Design:
         accuracy: float,
         cost: float,
         ties: int = 1,
+        upgrade: Upgrade | None = None,
     ) -> Design:
         """Make a design from a chromosome.
 
@@ -109,14 +114,14 @@ class Design:
             Stage of each feature, compressed: every stage from 0 to the last has a feature.
         names
             The features in column order.
-        thresholds, coverage, accuracy, cost, ties
+        thresholds, coverage, accuracy, cost, ties, upgrade
             As in the class.
         """
         genes = tuple(int(gene) for gene in chromosome)
         stages = _stage_names(genes, names)
         limits = tuple(float(number) for number in thresholds)
         return cls(
-            id=design_id(stages, limits),
+            id=design_id(stages, limits, upgrade),
             stages=stages,
             excluded=tuple(name for name, gene in zip(names, genes, strict=True) if gene < 0),
             coverage=float(coverage),
@@ -126,6 +131,7 @@ class Design:
             ties=int(ties),
             chromosome=genes,
             thresholds=limits,
+            upgrade=upgrade,
         )
 
     @classmethod
@@ -139,10 +145,11 @@ class Design:
         ties: int = 1,
         precision: Precision | None = None,
         labels: tuple[LabelCounts, ...] = (),
+        upgrade: Upgrade | None = None,
     ) -> Design:
         """Make a design from a chromosome and what it did with some rows."""
         shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
-        design = cls.of(chromosome, names, thresholds, **shares, ties=ties)
+        design = cls.of(chromosome, names, thresholds, **shares, ties=ties, upgrade=upgrade)
         return replace(design, rows=counts.rows, precision=precision, units=counts.units, labels=labels)
 
     def with_rows(self, rows: int) -> Design:
@@ -207,6 +214,11 @@ class Design:
         return tuple(LabelSizes(float(counts.rows), float(counts.accepted_as)) for counts in self.labels)
 
     @property
+    def stage_text(self) -> str:
+        """The stages as people read them: as `format_stages` writes them, and their kind where it is not that of the search."""
+        return format_stages(self.stages) + (f" ({self.upgrade})" if self.upgrade else "")
+
+    @property
     def threshold_text(self) -> str:
         """The threshold as people write it: one number where all labels share it, else all of them."""
         different = self.thresholds[:1] if len(set(self.thresholds)) == 1 else self.thresholds
@@ -243,9 +255,11 @@ def _stage_names(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str,
     return tuple(tuple(name for name, gene in zip(names, genes, strict=True) if gene == stage) for stage in range(last + 1))
 
 
-def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float]) -> str:
-    """Return the id of a design: a hash of its stages, whatever the order of names within one, and of its thresholds."""
+def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float], upgrade: Upgrade | None = None) -> str:
+    """Return the id of a design: a hash of its stages, whatever the order of names within one, their kind and its thresholds."""
     # Sorted, since the order of columns in a table is not part of a design.
-    content = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
+    content: dict[str, object] = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
+    if upgrade is not None:
+        content["upgrade"] = upgrade
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]

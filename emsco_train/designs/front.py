@@ -87,7 +87,7 @@ class Front(Sequence[Design]):
         for design in given:
             cheapest[design.thresholds] = min(design.cost, cheapest.get(design.thresholds, math.inf))
         with_fitness = [replace(design, fitness=_fitness(design, cheapest[design.thresholds], self.offset)) for design in given]
-        self._designs = tuple(sorted(with_fitness, key=lambda design: (-design.fitness, design.chromosome, design.thresholds)))
+        self._designs = tuple(sorted(with_fitness, key=_order))
 
     @classmethod
     def of_problem(cls, problem: Problem, designs: Iterable[Design]) -> Front:
@@ -200,13 +200,13 @@ class Front(Sequence[Design]):
         """Return a pandas DataFrame, one row per design, stages and excluded features as text; needs pandas.
 
         Bounds on the figures at the default of `sure`, which `select` chooses by, follow them; empty where a design does not know
-        its rows. The last columns are the recall and the accuracy of each label, where designs know them.
+        its rows. Then comes the upgrade. The last columns are the recall and the accuracy of each label, where designs know them.
         """
         try:
             import pandas as pd  # noqa: PLC0415 - frames are a courtesy, not a requirement
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas, or use to_json") from None
-        frame = pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS])
+        frame = pd.DataFrame([_as_row(design) for design in self._designs], columns=[*_COLUMNS, *_BOUND_COLUMNS, "upgrade"])
         labels = zip(*(design.labels for design in self._designs), strict=False)
         for counts in labels:
             frame[f"recall_of_{counts[0].label}"] = [one.recall for one in counts]
@@ -235,7 +235,7 @@ class Front(Sequence[Design]):
             fault = first_error(error)
             raise DataError(f"front: {fault.path}: {fault.message}. Give what Front.to_json wrote") from None
         for position, design in enumerate(file.designs):
-            if design.id != design_id(design.stages, design.thresholds):
+            if design.id != design_id(design.stages, design.thresholds, design.upgrade):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
             if file.version == 1 and (design.rows or design.precision):
                 raise DataError(f"front: designs.{position}.rows is not part of version 1. Give what Front.to_json wrote")
@@ -259,6 +259,10 @@ class Front(Sequence[Design]):
         return (self._designs, self.full_cost, self.offset, self.unit)
 
 
+def _order(design: Design) -> tuple[object, ...]:
+    return (-design.fitness, design.chromosome, design.thresholds, design.upgrade or "")
+
+
 def _fitness(design: Design, cheapest: float, offset: float) -> float:
     total = design.cost + offset
     # A design that costs nothing is the cheapest there can be.
@@ -268,11 +272,11 @@ def _fitness(design: Design, cheapest: float, offset: float) -> float:
 
 def _table_cells(design: Design) -> tuple[str, ...]:
     figures = (f"{design.coverage:.3f}", f"{design.accuracy:.3f}", f"{design.cost:.6g}", f"{design.fitness:.4f}")
-    return (design.id, *figures, str(design.ties), format_stages(design.stages))
+    return (design.id, *figures, str(design.ties), design.stage_text)
 
 
 def _as_row(design: Design) -> tuple[object, ...]:
     names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
     bounds = None if design.precision is None else design.bounds(DEFAULT_SURE)
     bound_cells = (math.nan,) * 3 if bounds is None else (bounds.coverage, bounds.accuracy, bounds.cost)
-    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells)
+    return (*names, design.fitness, design.coverage, design.accuracy, design.cost, design.ties, *bound_cells, design.upgrade)

@@ -24,7 +24,7 @@ from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.problem_warnings import warn_missed_labels, warn_table
 from emsco_train.data.splits import Shares, default_shares
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, Upgrade
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
@@ -91,6 +91,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     stages
         What a stage model sees of a feature: "straight", its value; "curved", a curve learnt for it, where that predicts better.
+        "boosted": boosted trees instead of logistic regressions, slower to search with.
+    upgrade
+        "boosted": after the search, fit its designs again with boosted trees, and keep the best of both; None: do not.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
         60 / 20 / 0 / 20 %.
@@ -179,6 +182,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         class_weight: ClassWeight = None,
         calibrate: Calibration | None = None,
         stages: StageKind = "straight",
+        upgrade: Upgrade | None = None,
         shares: Shares | None = None,
         folds: int | None = None,
         certify_uses: int = 1,
@@ -217,6 +221,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.class_weight = class_weight
         self.calibrate = calibrate
         self.stages = stages
+        self.upgrade = upgrade
         self.shares = shares
         self.folds = folds
         self.certify_uses = certify_uses

@@ -54,6 +54,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         jobs=None if model.n_jobs == _ALL_CORES else model.n_jobs,
         max_rows=choose_search_rows(problem, model.max_search_rows, model.search),
         time_limit=model.time_limit,
+        upgrade=model.upgrade,
         progress=lambda _: Progress(time_limit=check_time_limit(model.time_limit)) if model.verbose > 0 else None,
     )
     outcome = next(outcomes)

@@ -8,7 +8,7 @@ accurate cross-validation".) No model is fitted: what each design does with each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import make_workbenches
 from emsco_train.search.recombination import distinct_sets
+from emsco_train.search.workbench import Workbench
 
 __all__ = ["estimate_likely_figures"]
 
@@ -92,12 +93,11 @@ def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int, fi
     shape = (len(designs), len(problem.validation))
     accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     answers, target = np.zeros(shape, dtype=np.int16), problem.validation.target
-    levels = sorted({design.thresholds for design in designs})
-    everything = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
-    for bench in make_workbenches(problem, levels, len(distinct_sets(everything)), jobs, fitters):
+    for bench in _make_workbenches(designs, jobs, fitters):
         for place, level in enumerate(bench.thresholds):
             evaluator = bench.evaluator(place)
-            own = [index for index, design in enumerate(designs) if design.thresholds == level]
+            kind = (bench.problem.upgrade, level)
+            own = [index for index, design in enumerate(designs) if (design.upgrade, design.thresholds) == kind]
             population = np.array([designs[index].chromosome for index in own], dtype=np.int8)
             # Fits all sets at once, which is quicker than one design after the other.
             evaluator.exits(population)
@@ -108,6 +108,15 @@ def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int, fi
                 # A rejected row, at stage -1, has paid for the last stage.
                 cost[index] = np.array(costs)[exit_stage]
     return _Outcomes(accepted, right, cost, answers)
+
+
+def _make_workbenches(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> Iterator[Workbench]:
+    """Yield workbenches for all kinds of stages and all thresholds of some designs."""
+    for upgrade in dict.fromkeys(design.upgrade for design in designs):
+        own = [design for design in designs if design.upgrade == upgrade]
+        levels, made = sorted({design.thresholds for design in own}), fitters.upgraded(upgrade)
+        everything = np.array(sorted({design.chromosome for design in own}), dtype=np.int8)
+        yield from make_workbenches(made.problem, levels, len(distinct_sets(everything)), jobs, made)
 
 
 def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints:

@@ -88,7 +88,7 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
     if isinstance(class_weight, Mapping):
         weights = {str(label): float(weight) for label, weight in class_weight.items()}
     return {
-        "classifier": None if settings.classifier is None else repr(settings.classifier),
+        "classifier": None if settings.is_logistic else repr(settings.described_classifier),
         "C": float(settings.C),
         "class_weight": weights,
         "sample_weight": weighted,

@@ -51,12 +51,14 @@ def fit_design(problem: Problem, design: Design, fitters: ProblemFitters | None 
 
     `fitters` are those of the problem, if they were made before.
     """
-    return CascadeFitter.of(problem, fitters).fit(design.stages, design.thresholds)
+    own = (fitters or ProblemFitters(problem)).upgraded(design.upgrade)
+    return CascadeFitter.of(own.problem, own).fit(design.stages, design.thresholds)
 
 
 def check_counts(problem: Problem, design: Design, fitters: ProblemFitters | None = None) -> None:
     """Raise unless the design, fitted again, has the same figures on the validation rows as its search found."""
-    parts = CascadeFitter.of_parts(problem, fitters)
+    own = (fitters or ProblemFitters(problem)).upgraded(design.upgrade)
+    problem, parts = own.problem, CascadeFitter.of_parts(own.problem, own)
     evaluation = evaluate_validation(problem, design.stages, design.thresholds, parts)
     rows = problem.validation
     found = Counts.of_expected(evaluation.expected(rows.target, rows.name, rows.units, problem.labels))
@@ -74,7 +76,8 @@ def check_counts(problem: Problem, design: Design, fitters: ProblemFitters | Non
 
 def build_cascade(problem: Problem, design: Design) -> Cascade:
     """Fit a design on the train rows and bind its cascade, without writing anything."""
-    model = fit_design(problem, design)
+    own = ProblemFitters(problem).upgraded(design.upgrade)
+    problem, model = own.problem, fit_design(own.problem, design, own)
     info = BundleInfo("cascade", "1", timestamp(), problem.settings.seed)
     manifest = _draft_manifest(problem, design, model, problem.held_out, info, {})
     return Cascade(build_bundle(manifest, [stage.graph for stage in model.stages]))
@@ -125,9 +128,9 @@ def export_searched_design(
         any row; nothing is written then.
     """
     on_phase(Phase("fitting the design"))
-    made = fitters or ProblemFitters(problem)
-    model = fit_design(problem, design, made)
-    check_counts(problem, design, made)
+    own = (fitters or ProblemFitters(problem)).upgraded(design.upgrade)
+    problem, model = own.problem, fit_design(own.problem, design, own)
+    check_counts(problem, design, own)
     info = BundleInfo(name, version, timestamp(), problem.settings.seed)
     manifest = _draft_manifest(
         problem, design, model, choose_expected_rows(problem, certificate, split), info, settings_record or {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 
 from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label, LikelyFigures
 from emsco_runtime.bundle.summary import describe_use, pluralize
@@ -143,7 +143,7 @@ def certify_design(
     rows, level = problem.certify, share_confidence(confidence, ledger.planned)
 
     def test() -> CertifiedDesign:
-        evidence = _collect_evidence(problem, CascadeFitter.of(problem, fitters), rows, design)
+        evidence = _collect_evidence(fitters or ProblemFitters(problem), rows, design)
         return CertifiedDesign(design, certify(evidence, level), (design.id,))
 
     return _use_certify_rows(ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
@@ -157,16 +157,18 @@ def _choose_certified(
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         )
-    collect = partial(_collect_evidence, problem, CascadeFitter.of(problem, fitters), rows)
-    # Only limits per label and on the cost take these, and then for every candidate.
-    part_fitters = cache(lambda: CascadeFitter.of_parts(problem, fitters))
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
     asked = criteria.promise.with_labels(problem.labels)
     promise = replace(asked, confidence=share_confidence(asked.confidence, ledger.planned))
     sequence = order_candidates(
         [
-            Candidate(design, partial(collect, design), partial(_collect_validation_evidence, problem, part_fitters, design))
+            Candidate(
+                design,
+                partial(_collect_evidence, fitters, rows, design),
+                # Only limits per label and on the cost take these, and then for every candidate.
+                partial(_collect_validation_evidence, fitters, design),
+            )
             for design in designs
         ],
         rows=len(rows),
@@ -207,18 +209,19 @@ def _describe_tests(certified: CertifiedDesign, requirements: Requirements) -> s
     return f"{tested}this is the {aim} of them by validation"
 
 
-def _collect_evidence(problem: Problem, fitter: CascadeFitter, rows: Split, design: Design) -> Evidence:
+def _collect_evidence(fitters: ProblemFitters, rows: Split, design: Design) -> Evidence:
     """Return what a design does with the rows of a split."""
-    made = evaluate_split(problem, fitter.fit(design.stages, design.thresholds), rows)
-    return _describe_decisions(problem, rows, design, made)
+    own = fitters.upgraded(design.upgrade)
+    model = CascadeFitter.of(own.problem, own).fit(design.stages, design.thresholds)
+    return _describe_decisions(own.problem, rows, design, evaluate_split(own.problem, model, rows))
 
 
-def _collect_validation_evidence(
-    problem: Problem, part_fitters: Callable[[], Sequence[CascadeFitter]], design: Design
-) -> Evidence:
+def _collect_validation_evidence(fitters: ProblemFitters, design: Design) -> Evidence:
     """Return what a design does with the validation rows, each scored by a model that has not seen it."""
-    made = evaluate_validation(problem, design.stages, design.thresholds, part_fitters())
-    return _describe_decisions(problem, problem.validation, design, made)
+    own = fitters.upgraded(design.upgrade)
+    parts = CascadeFitter.of_parts(own.problem, own)
+    made = evaluate_validation(own.problem, design.stages, design.thresholds, parts)
+    return _describe_decisions(own.problem, own.problem.validation, design, made)
 
 
 def _describe_decisions(problem: Problem, rows: Split, design: Design, made: Evaluation) -> Evidence:

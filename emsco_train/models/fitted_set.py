@@ -18,7 +18,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem, ScoredPart
-from emsco_train.data.stage_settings import StageSettings
+from emsco_train.data.stage_settings import StageSettings, Upgrade
 from emsco_train.logistic.regression import LogisticBatch
 from emsco_train.models.borderline import settle_rows
 from emsco_train.models.conversion import convert_stage, stage_scorer
@@ -239,18 +239,27 @@ class ProblemFitters:
     """
 
     def __init__(self, problem: Problem, stop: StopFlag | None = None) -> None:
-        self._problem = problem
+        self.problem = problem
         self.stop = stop or StopFlag()
+        self._upgraded: dict[Upgrade, ProblemFitters] = {}
+
+    def upgraded(self, upgrade: Upgrade | None) -> ProblemFitters:
+        """Return those who fit the stages of an upgraded design, on the same rows; themselves for a design that is not."""
+        if upgrade is None or upgrade == self.problem.upgrade:
+            return self
+        if upgrade not in self._upgraded:
+            self._upgraded[upgrade] = ProblemFitters(self.problem.upgraded(upgrade), self.stop)
+        return self._upgraded[upgrade]
 
     @cached_property
     def parts(self) -> tuple[SetFitter, ...]:
         """The fitters of the rows that fit each of the problem's parts."""
-        return SetFitter.of_parts(self._problem, self.stop)
+        return SetFitter.of_parts(self.problem, self.stop)
 
     @cached_property
     def exported(self) -> SetFitter:
         """The fitter of the train rows, for exports: without folds, the search has the same one."""
-        return SetFitter.of(self._problem, self.stop) if self._problem.is_cross_fitted else self.parts[0]
+        return SetFitter.of(self.problem, self.stop) if self.problem.is_cross_fitted else self.parts[0]
 
 
 def _part_fitter(problem: Problem, part: ScoredPart, stop: StopFlag | None) -> StageFitter:

@@ -83,7 +83,7 @@ class StageFitter:
             LogisticProblem(
                 encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups, stop=stop
             )
-            if settings.classifier is None
+            if settings.is_logistic
             else None
         )
         self._fits = None if logistic is None else FitCache(logistic)
@@ -106,15 +106,14 @@ class StageFitter:
     def fit_batch(self, sets: Mask, workers: int) -> LogisticBatch:
         """Fit the logistic regressions of many column sets [sets, columns]; the same models as `fit` gives one by one."""
         if self._fits is None:
-            raise DesignError(f"{self._settings.classifier!r} is fitted one set at a time")
+            raise DesignError(f"{self._settings.make_classifier()!r} is fitted one set at a time")
         return self._fits.fit(sets, workers)
 
 
 def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
-    sklearn = import_sklearn()
-    estimator = _set_seed(sklearn.base.clone(settings.classifier), settings.seed)
+    estimator = settings.make_classifier()
     name = type(estimator).__name__
-    if weights is not None and not sklearn.utils.validation.has_fit_parameter(estimator, "sample_weight"):
+    if weights is not None and not import_sklearn().utils.validation.has_fit_parameter(estimator, "sample_weight"):
         raise DesignError(
             f"{name} takes no sample weights: leave out sample_weight and class_weight, or choose another classifier"
         )
@@ -132,12 +131,3 @@ def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, setti
     if not hasattr(estimator, "predict_proba"):
         raise DesignError(f"{name} has no predict_proba: wrap it in CalibratedClassifierCV")
     return ClassifierModel(estimator, read_trees(estimator))
-
-
-def _set_seed(estimator: Any, seed: int) -> Any:
-    open_seeds = [
-        name
-        for name, value in estimator.get_params(deep=True).items()
-        if value is None and (name == "random_state" or name.endswith("__random_state"))
-    ]
-    return estimator.set_params(**dict.fromkeys(open_seeds, seed))

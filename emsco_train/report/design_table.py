@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from emsco_runtime.bundle.summary import percent_at_least
-from emsco_train.designs.design import format_names, format_stages
+from emsco_train.designs.design import format_names
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.markers import shape_index
@@ -70,7 +70,7 @@ def _column_header(column: _Column) -> str:
 def _row(data: ReportData, place: int, design_data: DesignData, *, show_excluded: bool) -> str:
     design, max_characters = design_data.design, _MAX_STAGE_CHARACTERS // len(data.designs)
     threshold = escape_html(data.format_threshold(design.thresholds))
-    stages = format_stages(design.stages)
+    stages = design.stage_text
     if len(stages) > max_characters:
         stages = f"{stages[: max_characters - 1]}\N{HORIZONTAL ELLIPSIS}"
     texts = [stages, *([_shorten_names(design.excluded)] if show_excluded else [])]

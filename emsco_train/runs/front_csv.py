@@ -25,7 +25,7 @@ _COLUMNS = (
 def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool) -> str:
     """Return the text of front.csv; figures on the test rows stay empty without them, bounds without a number of rows.
 
-    Those of each label come last: its recall and its accuracy, as `LabelCounts` defines them.
+    Those of each label follow: its recall and its accuracy, as `LabelCounts` defines them. The last column is the upgrade.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -33,7 +33,7 @@ def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool)
     of_labels = [
         f"{split}_{figure}_of_{label}" for split in ("validation", "test") for label in labels for figure in _LABEL_FIGURES
     ]
-    writer.writerow([*_COLUMNS, *of_labels])
+    writer.writerow([*_COLUMNS, *of_labels, "upgrade"])
     for one in measured:
         design, figures = one.design, one.figures
         names = (design.id, design.threshold_text, format_stages(design.stages), format_names(design.excluded))
@@ -42,7 +42,7 @@ def format_front_csv(measured: Sequence[MeasuredDesign], *, has_test_rows: bool)
         bounds = None if design.precision is None else design.bounds(DEFAULT_SURE)
         bound_texts = ("" if bounds is None else repr(getattr(bounds, name)) for name in _FIGURES)
         of_labels = [*_label_texts(design.labels, len(labels)), *_label_texts(one.labels if has_test_rows else (), len(labels))]
-        writer.writerow([*names, *validation, *test, *bound_texts, *of_labels])
+        writer.writerow([*names, *validation, *test, *bound_texts, *of_labels, design.upgrade or ""])
     return text.getvalue()
 
 

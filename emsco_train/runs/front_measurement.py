@@ -68,6 +68,19 @@ def measure_designs(
     The validation rows are scored by the models that scored them in the search. The designs may have different thresholds. `jobs`
     is the number of threads; results do not depend on it.
     """
+    found: dict[str, MeasuredDesign] = {}
+    for upgrade in dict.fromkeys(design.upgrade for design in designs):
+        own = [design for design in designs if design.upgrade == upgrade]
+        made = fitters.upgraded(upgrade)
+        rows = made.problem.validation if split is problem.validation else split
+        found |= {one.design.id: one for one in _measure_kind(made.problem, rows, own, made, jobs, on_phase)}
+    return [found[design.id] for design in designs]
+
+
+def _measure_kind(
+    problem: Problem, split: Split, designs: Sequence[Design], fitters: ProblemFitters, jobs: int, on_phase: OnPhase
+) -> list[MeasuredDesign]:
+    """Run the rows of a split through designs whose stages are all of the problem's kind."""
     chains = [_cumulative_sets(problem, design) for design in designs]
     sets = sorted(dict.fromkeys(itertools.chain.from_iterable(chains)), key=len)
     masks = np.array([[name in chosen for name in problem.names] for chosen in map(frozenset, sets)])
@@ -101,7 +114,7 @@ def measure_designs(
 def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
     """Run the rows of a split through a design that is fitted already on the train rows; the validation rows as in the search."""
     if split is problem.validation:
-        evaluation = evaluate_validation(problem, design.stages, design.thresholds)
+        evaluation = evaluate_validation(problem.upgraded(design.upgrade), design.stages, design.thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
     scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, StageSettings, Upgrade, check_upgrade
 from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.guarantee.ledger import check_certify_uses
@@ -45,6 +45,7 @@ class TrainRequest:
     class_weight: ClassWeight = None
     calibrate: Calibration | None = None
     stages: StageKind = "straight"
+    upgrade: Upgrade | None = None  # fit the designs that are found again with stages of this kind, too
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class TrainRequest:
         check_folds(self.folds)
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
+        check_upgrade(self.upgrade, StageSettings(kind=self.stages))
         FeatureOptions(min_category=self.min_category)
         names = set(self.paths)
         if None in names and len(names) > 1:

@@ -154,7 +154,8 @@ class RunFile(FileModel):
     C: Annotated[float, Field(gt=0)]
     class_weight: Literal["balanced"] | dict[str, float] | None
     calibrate: Literal["temperature"] | None = None
-    stages: Literal["straight", "curved"] = "straight"
+    stages: Literal["straight", "curved", "boosted"] = "straight"
+    upgrade: Literal["boosted"] | None = None
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]

@@ -78,6 +78,7 @@ def make_run_record(
         else weights,
         calibrate=request.calibrate,
         stages=request.stages,
+        upgrade=request.upgrade,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.

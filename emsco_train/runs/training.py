@@ -189,6 +189,7 @@ def _search_thresholds(
         progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),
         checkpoints=lambda position: Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume),
         fitters=fitters,
+        upgrade=request.upgrade,
     ):
         now = time.monotonic()
         searched.append(TimedOutcome(outcome, now - started))

@@ -115,7 +115,7 @@ def is_affordable(problem: Problem, settings: Settings, genes: Genes, time_limit
     if settings.objective != "plain":
         return False
     # Other classifiers are fitted one by one, and each fit takes far longer than a logistic regression.
-    if genes.n > _AFFORDABLE_GENES or problem.settings.classifier is not None or problem.validation.weights is not None:
+    if genes.n > _AFFORDABLE_GENES or not problem.settings.is_logistic or problem.validation.weights is not None:
         return False
     allowed = _AFFORDABLE_S if time_limit is None else min(_AFFORDABLE_S, time_limit)
     # For one core whatever the jobs, so that these do not change which search is made, and so the front.

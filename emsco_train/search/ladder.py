@@ -73,24 +73,33 @@ def ladder_front(
     rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
     if not len(front):
         return front
-    known = {(design.chromosome, design.thresholds) for design in front}
+    made = fitters or ProblemFitters(problem)
     levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
-    population = np.array(sorted({design.chromosome for design in front}), dtype=np.int8)
+    tuned = [
+        design
+        for upgrade in dict.fromkeys(design.upgrade for design in front)
+        for design in _tune([one for one in front if one.upgrade == upgrade], levels, wanted, jobs, made.upgraded(upgrade))
+    ]
+    return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
+
+
+def _tune(
+    designs: Sequence[Design], levels: Sequence[tuple[float, ...]], wanted: Requirements, jobs: int, fitters: ProblemFitters
+) -> Iterator[Design]:
+    """Yield designs of one kind at all levels that they are not known at, where requirements allow without the dominated ones."""
+    problem, known = fitters.problem, {(design.chromosome, design.thresholds) for design in designs}
+    population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
     places = _places(population, levels, known)
-    sets, made = len(distinct_sets(population)), fitters or ProblemFitters(problem)
-    benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, made)
+    sets = len(distinct_sets(population))
+    benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, fitters)
     if len(levels) * sets * _set_bytes(problem) <= _MAX_BYTES:
         # All at once, so that no set is scored twice.
         benches = partial(iter, list(benches()))
     if not wanted.label_floors:
         # There are twenty times as many designs as on the front: those that others dominate are left out before they are made.
         places = _undominated_places(benches(), population, places)
-    tuned = [
-        design
-        for bench, place, chosen in _level_designs(benches(), population, places)
-        for design in bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
-    ]
-    return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
+    for bench, place, chosen in _level_designs(benches(), population, places):
+        yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
 
 
 def _places(

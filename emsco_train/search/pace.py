@@ -47,14 +47,15 @@ class Step:
     ----------
     phase
         "seeds" (steps of greedy paths), "first" (designs of the first generation, or of the one that a run resumes from),
-        "polish" (designs of the local search), "fits" (feature sets for the exact search), or "designs" (of the exact search).
+        "polish" (designs of the local search), "upgrade" (designs fitted again with other stages), "fits" (feature sets for the
+        exact search), or "designs" (of the exact search).
     done, total
         How much of it is done, and how much there is at most.
     front
         Designs on the front so far; None where there is no front yet.
     """
 
-    phase: Literal["seeds", "first", "polish", "fits", "designs"]
+    phase: Literal["seeds", "first", "polish", "upgrade", "fits", "designs"]
     done: int
     total: int
     front: int | None = None

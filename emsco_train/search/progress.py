@@ -24,6 +24,7 @@ _PHASES = {
     "seeds": ("greedy paths", "steps"),
     "first": ("first generation", "designs evaluated"),
     "polish": ("polish", "designs at most"),
+    "upgrade": ("upgrade", "designs fitted again"),
     "fits": ("exact search", "feature sets fitted"),
     "designs": ("exact search", "designs visited"),
 }

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from emsco_train.data.problem import Problem
+from emsco_train.data.stage_settings import Upgrade, check_upgrade
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
@@ -26,6 +27,7 @@ from emsco_train.search.pace import OnStep, TimeLimit
 from emsco_train.search.progress import Progress
 from emsco_train.search.searches import Outcome, name_time_limit, run_evolve, run_search
 from emsco_train.search.settings import Method, Settings
+from emsco_train.search.upgrade import upgrade_front
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.numbers import worker_count
 
@@ -153,6 +155,7 @@ def search_thresholds(
     progress: Callable[[int], Progress | None] = lambda _: None,
     checkpoints: Callable[[int], Checkpoints | None] = lambda _: None,
     fitters: ProblemFitters | None = None,
+    upgrade: Upgrade | None = None,
 ) -> Iterator[Outcome]:
     """Search at each threshold, None for the problem's own, and yield the outcomes; each feature set is fitted once for all.
 
@@ -160,17 +163,20 @@ def search_thresholds(
     Every search begins with the designs of `start`, beside its own. The time limit is for each threshold, unless they share it:
     then each may take an equal share of what is left. `progress` and `checkpoints` give those of a threshold by its position;
     progress is shown in place of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
-    same sets again. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
+    same sets again. With `upgrade`, designs of each front are fitted again with stages of that kind, see `upgrade_front`, and the
+    search takes half of a time limit. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
     made = fitters or ProblemFitters(problem)
-    if problem.settings.classifier is None:
+    if problem.settings.is_logistic:
         # No part of the time limit.
         load_search()
         limit = TimeLimit.of(time_limit)
-    bench = whole = None
+    bench = whole = better = None
+    check_upgrade(upgrade, problem.settings)
+    share = 1.0 if upgrade is None else 0.5
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
@@ -179,6 +185,8 @@ def search_thresholds(
             bench = bench or Workbench(part, thresholds, jobs=workers, fitters=own)
             whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=made))
         left = limit.remaining()
+        allowed = left / (count - position) if share_time and left is not None else limit.seconds
+        started = time.monotonic()
         # What the preparation took is not added to the time of the first search.
         stopping = made.stop.set_after(limit.fit_seconds() if position == 0 else None)
         try:
@@ -192,7 +200,7 @@ def search_thresholds(
                     on_generation=on_generation if shown is None else shown.on_generation,
                     on_progress=on_progress if shown is None else shown.on_progress,
                     checkpoints=checkpoints(position),
-                    time_limit=left / (count - position) if share_time and left is not None else limit.seconds,
+                    time_limit=None if allowed is None else share * allowed,
                     workbench=bench,
                     threshold=position,
                     start=start,
@@ -207,6 +215,18 @@ def search_thresholds(
                 shown.close()
         if whole is not bench:
             outcome = remeasure_front(outcome, whole, settings, position)
+        if upgrade is not None and outcome.stopped != "interrupted":
+            other = made.upgraded(upgrade)
+            better = better or Workbench(other.problem, thresholds, jobs=workers, fitters=other)
+            outcome = upgrade_front(
+                outcome,
+                whole,
+                better,
+                settings,
+                position,
+                seconds=None if allowed is None else max(0.0, allowed - (time.monotonic() - started)),
+                on_step=on_progress if shown is None else shown.on_progress,
+            )
         if shown is not None:
             shown.ended(outcome)
         yield outcome

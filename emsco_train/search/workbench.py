@@ -60,7 +60,7 @@ class Workbench:
         max_bytes: int = 2**30,
         fitters: ProblemFitters | None = None,
     ) -> None:
-        if problem.settings.classifier is None:
+        if problem.settings.is_logistic:
             compile_search()
         self.problem = problem
         self.jobs = jobs
@@ -139,7 +139,14 @@ class Workbench:
             level = self.thresholds[threshold]
             labels = self._label_counts(answers[index])
             design = Design.from_counts(
-                genes, self.problem.names, level, counts, ties=int(tied), precision=precision, labels=labels
+                genes,
+                self.problem.names,
+                level,
+                counts,
+                ties=int(tied),
+                precision=precision,
+                labels=labels,
+                upgrade=self.problem.upgrade,
             )
             result.append(design)
         return result

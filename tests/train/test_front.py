@@ -356,6 +356,7 @@ def test_frame() -> None:
         "cost",
         "ties",
         *bounds,
+        "upgrade",
     ]
     row = frame.set_index("id").loc[left_out.id]
     assert (row["threshold"], row["stages"], row["excluded"], row["cost"]) == ("0.9,0.99", "a|c", "b", 3.0)

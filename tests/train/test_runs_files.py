@@ -51,7 +51,7 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
         "id,threshold,stages,excluded,fitness,validation_coverage,validation_accuracy,validation_cost,"
         "test_coverage,test_accuracy,test_cost,coverage_bound,accuracy_bound,cost_bound,"
         "validation_recall_of_ham,validation_accuracy_of_ham,validation_recall_of_spam,validation_accuracy_of_spam,"
-        "test_recall_of_ham,test_accuracy_of_ham,test_recall_of_spam,test_accuracy_of_spam"
+        "test_recall_of_ham,test_accuracy_of_ham,test_recall_of_spam,test_accuracy_of_spam,upgrade"
     )
     front, rows = Front.from_json((run / "front.json").read_bytes()), read_rows(run / "front.csv")
     labels = LabelsFile.read((run / "labels.json").read_text(), "labels.json")
@@ -65,7 +65,7 @@ def test_front_csv_has_the_agreed_columns(run: Path) -> None:
         of_labels = [figure for counts in design.labels for figure in (counts.recall, counts.accuracy)]
         assert [float(row[name]) for name in list(row)[14:18]] == of_labels
         tested = [figure for counts in labels.counts(design.id) for figure in (counts.recall, counts.accuracy)]
-        assert [float(row[name]) for name in list(row)[18:]] == tested
+        assert [float(row[name]) for name in list(row)[18:22]] == tested
         assert bounds.cost >= design.cost
         assert row["threshold"] == design.threshold_text
         assert row["stages"] == "|".join("+".join(stage) for stage in design.stages)

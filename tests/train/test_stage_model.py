@@ -16,6 +16,7 @@ from emsco_train.data.stage_settings import StageSettings, row_weights
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel, StageFitter, StageModel
+from emsco_train.support.stop_flag import FitStopped, StopFlag
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4))
@@ -90,6 +91,42 @@ def test_no_classifier(classifier: Any) -> None:
     """Names, classes and transformers are no classifiers."""
     with pytest.raises(DesignError, match="give an instance of a scikit-learn classifier"):
         StageSettings(classifier)
+
+
+def test_boosted_stages_are_seeded_and_exact() -> None:
+    """They are scikit-learn's boosted trees, the same for a seed, read exactly; weights count."""
+    fits = [fit_stage(weights, StageSettings(kind="boosted", seed=seed)) for weights, seed in ((None, 1), (None, 1), (W, 1))]
+    assert all(isinstance(fitted, ClassifierModel) and fitted.trees is not None for fitted in fits)
+    first, again, weighted = (fitted.probabilities(X) for fitted in fits)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, weighted)
+    assert StageSettings(kind="boosted", seed=7).make_classifier().random_state == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "crooked"}, "stages is 'crooked': expected 'straight' or 'curved' or 'boosted'"),
+        (
+            {"kind": "boosted", "calibrate": "temperature"},
+            "calibrate is for logistic regression: leave it out with stages='boosted'",
+        ),
+        ({"kind": "boosted", "classifier": RandomForestClassifier()}, "give one or the other"),
+    ],
+)
+def test_settings_that_exclude_each_other(options: Any, message: str) -> None:
+    """Stages are of a known kind, and either ours or the user's classifier."""
+    with pytest.raises(DesignError, match=message):
+        StageSettings(**options)
+
+
+def test_no_fit_begins_when_time_is_over() -> None:
+    """A classifier is not fitted once the flag is set: a search ends within the time of one fit."""
+    stop = StopFlag()
+    fitter = StageFitter(X, Y, 2, None, StageSettings(kind="boosted"), stop=stop)
+    stop.array[0] = 1
+    with pytest.raises(FitStopped):
+        fitter.fit(np.array([0, 1]))
 
 
 @pytest.mark.parametrize("C", [0, -1.0, float("inf"), "1", True])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_train.models.trees.tree_ensemble import TreeEnsemble
-
-if TYPE_CHECKING:
-    from onnx import AttributeProto, NodeProto
 
 __all__ = ["OPSET_ML", "tree_node"]
 
@@ -20,15 +17,15 @@ OPSET_ML = 5
 _LESS_OR_EQUAL, _SUM = 0, 1
 
 
-def tree_node(ensemble: TreeEnsemble, source: str, target: str) -> NodeProto:
-    """Return the node that adds up the leaves; the base of the scores is left to the graph.
+def tree_node(ensemble: TreeEnsemble, source: str, target: str) -> Any:
+    """Return the node, a `NodeProto`, that adds up the leaves; the base of the scores is left to the graph.
 
     `source` is the name of the rows [rows, columns] in float64, `target` that of the sums [rows, targets].
     """
     from onnx import helper  # noqa: PLC0415 - heavy: training writes graphs only where a row is near a threshold, and exports
 
     trees = ensemble if len(ensemble.roots) else _zero_tree(len(ensemble.base))
-    node: NodeProto = helper.make_node("TreeEnsemble", [source], [target], domain="ai.onnx.ml")
+    node = helper.make_node("TreeEnsemble", [source], [target], domain="ai.onnx.ml")
     node.attribute.extend(
         [
             helper.make_attribute("aggregate_function", _SUM),
@@ -49,13 +46,13 @@ def tree_node(ensemble: TreeEnsemble, source: str, target: str) -> NodeProto:
     return node
 
 
-def _numbers(name: str, values: Array) -> AttributeProto:
+def _numbers(name: str, values: Array) -> Any:
     from onnx import helper  # noqa: PLC0415 - as above
 
     return helper.make_attribute(name, values.astype(np.int64).tolist())
 
 
-def _tensor(name: str, values: Array) -> AttributeProto:
+def _tensor(name: str, values: Array) -> Any:
     from onnx import helper, numpy_helper  # noqa: PLC0415 - as above
 
     return helper.make_attribute(name, numpy_helper.from_array(values, name))

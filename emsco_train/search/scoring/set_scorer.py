@@ -65,7 +65,7 @@ def split_scorer(
 ) -> SetScorer:
     """Return the scorer of rows that one fitter's models have not seen, such as test rows; the rest as for `set_scorer`."""
     levels = [ThresholdLevels(each) for each in thresholds]
-    if problem.settings.classifier is None:
+    if problem.settings.is_logistic:
         return _logistic_scorer(problem, scored, fitter, levels, jobs)
     return _classifier_scorer(problem, scored, fitter, levels, jobs)
 

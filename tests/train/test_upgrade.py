@@ -1,0 +1,176 @@
+"""Upgrades: designs of a search fitted again with boosted trees, on the same rows; all that follows treats both kinds alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emsco_runtime import Cascade
+from emsco_train import DesignError, EmscoClassifier, Front, Problem, Settings, export_run, verify
+from emsco_train.cli.train import main as train_command
+from emsco_train.data.stage_settings import StageSettings, check_upgrade
+from emsco_train.designs.design import Design
+from emsco_train.designs.selection import Requirements
+from emsco_train.export.likely_figures import estimate_likely_figures
+from emsco_train.export.searched_design import check_counts, fit_design
+from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.stage_model import ClassifierModel
+from emsco_train.runs.front_measurement import measure_designs
+from emsco_train.search.ladder import ladder_front
+from emsco_train.search.searches import run_search
+from emsco_train.search.sweep import search_thresholds
+from emsco_train.search.upgrade import upgrade_front
+from emsco_train.search.workbench import Workbench
+
+NAMES = ["a", "b", "c"]
+
+
+def make_table(rows: int = 600) -> tuple[dict[str, Any], Any]:
+    """Return rows whose label depends on the size of one column, whatever its sign: trees see that, lines do not."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(rows, 3))
+    y = 2 * x[:, 1] + 3 * np.abs(x[:, 0]) + 0.3 * x[:, 2] > 1.5
+    return dict(zip(NAMES, x.T, strict=True)), np.where(y, "yes", "no")
+
+
+@pytest.fixture(scope="module", params=["straight", "curved"])
+def problem(request: pytest.FixtureRequest) -> Problem:
+    """Return a cross-fitted problem with test and certify rows."""
+    columns, y = make_table()
+    return Problem.of(columns, y, costs=[1, 1, 5], threshold=0.8, folds=2, stages=request.param)
+
+
+@pytest.fixture(scope="module")
+def front(problem: Problem) -> Front:
+    """Return its front after an upgrade."""
+    (outcome,) = search_thresholds(problem, None, Settings(), method="auto", seed=0, upgrade="boosted", jobs=1)
+    return outcome.front
+
+
+def test_upgraded_designs_join_the_front(problem: Problem, front: Front) -> None:
+    """Both kinds are there, none dominates another, and every figure is that of the design fitted again."""
+    kinds = {design.upgrade for design in front}
+    assert "boosted" in kinds
+    for one in front:
+        check_counts(problem, one)
+        better = [
+            other
+            for other in front
+            if other.coverage >= one.coverage
+            and other.coverage * other.accuracy >= one.coverage * one.accuracy
+            and other.cost <= one.cost
+            and (other.coverage, other.accuracy, other.cost) != (one.coverage, one.accuracy, one.cost)
+        ]
+        assert all(other.accuracy <= one.accuracy for other in better)
+    before = run_search(problem, jobs=1).front
+    assert front.hypervolume() >= before.hypervolume()
+
+
+def test_an_upgraded_design_is_another_design(front: Front) -> None:
+    """Its id, its text and its JSON say so; the id of others is as it was."""
+    upgraded = next(design for design in front if design.upgrade)
+    plain = Design.of(upgraded.chromosome, NAMES, upgraded.thresholds, coverage=0.5, accuracy=0.5, cost=1.0)
+    assert plain.id != upgraded.id
+    assert upgraded.stage_text.endswith(" (boosted)")
+    assert "(boosted)" in str(front)
+    assert Front.from_json(front.to_json()) == front
+    assert set(front.to_frame()["upgrade"]) >= {"boosted"}
+
+
+def test_stages_of_each_kind(problem: Problem, front: Front) -> None:
+    """An upgraded design has trees on the values as they are; the others have the stages that were searched with."""
+    for design in front:
+        models = [stage.model for stage in fit_design(problem, design).stages]
+        assert all(isinstance(model, ClassifierModel) == (design.upgrade == "boosted") for model in models)
+    upgraded = problem.upgraded("boosted")
+    assert upgraded.upgraded("boosted") is upgraded
+    assert upgraded.upgraded(None) is upgraded
+    assert all(block.curve is None for part in upgraded.parts for block in part.fitted.encoder.blocks)
+    assert [len(split) for split in upgraded.splits()] == [len(split) for split in problem.splits()]
+
+
+def test_ladder_figures_and_measurement_keep_the_kind(problem: Problem, front: Front) -> None:
+    """Other thresholds, likely figures and test figures are those of the design's own stages."""
+    assert problem.test is not None
+    tuned = ladder_front(problem, front)
+    for design in tuned[:: max(1, len(tuned) // 6)]:
+        check_counts(problem, design)
+    assert estimate_likely_figures(problem, front, Requirements(min_accuracy=0.5, sure=None)) is not None
+    for rows in (problem.test, problem.validation):
+        for design, one in zip(front, measure_designs(problem, rows, tuple(front), ProblemFitters(problem)), strict=True):
+            assert one.design is design
+            if rows is problem.validation:
+                assert (one.figures.coverage, one.figures.accuracy) == (design.coverage, design.accuracy)
+
+
+def test_a_time_limit_and_an_empty_front(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not fitted in time is left out, and the outcome says so; where nothing was found, nothing is fitted."""
+    outcome = run_search(problem, jobs=1)
+    searched, upgraded = Workbench(problem), Workbench(problem.upgraded("boosted"))
+    empty = type(outcome)(searched.front([]), "evolve", "generations", 0, 0, outcome.genes)
+    assert upgrade_front(empty, searched, upgraded, Settings()) is empty
+    cut = upgrade_front(outcome, searched, upgraded, Settings(), seconds=0.0)
+    # One batch is fitted however late it is.
+    assert cut.stopped == "time" or len(outcome.front) <= 4
+    upgraded.stop.array[0] = 1
+    monkeypatch.setattr(upgraded.stop, "set_after", lambda seconds: pytest.MonkeyPatch.context())
+    fresh = Workbench(problem.upgraded("boosted"), fitters=ProblemFitters(problem.upgraded("boosted"), upgraded.stop))
+    stopped = upgrade_front(outcome, searched, fresh, Settings())
+    assert (stopped.stopped, stopped.front) == ("time", outcome.front)
+
+
+def test_estimator(tmp_path: Path) -> None:
+    """`upgrade` gives designs of both kinds; whichever is in use decides, and its bundle agrees row by row."""
+    columns, y = make_table()
+    model = EmscoClassifier(costs=[1, 1, 5], threshold=0.8, folds=0, upgrade="boosted", random_state=0).fit(columns, y)
+    design = next(one for one in model.front_ if one.upgrade)
+    model.use(design)
+    assert model.score(columns, y) > 0.9
+    made = model.export(tmp_path / "bundle", design=design)
+    assert verify(Cascade.load(tmp_path / "bundle"), made.model, model.problem_.train.table).agrees
+    assert "HistGradientBoosting" in str(made.bundle.manifest.provenance.settings["classifier"])
+
+
+@pytest.mark.parametrize("stages", [["--stages", "boosted"], ["--upgrade", "boosted"]])
+def test_command(stages: list[str], tmp_path: Path) -> None:
+    """Both options write a run that exports a boosted design, promise included."""
+    columns, y = make_table(800)
+    lines = [",".join([*NAMES, "label"]), *(",".join(map(str, row)) for row in zip(*columns.values(), y, strict=True))]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    options = [
+        "--data",
+        str(tmp_path / "table.csv"),
+        "--label",
+        "label",
+        "--threshold",
+        "0.8",
+        "--folds",
+        "0",
+        "--certify-uses",
+        "2",
+    ]
+    assert train_command([*options, *stages, "--out", str(tmp_path / "run")]) == 0
+    front = Front.from_json((tmp_path / "run" / "front.json").read_text())
+    upgraded = [design for design in front if design.upgrade == "boosted"]
+    assert bool(upgraded) == (stages[0] == "--upgrade")
+    made = export_run(tmp_path / "run", tmp_path / "bundle", max_error=0.3, min_coverage=0.2)
+    assert made.export.verified[0].verification.agrees
+    if upgraded:
+        named = export_run(tmp_path / "run", tmp_path / "named", design=upgraded[0].id)
+        assert all(isinstance(stage.model, ClassifierModel) for stage in named.export.model.stages)
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "settings", "message"),
+    [
+        ("forest", StageSettings(), "upgrade is 'forest': expected 'boosted' or None"),
+        ("boosted", StageSettings(kind="boosted"), "leave it out with `classifier` and stages='boosted'"),
+    ],
+)
+def test_refused(upgrade: Any, settings: StageSettings, message: str) -> None:
+    """An upgrade is to another kind than that of the search, and to one that there is."""
+    with pytest.raises(DesignError, match=message):
+        check_upgrade(upgrade, settings)
