@@ -138,9 +138,9 @@ def _add_search(group: Any) -> None:
     group.add_argument(
         "--stages",
         choices=("straight", "curved", "boosted"),
-        default="straight",
-        help="what a stage model sees of a feature: its value (straight, the default), or a curve learnt for it, where that "
-        "predicts better (curved); or boosted trees instead (boosted; slower to search with)",
+        default="curved",
+        help="what a stage model sees of a feature: a curve learnt for it, where that predicts better (curved, the default), or "
+        "its value (straight, as in the paper); or boosted trees instead (boosted; slower to search with)",
     )
     group.add_argument(
         "--upgrade",

@@ -22,9 +22,8 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
-from emsco_train.data.curves.additive_fit import CurvePenalties
+from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
-from emsco_train.data.curves.learning import STRAIGHT
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
@@ -331,7 +330,7 @@ class Problem:
             settings=settings,
             upgrade=upgrade,
             encoder=self.encoder.without_curves(),
-            curve_strength=STRAIGHT,
+            curve_penalties=CurvePenalties(),
             train=train,
             validation=validation,
             parts=parts if self.is_cross_fitted else (ScoredPart(train, self.weights, validation),),

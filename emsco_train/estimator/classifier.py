@@ -90,8 +90,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     calibrate
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     stages
-        What a stage model sees of a feature: "straight", its value; "curved", a curve learnt for it, where that predicts better.
-        "boosted": boosted trees instead of logistic regressions, slower to search with.
+        What a stage model sees of a feature: "curved", a curve learnt for it, where that predicts better; "straight", its value.
+        "boosted": boosted trees instead of logistic regressions, slower to search with. None: "curved", without a classifier.
     upgrade
         "boosted": after the search, fit its designs again with boosted trees, and keep the best of both; None: do not.
     shares
@@ -181,7 +181,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         class_weight: ClassWeight = None,
         calibrate: Calibration | None = None,
-        stages: StageKind = "straight",
+        stages: StageKind | None = None,
         upgrade: Upgrade | None = None,
         shares: Shares | None = None,
         folds: int | None = None,
@@ -270,7 +270,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             classifier=self.classifier,
             C=self.C,
             calibrate=self.calibrate,
-            stages=self.stages,
+            stages=self.stages or ("curved" if self.classifier is None else "straight"),
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)

@@ -44,7 +44,7 @@ class TrainRequest:
     C: float = 1.0
     class_weight: ClassWeight = None
     calibrate: Calibration | None = None
-    stages: StageKind = "straight"
+    stages: StageKind = "curved"
     upgrade: Upgrade | None = None  # fit the designs that are found again with stages of this kind, too
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
