@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FEATURES = 10
+# The label is linear in the features: curves would find nothing.
+STAGES = ("--stages", "straight")
 FLOORS = ((0.94, 0.6), (0.95, 0.4), (0.95, 0.6), (0.96, 0.6), (0.97, 0.5), (0.97, 0.6))
 
 
@@ -56,7 +58,7 @@ def measure_growth(folder: Path, sizes: Sequence[int]) -> None:
         write_table(table, rows)
         asked = ("--min-accuracy", 0.95, "--min-coverage", 0.7)
         for name, arguments in (
-            ("emsco-train", ("--data", table, "--label", "label", "--threshold", 0.9, "--out", run)),
+            ("emsco-train", ("--data", table, "--label", "label", "--threshold", 0.9, *STAGES, "--out", run)),
             ("emsco-export", (run, "--out", bundle, *asked)),
             ("emsco-run", (bundle, table, "--out", folder / "decisions.csv")),
         ):
@@ -70,7 +72,7 @@ def compare_sample(folder: Path, sizes: Sequence[int]) -> None:
         write_table(folder / "table.parquet", rows)
         for sample in ("auto", "all"):
             run = folder / f"{rows}-{sample}"
-            options = ("--data", folder / "table.parquet", "--label", "label", "--threshold", 0.9, "--out", run)
+            options = ("--data", folder / "table.parquet", "--label", "label", "--threshold", 0.9, *STAGES, "--out", run)
             spent = run_command("emsco-train", *options, "--max-search-rows", sample)
             with (run / "front.csv").open(encoding="utf-8") as file:
                 designs = [{name: _number(text) for name, text in line.items()} for line in csv.DictReader(file)]
