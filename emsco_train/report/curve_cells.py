@@ -80,11 +80,9 @@ def format_knots(knots: Sequence[float], *, digits: int) -> list[str]:
     >>> format_knots([0.12345, 1234.5, 4.0e9], digits=3), format_knots([1.0001, 1.0002], digits=3)
     (['0.123', '1,234', '4e+09'], ['1.0001', '1.0002'])
     """
-    for more in range(digits, 17):
-        texts = [_format_knot(knot, more) for knot in knots]
-        if len(set(texts)) == len(texts):
-            return texts
-    return list(map(repr, knots))
+    # 17 digits tell any two numbers apart.
+    attempts = ([_format_knot(knot, more) for knot in knots] for more in range(digits, 18))
+    return next(texts for texts in attempts if len(set(texts)) == len(texts))
 
 
 def _format_knot(knot: float, digits: int) -> str:

@@ -125,4 +125,6 @@ def test_runs_as_processes(tmp_path: Path) -> None:
     page = write_report(run).read_text(encoding="utf-8")
     assert "<dt>Stages</dt><dd>straight: curves predicted no better here</dd>" in page
     assert "curves-title" not in page
-    assert "\nstages " not in run_successfully("emsco-train", "--data", straight, "--threshold", "0.6", "--check")
+    assert "\nstages " not in run_successfully(
+        "emsco-train", "--data", straight, "--threshold", "0.6", "--stages", "straight", "--check"
+    )

@@ -105,7 +105,7 @@ def test_run_json_says_how_it_was_made(run: Path, mixed: MixedTable) -> None:
     ]
     assert (record.data.folds, record.measured.split, record.measured.rows) == (5, "cross-fitted", 180)
     assert record.rows == {"train": 180, "test": 60, "certify": 60}
-    assert set(record.files) == set(PLAIN)
+    assert set(record.files) == {*PLAIN, "curves.json"}
     assert CostModel.from_file(run / "costs.toml") == CostModel.from_file(mixed.costs)
 
 
