@@ -62,6 +62,7 @@ def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int
         shares=HALVES,
         # Cross-fitted once: the checks take long, and the others differ in nothing that folds touch.
         folds=None if kind is EmscoClassifier and stages > 1 else 0,
+        stages=None if kind is EmscoClassifier and stages > 1 else "straight",
         search="evolve",
         population=10,
         generations=2,
@@ -77,7 +78,8 @@ def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int
 
 def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
     """Return the checks that cannot pass, each with its reason."""
-    rejecting = REJECTING if estimator.threshold > 0.5 else {}
+    # With curves, few rows are rejected.
+    rejecting = REJECTING if estimator.threshold > 0.5 and estimator.stages == "straight" else {}
     if isinstance(estimator, TwoLabels):
         return ALWAYS | PRETENDING
     return ALWAYS | rejecting
