@@ -50,7 +50,6 @@ ALWAYS = {
     "check_sample_weight_equivalence": _WEIGHT,
     "check_sample_weight_equivalence_on_dense_data": _WEIGHT,
 }
-REJECTING = {"check_classifiers_train": "counts a rejected row as wrong, and wants the label that a rejected row leans to"}
 PRETENDING = {"check_classifier_not_supporting_multiclass": "the class only claims, for these tests, to know two labels"}
 
 
@@ -78,11 +77,7 @@ def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int
 
 def expected_failures(estimator: EmscoClassifier) -> dict[str, str]:
     """Return the checks that cannot pass, each with its reason."""
-    # With curves, few rows are rejected.
-    rejecting = REJECTING if estimator.threshold > 0.5 and estimator.stages == "straight" else {}
-    if isinstance(estimator, TwoLabels):
-        return ALWAYS | PRETENDING
-    return ALWAYS | rejecting
+    return ALWAYS | (PRETENDING if isinstance(estimator, TwoLabels) else {})
 
 
 # A threshold of 0.3 rejects nothing, and one stage takes all features: what is left is a plain classifier.
