@@ -455,7 +455,9 @@ def _build_problem(
     for split in splits.values():
         # Raises where no row has weight: before the search, not after it.
         _ = split.units
-    learner = EncoderLearner.choose(features, train, weights, labels, settings)
+    learner = EncoderLearner.choose(
+        *(features, train.codes, target), labels=labels, groups=train.groups, weights=weights, settings=settings
+    )
     if learner.is_curved:
         encoder = learner.learn(train.codes, target, weights)
         splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}

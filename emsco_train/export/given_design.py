@@ -15,7 +15,7 @@ from emsco_train.data.labelled_rows import LabelledRows
 from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.problem_warnings import warn_low_thresholds
 from emsco_train.data.provenance import timestamp
-from emsco_train.data.stage_settings import ClassWeight, StageSettings, row_weights
+from emsco_train.data.stage_settings import ClassWeight, StageKind, StageSettings, row_weights
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
@@ -38,6 +38,7 @@ def export_design(
     threshold: Threshold,
     costs: Costs = None,
     features: Mapping[str, FeatureOptions] | None = None,
+    kind: StageKind = "straight",
     classifier: Any = None,
     C: float = 1.0,  # noqa: N803 - scikit-learn's name
     class_weight: ClassWeight = None,
@@ -68,8 +69,10 @@ def export_design(
         A cost model, a mapping, a sequence in column order, or None for 1 each.
     features
         Options by feature name, where the training columns do not say everything.
+    kind
+        What to fit at every stage: "straight", "curved" or "boosted", as `stages` of `Problem.of`.
     classifier
-        A scikit-learn classifier, cloned per stage; None: logistic regression.
+        A scikit-learn classifier, cloned per stage, instead; None: what `kind` says.
     C, class_weight, sample_weight
         As in scikit-learn.
     name, version
@@ -94,7 +97,7 @@ def export_design(
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """
-    settings = StageSettings(classifier, C, check_seed(seed))
+    settings = StageSettings(classifier, C, check_seed(seed), kind=kind)
     info = BundleInfo(name, version, timestamp(created), settings.seed, golden)
     given = LabelledRows.of(X, y, "y")
     design = check_stages(stages, given.table.names)
@@ -109,7 +112,7 @@ def export_design(
     held_out_given = LabelledRows.from_pair(held_out, "held_out")
     held_out_rows = _encode_rows(split, held_out_given, described, labels)
     weights = row_weights(train.target, labels, class_weight=class_weight, sample_weight=sample_weight)
-    if classifier is None:
+    if settings.is_logistic:
         compile_search()
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
     model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)

@@ -15,6 +15,7 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem, ScoredPart
@@ -186,7 +187,10 @@ class SetFitter:
         settings: StageSettings,
     ) -> SetFitter:
         """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, features] here."""
-        encoder = BlockEncoder.fit(features, codes)
+        learner = EncoderLearner.choose(
+            *(features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
+        )
+        encoder = learner.learn(codes, target, weights)
         stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.one_hot_groups)
         return cls(encoder, codes, stages, labels)
 

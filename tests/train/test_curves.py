@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.reading import read_bundle
-from emsco_train import EmscoClassifier, FeatureOptions, Problem, Settings, run_search
+from emsco_train import EmscoClassifier, FeatureOptions, Problem, Settings, export_design, run_search
 from emsco_train.data.curve import Curve, cells_of
 from emsco_train.data.curves import additive_fit
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties, fit_additive
@@ -319,6 +319,18 @@ def test_exports_are_verified(labels: int, tmp_path: Path) -> None:
     made = export_searched_design(tmp_path / "bundle", problem, outcome.front[0])
     assert made.rows == len(problem.train) + len(problem.test) + len(problem.certify)
     assert made.largest < 1e-12
+
+
+def test_a_given_design_can_be_curved(tmp_path: Path) -> None:
+    """A design of one's own is fitted with curves, too, and verified in every row."""
+    table, label = make_table(400, 2)
+    numbers = {name: table[name] for name in ("number", "few")}
+    stages = [["few"], ["number"]]
+    made = export_design(
+        tmp_path / "bundle", stages=stages, X=numbers, y=label, held_out=(numbers, label), threshold=0.8, kind="curved"
+    )
+    assert b"TreeEnsemble" in made.bundle.models[1]
+    assert made.bundle.manifest.provenance.settings["stages"] == "curved"
 
 
 def test_wrong_use_is_refused() -> None:

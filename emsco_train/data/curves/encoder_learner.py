@@ -13,7 +13,6 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.learning import choose_penalties, learn_curves
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.data.labelled_rows import Split
 from emsco_train.data.stage_settings import StageSettings
 
 __all__ = ["EncoderLearner"]
@@ -30,16 +29,22 @@ class EncoderLearner:
 
     @classmethod
     def choose(
-        cls, features: tuple[Feature, ...], train: Split, weights: Floats | None, labels: Sequence[Label], settings: StageSettings
+        cls,
+        features: Sequence[Feature],
+        codes: Floats,
+        target: Ints,
+        *,
+        labels: Sequence[Label],
+        groups: Ints | None,
+        weights: Floats | None,
+        settings: StageSettings,
     ) -> EncoderLearner:
         """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
         penalties = CurvePenalties()
         if settings.kind == "curved":
             rng = np.random.default_rng((settings.seed, 3))
-            penalties = choose_penalties(
-                *(features, train.codes, train.target), labels=labels, groups=train.groups, weights=weights, rng=rng
-            )
-        return cls(features, len(labels), penalties, settings.seed)
+            penalties = choose_penalties(features, codes, target, labels=labels, groups=groups, weights=weights, rng=rng)
+        return cls(tuple(features), len(labels), penalties, settings.seed)
 
     @property
     def is_curved(self) -> bool:
