@@ -20,7 +20,7 @@ FOLDER = ROOT / "requirements"
 # What builds the package comes before it: an isolated build would take the newest.
 REQUIREMENTS = ("pip", "hatchling", "editables", f"{ROOT}[dev]")
 # Extras whose lower bounds are guaranteed to users; `dev` is for development only.
-PUBLIC_EXTRAS = ("train", "boosted", "parquet", "metrics", "otel", "example")
+PUBLIC_EXTRAS = ("train", "boosted-cpu", "parquet", "metrics", "otel", "example")
 
 
 def main() -> None:
