@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from emsco_runtime.bundle.encoding import append_encoded
 from emsco_runtime.bundle.manifest import Golden, RawValue
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.driving.one import drive_one
@@ -36,7 +37,8 @@ def score_stages(plan: Plan, scorer: Scorer, item: Mapping[str, RawValue]) -> It
     """Yield the probabilities of each stage for an item with all its values."""
     values: list[float] = []
     for stage in plan.stages:
-        values += [feature.encode(item[feature.name]) for feature in stage.features]
+        for feature in stage.features:
+            append_encoded(values, feature.encode(item[feature.name]))
         yield scorer.score(stage.number - 1, values if stage.select_inputs is None else stage.select_inputs(values))
 
 

@@ -107,14 +107,16 @@ def _make_stage_plan(
 ) -> StagePlan:
     stage = manifest.stages[index]
     earlier_names = [name for earlier in manifest.stages[:index] for name in earlier.acquire]
-    slots = [*earlier_names, *stage.acquire]
+    # One for each number of a feature.
+    slots = [slot for name in (*earlier_names, *stage.acquire) for slot in _slots(features[name])]
     # An acquirer that served an earlier stage is not called again.
     called = {calls[name].rank for name in earlier_names}
     acquire = AcquireRequest.from_calls(calls[name] for name in stage.acquire if calls[name].rank not in called)
     numeric = all(features[name].kind == "numeric" for name in stage.acquire)
     aligned = [call.names for call in acquire.calls if call.single] == [(name,) for name in stage.acquire]
-    place = {name: position for position, name in enumerate(slots)}
-    positions = None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs)
+    place = {slot: position for position, slot in enumerate(slots)}
+    inputs = [slot for name in stage.inputs for slot in _slots(features[name])]
+    positions = None if inputs == slots else tuple(place[slot] for slot in inputs)
     return StagePlan(
         number=index + 1,
         earlier_names=tuple(earlier_names),
@@ -129,6 +131,10 @@ def _make_stage_plan(
         cost=cost.total,
         added_cost=cost.added,
     )
+
+
+def _slots(feature: Feature) -> list[tuple[str, int]]:
+    return [(feature.name, position) for position in range(feature.width)]
 
 
 def _input_selector(positions: tuple[int, ...]) -> Callable[[Sequence[float]], Sequence[float]]:

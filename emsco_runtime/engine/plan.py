@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime.acquirers import OnFailure
-from emsco_runtime.bundle.encoding import Encoder, ValueFault
+from emsco_runtime.bundle.encoding import Encoded, Encoder, ValueFault
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.meter import Meter
 from emsco_runtime.decision import Label
@@ -62,7 +62,7 @@ class BoundFeature:
     name: str
     description: Feature
     encode: Encoder
-    fallback: float | None
+    fallback: Encoded | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -72,8 +72,8 @@ class Scorer:
         """Make the scorer of a checked bundle."""
         labels = len(bundle.manifest.labels)
         models = []
-        for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
-            model, width = stage.model, len(stage.inputs)
+        for stage, content, width in zip(bundle.manifest.stages, bundle.models, bundle.manifest.input_widths(), strict=True):
+            model = stage.model
             models.append(ScorerModel(content, model.input, model.output, width, labels, f"{bundle.path}/{model.path}"))
         return cls(models)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from emsco_runtime.acquirers import OnFailure
-from emsco_runtime.bundle.encoding import ValueFault, are_finite_numbers
+from emsco_runtime.bundle.encoding import Encoded, ValueFault, append_encoded, are_finite_numbers
 from emsco_runtime.bundle.rule import accept, is_distribution
 from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
 from emsco_runtime.engine.outcomes import describe_error, values_by_name
@@ -258,13 +258,13 @@ def _encode_stage(plan: Plan, stage: StagePlan, known: Mapping[str, object], raw
         if feature.name not in raw.values:
             continue  # the driver stopped before its call: another failure ends this item
         try:
-            values.append(_encode(feature, raw.values[feature.name]))
+            append_encoded(values, _encode(feature, raw.values[feature.name]))
             obtained.append(feature.name)
         except ValueFault as fault:
             failures.append(Failure(feature.name, stage.number, fault.kind, fault.message))
             policy = plan.calls[feature.name].policy
             if policy == "default" and feature.fallback is not None:
-                values.append(feature.fallback)
+                append_encoded(values, feature.fallback)
                 defaulted.append(feature.name)
             else:
                 fatal = fatal or _FatalFailure(failures[-1], policy, fault.__cause__)
@@ -281,7 +281,7 @@ def _split_cached(
     return acquired, tuple(name for name in obtained if name not in known and name in raw.cached)
 
 
-def _encode(feature: BoundFeature, value: Any) -> float:
+def _encode(feature: BoundFeature, value: Any) -> Encoded:
     if not isinstance(value, Failed):
         try:
             return feature.encode(value)
@@ -296,7 +296,8 @@ def _encode(feature: BoundFeature, value: Any) -> float:
 
 def _unscorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _FatalFailure:
     """Blame the largest value: finite inputs give no probabilities only if they overflow inside the model."""
-    names = (*stage.earlier_names, *stage.names)
+    features = [feature for begun in plan.stages[: stage.number] for feature in begun.features]
+    names = [feature.name for feature in features for _ in range(feature.description.width)]
     sizes = [0.0 if math.isnan(value) else abs(value) for value in values]
     position = sizes.index(max(sizes))
     message = f"the stage's model gives no probabilities for these values; the largest value is {values[position]!r}. Cap it"
