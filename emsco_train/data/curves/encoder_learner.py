@@ -35,7 +35,7 @@ class EncoderLearner:
     ) -> EncoderLearner:
         """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
         penalties = CurvePenalties()
-        if settings.kind == "curved":
+        if settings.kind == "curved" and any(feature.kind != "vector" for feature in features):
             rng = np.random.default_rng((settings.seed, 3))
             penalties = choose_penalties(
                 *_without_vectors(features, train.codes),
