@@ -26,7 +26,6 @@ __all__ = [
     "Encoded",
     "Encoder",
     "ValueFault",
-    "append_encoded",
     "are_finite_numbers",
     "category_name",
     "encode_column",
@@ -34,7 +33,7 @@ __all__ = [
 ]
 
 # A number; the numbers of a vector.
-Encoded: TypeAlias = float | list[float]
+Encoded: TypeAlias = float | Floats
 Encoder: TypeAlias = Callable[[object], Encoded]
 _NumberEncoder: TypeAlias = Callable[[object], float]
 
@@ -47,14 +46,6 @@ _CATEGORY_LIMIT = 10**256
 def make_encoder(feature: Feature) -> Encoder:
     """Return the function that turns one raw value of this feature into its number or numbers, or raises `ValueFault`."""
     return make_vector_encoder(feature) if feature.kind == "vector" else _make_number_encoder(feature)
-
-
-def append_encoded(values: list[float], encoded: Encoded) -> None:
-    """Append what an encoder returned to the values of an item."""
-    if isinstance(encoded, list):
-        values += encoded
-    else:
-        values.append(encoded)
 
 
 def _make_number_encoder(feature: Feature) -> _NumberEncoder:

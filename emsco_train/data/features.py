@@ -252,8 +252,8 @@ def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:
         code = make_encoder(feature)(fallback)
     except ValueFault as fault:
         raise DesignError(f"the fallback of {feature.name!r}: {fault.message}") from None
-    if isinstance(code, list):
-        return tuple(map(float, code))
+    if isinstance(code, np.ndarray):
+        return tuple(code.tolist())
     if feature.kind == "categorical":
         # An unknown category that is ignored stays the text that it is.
         return feature.categories[int(code)] if code >= 0 else str(fallback)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime.bundle.encoding import append_encoded, make_encoder
+from emsco_runtime.bundle.encoding import make_encoder
 from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, RawValue
 from emsco_runtime.bundle.rule import accept
 from emsco_runtime.support.arrays import Floats
@@ -98,13 +98,8 @@ class _ItemDrawer:
     def _draw_item(self) -> Golden:
         model = self._model
         values = [self._draw_value(feature, where) for feature, where in zip(model.features, self._ranges, strict=True)]
-        codes: list[float] = []
-        for encode, value in zip(self._encoders, values, strict=True):
-            append_encoded(codes, encode(value))
-        scores = [
-            self._scorer.score(index, [codes[position] for position in positions])
-            for index, positions in enumerate(self._positions)
-        ]
+        codes = np.hstack([encode(value) for encode, value in zip(self._encoders, values, strict=True)])
+        scores = [self._scorer.score(index, codes[positions]) for index, positions in enumerate(self._positions)]
         decisions = [accept(row, model.thresholds) for row in scores]
         number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
         label, confident = decisions[number - 1]
