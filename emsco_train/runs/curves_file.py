@@ -50,7 +50,7 @@ class CurveEntry(FileModel):
         log_odds = [tuple(level / LEVEL_SCALE for level in levels) for levels in curve.levels]
         return cls(
             name=feature.name,
-            kind="numeric" if feature.kind == "vector" else feature.kind,
+            kind=feature.kind,  # type: ignore[arg-type] # vectors have no curve
             knots=curve.knots,
             categories=feature.categories if curve.knots is None else None,
             log_odds=tuple(levels[:-1] for levels in log_odds),
