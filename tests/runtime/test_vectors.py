@@ -87,7 +87,6 @@ def reseal(draft: Any, models: tuple[bytes, ...]) -> Bundle:
         Tensor([1.0, 2.0, 3.0]),
         range(1, 4),
     ],
-    ids=str,
 )
 def test_sequences_that_are_meant(value: object) -> None:
     """Lists, tuples, arrays of numpy and of other libraries, with numbers of any type."""
@@ -123,7 +122,6 @@ def test_sequences_that_are_meant(value: object) -> None:
         (np.array([math.inf, -math.inf, 0.0]), "infinite", "number 0 of the vector"),
         ([10**400, 1, 1], "infinite", "number 0 of the vector"),
     ],
-    ids=str,
 )
 def test_values_that_fail(value: object, kind: str, said: str) -> None:
     """The message says what was expected, what was got, and where in the vector."""
@@ -134,7 +132,7 @@ def test_values_that_fail(value: object, kind: str, said: str) -> None:
     assert said in caught.value.message
 
 
-@pytest.mark.parametrize("value", [None, math.nan, [None] * 3, np.full(3, math.nan)], ids=str)
+@pytest.mark.parametrize("value", [None, math.nan, [None] * 3, np.full(3, math.nan)])
 def test_a_missing_vector_is_missing_as_a_whole(value: object) -> None:
     """None, or nothing but gaps: the graph fills in all numbers. A gap among numbers stays a fault."""
     numbers: Any = make_encoder(GAPPY)(value)

@@ -194,7 +194,9 @@ def test_a_vector_is_so_many_numbers_in_a_group(seed: int, gaps: bool, stages: l
         assert mine.graph == its.graph
 
 
-@pytest.mark.parametrize("classifier", [None, GaussianNB(), HistGradientBoostingClassifier(max_iter=5)], ids=str)
+@pytest.mark.parametrize(
+    "classifier", [None, GaussianNB(), HistGradientBoostingClassifier(max_iter=5)], ids=["logistic", "bayes", "trees"]
+)
 @pytest.mark.parametrize("gaps", [False, True])
 def test_a_design_with_a_vector_is_exported_and_verified(tmp_path: Path, classifier: Any, gaps: bool) -> None:
     """Every row is replayed through the runtime, whatever the classifier; the golden items hold vectors."""
