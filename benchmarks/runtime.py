@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import emsco_runtime
 from emsco_runtime import Acquirers, Bundle, Cascade
+from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from emsco_train import export_design
 from emsco_train.data.stage_settings import StageKind
@@ -52,6 +53,7 @@ def main() -> None:
             *start_up(folder + "/table"),
             many_features(),
             *wide_acquirers(),
+            *vectors(),
         ]
     report(lines, "build/bench-runtime.json")
 
@@ -246,6 +248,36 @@ def many_features() -> Measurement:
     return Measurement(
         "decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2"
     )
+
+
+def vectors() -> list[Measurement]:
+    """Decide items with a vector of 384 numbers: what it takes more than one number, the time of the model itself left out."""
+    numbers = np.random.default_rng(0).normal(size=384)
+    values: dict[str, Any] = {"one number": 0.1, "a list": numbers.tolist(), "an array": numbers}
+    works: dict[str, Any] = {}
+    for name, value in values.items():
+        kind: Any = {"kind": "numeric"} if name == "one number" else {"kind": "vector", "width": 384}
+        bundle = make_bundle([["v"]], features=[Feature(name="v", cost=1.0, **kind)], threshold=0.999)
+        cascade, item = Cascade(bundle), {"v": value}
+        (session,) = sessions(bundle)
+        given = {"features": np.atleast_2d(value)}
+        works[name] = lambda cascade=cascade, item=item: [cascade.decide(item) for _ in range(20)]
+        works[f"model of {name}"] = lambda session=session, given=given: [session.run(None, given) for _ in range(20)]
+    least = {name: seconds / 20 * 1e6 for name, seconds in time_in_turns(works, rounds=400).items()}
+    own = {name: least[name] - least[f"model of {name}"] for name in values}
+    unit = "us/item (difference)"
+    return [
+        Measurement(
+            f"decide less the model, 384 numbers in {name}",
+            own[name],
+            "one number",
+            own["one number"],
+            unit,
+            own[name] - own["one number"],
+            "<= 20",
+        )
+        for name in ("a list", "an array")
+    ]
 
 
 def wide_acquirers() -> list[Measurement]:

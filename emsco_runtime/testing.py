@@ -140,7 +140,7 @@ def make_bundle(
     threshold
         One number, or one per label (as text).
     weights
-        A matrix [labels, inputs] per stage; random by default.
+        A matrix [labels, inputs] per stage, with an input for each number of a vector; random by default.
     seed
         Seed of the random weights and of the golden items.
     name
@@ -150,10 +150,12 @@ def make_bundle(
     inputs = [[name for names in stages[: index + 1] for name in names] for index in range(len(stages))]
     prices, shared = costs or {}, groups or {}
     described = features or [_numeric_feature(one, prices.get(one, 1.0), shared) for one in inputs[-1]]
+    widths = {feature.name: feature.width for feature in described}
     models = []
     for index, names in enumerate(inputs):
-        matrix = rng.normal(size=(len(labels), len(names))) if weights is None else weights[index]
-        imputed = [0.0] * len(names) if any(feature.missing == "impute" for feature in described) else None
+        width = sum(widths[name] for name in names)
+        matrix = rng.normal(size=(len(labels), width)) if weights is None else weights[index]
+        imputed = [0.0] * width if any(feature.missing == "impute" for feature in described) else None
         models.append(logistic_model(matrix, np.zeros(len(labels)), imputed=imputed))
     thresholds = dict(threshold) if isinstance(threshold, Mapping) else {str(label): float(threshold) for label in labels}
     document: dict[str, Any] = {
@@ -218,6 +220,8 @@ def _draw_value(feature: Feature, rng: np.random.Generator) -> RawValue:
         return str(rng.choice(feature.categories))
     if feature.kind == "boolean":
         return bool(rng.integers(2))
+    if feature.kind == "vector":
+        return tuple(round(float(number), 3) for number in rng.normal(size=feature.width))
     return round(float(rng.normal()), 3)
 
 

@@ -31,10 +31,20 @@ def manifest_schema(version: int) -> dict[str, Any]:
     schema = Manifest.model_json_schema()
     for model, field in (added for later, fields in NEW_FIELDS.items() if later > version for added in fields):
         del schema["$defs"][model]["properties"][field]
+    if version == 1:
+        _remove_vectors(schema["$defs"])
     schema["properties"]["schema_version"] = {"const": version, "default": version, "title": "Schema Version", "type": "integer"}
     # They have a default for those who make a manifest in Python, but a file without them is not read.
     schema["required"] = ["format", "schema_version", *schema["required"]]
     return _with_header(schema, f"emsco:manifest.v{version}", f"emsco bundle manifest, version {version}")
+
+
+def _remove_vectors(models: dict[str, Any]) -> None:
+    """Remove what version 2 added to fields of version 1: the kind "vector", and lists of numbers as values."""
+    feature, golden = models["Feature"]["properties"], models["Golden"]["properties"]
+    feature["kind"]["enum"].remove("vector")
+    for value in (feature["fallback"], *golden["values"]["patternProperties"].values()):
+        value["anyOf"] = [kind for kind in value["anyOf"] if kind["type"] != "array"]
 
 
 def decision_schema() -> dict[str, Any]:

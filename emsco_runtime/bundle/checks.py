@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from emsco_runtime.bundle.encoding import Encoder, ValueFault, make_encoder
-from emsco_runtime.bundle.manifest import Feature, Golden, Manifest, RawValue
+from emsco_runtime.bundle.manifest import MAX_INPUTS, Feature, Golden, Manifest, RawValue
 from emsco_runtime.bundle.rule import RESCORE_MARGIN, margin
 
 __all__ = ["ManifestFault", "find_faults"]
@@ -57,6 +57,7 @@ def _check_features(manifest: Manifest) -> Iterator[ManifestFault]:
     for index, feature in enumerate(manifest.features):
         path = f"$.features[{index}]"
         yield from _check_groups(feature, groups, manifest.schema_version, path)
+        yield from _check_width(feature, manifest.schema_version, path)
         yield from _check_kind(feature, path)
     prices = [feature.cost for feature in manifest.features] + [group.cost for group in manifest.groups]
     if not any(prices):
@@ -80,6 +81,14 @@ def _check_groups(feature: Feature, known: set[str], version: int, path: str) ->
             yield ManifestFault(field, f"the group {group!r} is not in $.groups. Declare it there with its cost")
 
 
+def _check_width(feature: Feature, version: int, path: str) -> Iterator[ManifestFault]:
+    if feature.kind == "vector" and version == 1:
+        yield ManifestFault(f"{path}.kind", "a vector needs schema version 2. Write the bundle as version 2")
+    if feature.kind != "vector" and feature.width != 1:
+        message = f"the {feature.kind} feature {feature.name!r} has a width of {feature.width}. Leave it out"
+        yield ManifestFault(f"{path}.width", message)
+
+
 def _check_kind(feature: Feature, path: str) -> Iterator[ManifestFault]:
     name, kind = feature.name, feature.kind
     if kind == "categorical" and not feature.categories:
@@ -94,7 +103,7 @@ def _check_kind(feature: Feature, path: str) -> Iterator[ManifestFault]:
 
 
 def _check_stages(manifest: Manifest) -> Iterator[ManifestFault]:
-    features = {feature.name for feature in manifest.features}
+    features = {feature.name: feature.width for feature in manifest.features}
     labels = {str(label) for label in manifest.labels}
     acquired: set[str] = set()
     for index, stage in enumerate(manifest.stages):
@@ -110,6 +119,9 @@ def _check_stages(manifest: Manifest) -> Iterator[ManifestFault]:
             message = f"the feature {name!r} is not acquired by this stage or an earlier one. Acquire it first"
             yield ManifestFault(f"{path}.inputs", message)
         yield from _check_unique(f"{path}.inputs", "input", stage.inputs)
+        width = sum(features.get(name, 1) for name in stage.inputs)
+        if width > MAX_INPUTS:
+            yield ManifestFault(f"{path}.inputs", f"{width:,} numbers, at most {MAX_INPUTS:,} are read. Use narrower vectors")
         if set(stage.thresholds) != labels:
             message = f"expected one threshold per label: got {sorted(stage.thresholds)}, the labels are {sorted(labels)}"
             yield ManifestFault(f"{path}.thresholds", message)

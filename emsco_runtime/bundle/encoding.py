@@ -1,64 +1,59 @@
 """Raw values to numbers: what enters a stage model.
 
 Every feature becomes one float64: a number as it is, a boolean as 0 or 1, a category as its position in `categories` (an ignored
-unknown one as -1), a missing value that the graph imputes as NaN. `make_encoder` makes the function for one value, which is the
-reference; `encode_column` does the same for an array, and property tests compare the two.
+unknown one as -1), a missing value that the graph imputes as NaN. A vector becomes as many as its width (`vectors`).
+`make_encoder` makes the function for one value, which is the reference; `encode_column` does the same for an array, and property
+tests compare the two.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-import operator
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
-from emsco_runtime.decision import FailureKind
+from emsco_runtime.bundle.numbers import ValueFault, are_finite_numbers, missing_fault, to_number, wrong_type
+from emsco_runtime.bundle.vectors import encode_vectors, make_vector_encoder
 from emsco_runtime.support.arrays import Array, Floats, Mask
 from emsco_runtime.support.formatting import format_with_type, shorten
 from emsco_runtime.support.missing_values import is_missing
 
-__all__ = ["Encoder", "ValueFault", "are_finite_numbers", "category_name", "encode_column", "make_encoder"]
+__all__ = [
+    "Encoded",
+    "Encoder",
+    "ValueFault",
+    "are_finite_numbers",
+    "category_name",
+    "encode_column",
+    "make_encoder",
+]
 
-Encoder: TypeAlias = Callable[[object], float]
+# A number; the numbers of a vector.
+Encoded: TypeAlias = float | Floats
+Encoder: TypeAlias = Callable[[object], Encoded]
+_NumberEncoder: TypeAlias = Callable[[object], float]
 
 _INFINITY = math.inf
 _UNKNOWN_CATEGORY = -1.0
-_PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
-# numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
-_NON_NUMERIC_TYPES = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
 # Categories are shorter than this (`manifest.Name`), so whole numbers from here on cannot be one.
 _CATEGORY_LIMIT = 10**256
 
 
-class ValueFault(Exception):
-    """A value that its feature does not allow; turned into a `Failure` by the walk."""
-
-    def __init__(self, kind: FailureKind, message: str) -> None:
-        super().__init__(kind, message)
-        self.kind: FailureKind = kind
-        self.message = message
-
-
 def make_encoder(feature: Feature) -> Encoder:
-    """Return the function that turns one raw value of this feature into a number, or raises `ValueFault`."""
+    """Return the function that turns one raw value of this feature into its number or numbers, or raises `ValueFault`."""
+    return make_vector_encoder(feature) if feature.kind == "vector" else _make_number_encoder(feature)
+
+
+def _make_number_encoder(feature: Feature) -> _NumberEncoder:
     return _category_encoder(feature) if feature.kind == "categorical" else _number_encoder(feature)
 
 
-def are_finite_numbers(values: Sequence[Any]) -> bool:
-    """Return whether numeric values can be used as they are; False only means that each must be encoded."""
-    # Two passes in C instead of a call per value; a sum with NaN or infinity is not finite.
-    try:
-        return _PLAIN_TYPES.issuperset(map(type, values)) and -_INFINITY < math.fsum(values) < _INFINITY
-    except (ValueError, OverflowError):
-        return False
-
-
-def _number_encoder(feature: Feature) -> Encoder:
-    convert = _to_boolean if feature.kind == "boolean" else _to_number
+def _number_encoder(feature: Feature) -> _NumberEncoder:
+    convert = _to_boolean if feature.kind == "boolean" else to_number
     numeric = feature.kind == "numeric"
     encode_missing = _missing_encoder(feature)
 
@@ -75,7 +70,7 @@ def _number_encoder(feature: Feature) -> Encoder:
     return encode
 
 
-def _category_encoder(feature: Feature) -> Encoder:
+def _category_encoder(feature: Feature) -> _NumberEncoder:
     position = {category: float(index) for index, category in enumerate(feature.categories)}
     ignore = feature.unknown == "ignore"
     encode_missing = _missing_encoder(feature)
@@ -103,34 +98,9 @@ def _missing_encoder(feature: Feature) -> Callable[[], float]:
         return lambda: math.nan
 
     def raise_missing() -> float:
-        advice = 'training had none here (missing="forbid"). Give a value, or let failures reject or fall back (on_failure)'
-        raise ValueFault("missing", f"the value is missing (None or NaN), and {advice}")
+        raise missing_fault()
 
     return raise_missing
-
-
-def _wrong_type(expected: str, value: object) -> ValueFault:
-    return ValueFault("wrong_type", f"expected {expected}, got {format_with_type(value)}; convert it first")
-
-
-def _to_number(value: object) -> float:
-    try:
-        number = _to_float(value)
-    except OverflowError:
-        number = _INFINITY
-    except Exception:  # noqa: BLE001 - the value may be of a class of the user's, and raise anything
-        raise _wrong_type("a number", value) from None
-    if number in (_INFINITY, -_INFINITY):
-        advice = "cap it, or return None if it is missing"
-        raise ValueFault("infinite", f"expected a finite number, got {format_with_type(value)}; {advice}")
-    return number
-
-
-def _to_float(value: Any) -> float:
-    # Not float(value) at once: that would read text and bytes, and numpy's text and dates.
-    if hasattr(type(value), "__float__") and not isinstance(value, _NON_NUMERIC_TYPES):
-        return float(value)
-    return float(operator.index(value))
 
 
 def _to_boolean(value: object) -> float:
@@ -141,7 +111,7 @@ def _to_boolean(value: object) -> float:
             return float(value)
     except Exception:  # noqa: BLE001, S110 - as above
         pass
-    raise _wrong_type("True or False (or 1 or 0)", value)
+    raise wrong_type("True or False (or 1 or 0)", value)
 
 
 def category_name(value: object) -> str:
@@ -155,7 +125,7 @@ def category_name(value: object) -> str:
         return str(_to_int(value))
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    raise _wrong_type("a category (text or a whole number)", value)
+    raise wrong_type("a category (text or a whole number)", value)
 
 
 def _is_too_long_for_category(value: object) -> bool:
@@ -167,7 +137,7 @@ def _to_int(value: numbers.Integral) -> int:
     try:
         return int(value)
     except Exception:  # noqa: BLE001 - as above
-        raise _wrong_type("a category (text or a whole number)", value) from None
+        raise wrong_type("a category (text or a whole number)", value) from None
 
 
 def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]:
@@ -176,16 +146,18 @@ def encode_column(feature: Feature, values: Array) -> tuple[Floats, Mask | None]
     Returns
     -------
     tuple
-        The numbers, and a mask of the values that must be encoded one by one (a failure, most likely); None when there are none.
-        The numbers under the mask mean nothing.
+        The numbers, of a vector [rows, width], and a mask of the values that must be encoded one by one (a failure, most
+        likely); None when there are none. The numbers under the mask mean nothing.
     """
+    if feature.kind == "vector":
+        return encode_vectors(feature, values)
     if feature.kind == "numeric" and values.dtype.kind in "fiub":
         return _encode_numbers(values, impute=feature.missing == "impute")
     if feature.kind == "boolean" and values.dtype.kind == "b":
         return values.astype(np.float64), None
     if feature.kind == "categorical" and values.dtype.kind in "OU":
         return _encode_categories(feature, values)
-    return _encode_each(make_encoder(feature), values)
+    return _encode_each(_make_number_encoder(feature), values)
 
 
 def _encode_numbers(values: Array, *, impute: bool) -> tuple[Floats, Mask | None]:
@@ -206,12 +178,12 @@ def _encode_categories(feature: Feature, values: Array) -> tuple[Floats, Mask | 
         found = list(map(position.get, values.tolist()))
     except TypeError:
         # A value that cannot be a key, such as a list.
-        return _encode_each(make_encoder(feature), values)
+        return _encode_each(_make_number_encoder(feature), values)
     if None not in found:
         return np.array(found), None
     others = np.flatnonzero(np.fromiter((code is None for code in found), dtype=np.bool_, count=len(found)))
     column = np.array([0.0 if code is None else code for code in found])
-    column[others], other_faults = _encode_each(make_encoder(feature), values[others])
+    column[others], other_faults = _encode_each(_make_number_encoder(feature), values[others])
     if other_faults is None:
         return column, None
     faulty: Mask = np.zeros(len(values), dtype=np.bool_)
@@ -219,7 +191,7 @@ def _encode_categories(feature: Feature, values: Array) -> tuple[Floats, Mask | 
     return column, faulty
 
 
-def _encode_each(encode: Encoder, values: Array) -> tuple[Floats, Mask | None]:
+def _encode_each(encode: _NumberEncoder, values: Array) -> tuple[Floats, Mask | None]:
     column = np.zeros(len(values))
     faulty: Mask = np.zeros(len(values), dtype=np.bool_)
     # Dates would become plain numbers in `tolist`.

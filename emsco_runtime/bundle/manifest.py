@@ -2,8 +2,9 @@
 
 `schemas/manifest.v1.schema.json` and `v2` are generated from these classes (``make schemas``) and a test keeps them equal.
 
-Version 2 is version 1 and more: a feature may need several groups (`Feature.groups`). What only version 2 has is empty in memory,
-and not written, where it is not used; and a bundle that uses nothing of it is written as version 1, which older readers know.
+Version 2 is version 1 and more: a feature may need several groups (`Feature.groups`), and may be a vector of numbers (the kind
+"vector", `Feature.width`, and a list of numbers as a raw value). What only version 2 has is empty in memory, and not written,
+where it is not used; and a bundle that uses nothing of it is written as version 1, which older readers know.
 
 How to change the format
 ------------------------
@@ -44,6 +45,7 @@ from pydantic_core import PydanticCustomError
 from emsco_runtime.bundle.meter import Meter, StageCost
 
 __all__ = [
+    "MAX_INPUTS",
     "NEW_FIELDS",
     "SCHEMA_VERSION",
     "Certificate",
@@ -82,7 +84,7 @@ __all__ = [
 # The newest that is read and written.
 SCHEMA_VERSION = 2
 # The fields that a version added, by the name of their model.
-NEW_FIELDS: dict[int, tuple[tuple[str, str], ...]] = {2: (("Feature", "groups"),)}
+NEW_FIELDS: dict[int, tuple[tuple[str, str], ...]] = {2: (("Feature", "groups"), ("Feature", "width"))}
 
 # Limits that no honest bundle comes near; they keep a hostile one from exhausting memory. For the same reason the longest lists
 # are `FailFast`: of their entries only the first one at fault is reported.
@@ -91,6 +93,9 @@ MAX_FEATURES = 20_000
 MAX_CATEGORIES = 50_000
 MAX_STAGES = 100
 MAX_GOLDEN = 100
+MAX_WIDTH = 65_536
+# Numbers that a stage model takes.
+MAX_INPUTS = 1_000_000
 
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
@@ -101,7 +106,8 @@ Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Threshold: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-RawValue: TypeAlias = bool | float | str | None
+Vector: TypeAlias = Annotated[tuple[float, ...], Field(max_length=MAX_WIDTH, fail_fast=True)]
+RawValue: TypeAlias = bool | float | str | Vector | None
 
 
 class _Record(BaseModel):
@@ -116,7 +122,9 @@ class Feature(_Record):
     """One named input with its price and what counts as a valid value."""
 
     name: Name
-    kind: Literal["numeric", "boolean", "categorical"]
+    kind: Literal["numeric", "boolean", "categorical", "vector"]
+    # Version 2: how many numbers the value is; more than one only for a vector.
+    width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 1
     categories: Annotated[tuple[Name, ...], Field(max_length=MAX_CATEGORIES), FailFast()] = ()
     cost: Cost
     group: Name | None = None
@@ -141,6 +149,8 @@ class Feature(_Record):
         document: dict[str, Any] = handler(self)
         if not self.groups:
             document.pop("groups", None)
+        if self.kind != "vector":
+            document.pop("width", None)
         return document
 
 
@@ -649,6 +659,11 @@ class Manifest(_Record):
             {group.name: group.cost for group in self.groups},
         )
 
+    def input_widths(self) -> list[int]:
+        """Return how many numbers the model of each stage takes: one for each of its inputs, a vector's width for a vector."""
+        widths = {feature.name: feature.width for feature in self.features}
+        return [sum(widths[name] for name in stage.inputs) for stage in self.stages]
+
     def stage_costs(self) -> list[StageCost]:
         """Return what each stage adds to the cost of an item, and the cost up to and including it."""
         return self.meter().stage_costs(stage.acquire for stage in self.stages)
@@ -679,7 +694,7 @@ def _contradiction_error(detail: str, what: str = "the certificate contradicts i
 
 def needed_version(features: Iterable[Feature]) -> Literal[1, 2]:
     """Return the lowest version that holds these features: the oldest readers possible can read the bundle."""
-    return 2 if any(feature.groups for feature in features) else 1
+    return 2 if any(feature.groups or feature.kind == "vector" for feature in features) else 1
 
 
 def manifest_id(document: dict[str, Any]) -> str:

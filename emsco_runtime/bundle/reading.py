@@ -134,13 +134,14 @@ def parse_manifest(text: bytes, path: str) -> Manifest:
 
 def check_models(manifest: Manifest, models: tuple[bytes, ...], path: str) -> None:
     """Check every model's bytes against the manifest: hash, input, output, nothing that reaches outside."""
-    for index, (stage, content) in enumerate(zip(manifest.stages, models, strict=True)):
+    stages = zip(manifest.stages, models, manifest.input_widths(), strict=True)
+    for index, (stage, content, width) in enumerate(stages):
         json_path = f"$.stages[{index}].model"
         found = hashlib.sha256(content).hexdigest()
         if found != stage.model.sha256:
             message = f"the file hashes to {found}, the manifest says {stage.model.sha256}. Copy or export the bundle again"
             raise BundleError(message, f"{path}/{stage.model.path}", f"{json_path}.sha256")
-        expected_input = TensorSpec(stage.model.input, DOUBLE, (None, len(stage.inputs)))
+        expected_input = TensorSpec(stage.model.input, DOUBLE, (None, width))
         expected_output = TensorSpec(stage.model.output, DOUBLE, (None, len(manifest.labels)))
         fault = find_model_fault(content, expected_input=expected_input, expected_output=expected_output)
         if fault is not None:
@@ -253,13 +254,15 @@ def _validation_faults(error: ValidationError, document: dict[str, Any]) -> tupl
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         json_paths, value = _locate(problem["loc"], document, is_missing=problem["type"] == "missing")
         json_path = json_paths[-1]
-        # A faulty entry makes its list too short as well; the entry is what has to be fixed.
+        # A faulty entry makes its list too short as well, or not one of the types that a value may have; the entry is what has
+        # to be fixed.
         if json_path not in parents:
             # A whole number is refused as a float only if it is too large; pydantic says so from version 2.12 on.
             is_too_large = problem["type"] == "float_type" and type(value) is int
             messages.setdefault(json_path, []).append("Input should be a finite number" if is_too_large else problem["msg"])
             values[json_path] = value
             parents.update(json_paths[:-1])
+    messages = {json_path: texts for json_path, texts in messages.items() if json_path not in parents}
     listed = [
         ManifestFault(json_path, f"{', or: '.join(texts)}, got {shorten(repr(values[json_path]), 80)}")
         for json_path, texts in islice(messages.items(), _MAX_LISTED)

@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emsco_runtime.cli.console import format_costs, format_number, format_table, run_command
-from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize
+from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, shorten
 
 if TYPE_CHECKING:
-    from emsco_runtime.bundle.manifest import Certificate, Expected, Feature, Manifest, Stage, WeightedCounts, WrongShare
+    from emsco_runtime.bundle.manifest import (
+        Certificate,
+        Expected,
+        Feature,
+        Manifest,
+        RawValue,
+        Stage,
+        WeightedCounts,
+        WrongShare,
+    )
 
 __all__ = ["main"]
 
@@ -142,14 +151,23 @@ def _feature_row(manifest: Manifest, feature: Feature) -> list[str]:
     stages = [str(number) for number, stage in enumerate(manifest.stages, start=1) if feature.name in stage.acquire]
     return [
         feature.name,
-        f"{feature.kind} ({len(feature.categories)})" if feature.categories else feature.kind,
+        _format_kind(feature),
         format_number(feature.cost),
         ", ".join(feature.all_groups) or "-",
         stages[0] if stages else "-",
         feature.missing,
         feature.unknown if feature.kind == "categorical" else "-",
-        "-" if feature.fallback is None else str(feature.fallback),
+        "-" if feature.fallback is None else _format_fallback(feature.fallback),
     ]
+
+
+def _format_kind(feature: Feature) -> str:
+    count = feature.width if feature.kind == "vector" else len(feature.categories)
+    return f"{feature.kind} ({count})" if feature.kind in ("vector", "categorical") else feature.kind
+
+
+def _format_fallback(fallback: RawValue) -> str:
+    return shorten(", ".join(map(format_number, fallback)), 24) if isinstance(fallback, tuple) else str(fallback)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Manifest
+from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.csv_file import match_category
@@ -17,6 +17,7 @@ from emsco_runtime.support.missing_values import is_missing
 from emsco_runtime.support.missing_words import MISSING_WORDS
 from emsco_runtime.support.table_file import TableChunk, TableFile, open_table
 from emsco_runtime.support.text_column import FieldReader, TextColumn, to_objects
+from emsco_runtime.support.vector_names import column_names
 
 __all__ = ["LabelColumn", "make_field_readers", "read_split_rows", "take_rows"]
 
@@ -26,16 +27,24 @@ Column: TypeAlias = TextColumn | Array
 def make_field_readers(
     manifest: Manifest, table: TableFile, missing_words: frozenset[str] = MISSING_WORDS
 ) -> dict[str, FieldReader]:
-    """Return what reads each feature of the bundle's stages, from the column of that name."""
-    needed = [name for stage in manifest.stages for name in stage.acquire]
-    missing = [name for name in needed if name not in table.names]
+    """Return what reads each column that the bundle's stages need: a feature's own, or those of the numbers of a vector."""
+    features = {feature.name: feature for feature in manifest.features}
+    needed = [features[name] for stage in manifest.stages for name in stage.acquire]
+    columns = {column: feature for feature in needed for column in _columns_of(feature, table)}
+    missing = [name for name in columns if name not in table.names]
     if missing:
         raise InputError(
             f"{table.path}: columns are missing: {', '.join(missing)}; the file has {', '.join(table.names)}."
             " Every feature of a stage needs one"
         )
-    features = {feature.name: feature for feature in manifest.features}
-    return {name: FieldReader(features[name].kind, frozenset(features[name].categories), missing_words) for name in needed}
+    kinds = {name: "numeric" if name != feature.name else feature.kind for name, feature in columns.items()}
+    return {name: FieldReader(kinds[name], frozenset(feature.categories), missing_words) for name, feature in columns.items()}
+
+
+def _columns_of(feature: Feature, table: TableFile) -> list[str]:
+    """Return the columns that hold a feature: one, or one for each number of a vector."""
+    is_numbered = feature.kind == "vector" and feature.name not in table.names
+    return column_names(feature.name, feature.width) if is_numbered else [feature.name]
 
 
 def take_rows(chunk: TableChunk, split_rows: Ints | None) -> tuple[Ints, Mapping[str, Column]]:
@@ -44,7 +53,11 @@ def take_rows(chunk: TableChunk, split_rows: Ints | None) -> tuple[Ints, Mapping
         return np.arange(chunk.rows), chunk.columns
     first, last = np.searchsorted(split_rows, [chunk.start, chunk.start + chunk.rows])
     rows = split_rows[first:last] - chunk.start
-    return rows, {name: column.take(rows) for name, column in chunk.columns.items()}
+    # Of a vector, an array has the numbers in a second dimension.
+    return rows, {
+        name: column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
+        for name, column in chunk.columns.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

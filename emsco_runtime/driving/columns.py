@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.bundle.encoding import encode_column
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.rule import accept_rows
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.one import drive_one
@@ -20,11 +21,13 @@ from emsco_runtime.engine.plan import Plan, StagePlan
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask, as_column
+from emsco_runtime.support.vector_names import column_names
 
 __all__ = ["ColumnDecisions", "decide_columns"]
 
-# Rows handled at a time: enough that numpy's time per call does not matter, few enough to stay in the processor's cache.
-_BLOCK_ROWS = 65536
+# Rows handled at a time: enough that numpy's time per call does not matter, few enough to stay in the processor's cache. Of wide
+# rows fewer, so that a block takes no more memory than this many numbers.
+_BLOCK_ROWS, _MIN_BLOCK_ROWS, _BLOCK_NUMBERS = 65536, 1024, 2**23
 
 _REASONS = ("inconclusive", "confident", "budget", "acquisition_failed")
 _STATUS_OF_REASON = ("rejected", "accepted", "rejected", "rejected")
@@ -83,8 +86,9 @@ def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[s
         "degraded": np.zeros(count, dtype=np.bool_),
         "error": np.full(count, None, dtype=object),
     }
-    for start in range(0, count, _BLOCK_ROWS):
-        block = slice(start, min(start + _BLOCK_ROWS, count))
+    step = _block_rows(plan)
+    for start in range(0, count, step):
+        block = slice(start, min(start + step, count))
         block_arrays, block_results = ({name: array[block] for name, array in table.items()} for table in (arrays, results))
         _decide_block(plan, scorer, budget, block_arrays, block_results, start)
     status = _decode(_STATUS_OF_REASON, results["reason"])
@@ -93,20 +97,43 @@ def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[s
     return ColumnDecisions(status=status, **results)
 
 
+def _block_rows(plan: Plan) -> int:
+    width = sum(feature.description.width for stage in plan.stages for feature in stage.features)
+    return max(min(_BLOCK_ROWS, _BLOCK_NUMBERS // width), _MIN_BLOCK_ROWS)
+
+
 def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
-    names = [name for stage in plan.stages for name in stage.names]
+    features = [feature.description for stage in plan.stages for feature in stage.features]
     if not hasattr(columns, "__getitem__") or not hasattr(columns, "__contains__"):
         raise InputError(f"columns: expected a mapping of arrays or a data frame, got {type(columns).__name__}")
-    missing = [name for name in names if name not in columns]
+    missing = [feature.name for feature in features if not _has_columns(feature, columns)]
     if missing:
         raise InputError(
             f"{len(missing)} columns are missing: {', '.join(missing)}. Each feature that a stage acquires needs one"
         )
-    arrays = {name: as_column(columns[name]) for name in names}
+    arrays = {feature.name: _read_column(feature, columns) for feature in features}
     shapes = {name: array.shape for name, array in arrays.items()}
-    if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+    # A vector may have two dimensions, rows and numbers.
+    fit = all(len(shapes[feature.name]) in ((1, 2) if feature.kind == "vector" else (1,)) for feature in features)
+    if not fit or len({shape[0] for shape in shapes.values()}) > 1:
         raise InputError(f"expected columns of one dimension and of the same length, got the shapes {shapes}")
     return arrays
+
+
+def _has_columns(feature: Feature, columns: Mapping[str, Any]) -> bool:
+    """Return whether a table has a feature: a column of its name, or one for each number of a vector."""
+    if feature.name in columns or feature.kind != "vector":
+        return feature.name in columns
+    return all(name in columns for name in column_names(feature.name, feature.width))
+
+
+def _read_column(feature: Feature, columns: Mapping[str, Any]) -> Array:
+    if feature.name in columns:
+        return as_column(columns[feature.name])
+    parts = [as_column(columns[name]) for name in column_names(feature.name, feature.width)]
+    if len({part.shape for part in parts}) > 1 or parts[0].ndim != 1:
+        raise InputError(f"the columns of {feature.name!r} have different lengths, or more than one dimension")
+    return np.column_stack(parts)
 
 
 def _decode(words: Sequence[Any], codes: Ints) -> Array:
@@ -146,19 +173,21 @@ def _decide_block(
 
 def _item_value(array: Array, row: int) -> object:
     """Return the value of one row as an item would have it; numbers as Python's own, as which errors show them."""
-    return array[row].item() if array.dtype.kind in "fiub" else array[row]
+    return array[row].tolist() if array.dtype.kind in "fiub" else array[row]
 
 
 def _add_columns(matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints) -> tuple[Floats, Mask | None]:
     """Add the stage's columns to the matrix of all values acquired so far; return which rows hold a faulty value too."""
-    width = matrix.shape[1]
-    wider = np.empty((len(rows), width + len(stage.names)))
-    wider[:, :width] = matrix
+    stop = matrix.shape[1]
+    wider = np.empty((len(rows), stop + sum(feature.description.width for feature in stage.features)))
+    wider[:, :stop] = matrix
     faulty: Mask | None = None
-    for position, feature in enumerate(stage.features, start=width):
+    for feature in stage.features:
         column = arrays[feature.name]
-        values = column if len(rows) == len(column) else column.take(rows)
-        wider[:, position], fault = encode_column(feature.description, values)
+        values = column if len(rows) == len(column) else column.take(rows, axis=0)
+        encoded, fault = encode_column(feature.description, values)
+        start, stop = stop, stop + feature.description.width
+        wider[:, start:stop] = encoded.reshape(len(rows), stop - start)
         if fault is not None:
             faulty = fault if faulty is None else faulty | fault
     return wider, faulty

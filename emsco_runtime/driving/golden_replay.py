@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from emsco_runtime.bundle.encoding import Encoded
 from emsco_runtime.bundle.manifest import Golden, RawValue
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.driving.one import drive_one
@@ -34,10 +35,10 @@ def replay_golden_items(bundle: Bundle, scorer: Scorer) -> None:
 
 def score_stages(plan: Plan, scorer: Scorer, item: Mapping[str, RawValue]) -> Iterator[list[float]]:
     """Yield the probabilities of each stage for an item with all its values."""
-    values: list[float] = []
+    values: list[Encoded] = []
     for stage in plan.stages:
         values += [feature.encode(item[feature.name]) for feature in stage.features]
-        yield scorer.score(stage.number - 1, values if stage.select_inputs is None else stage.select_inputs(values))
+        yield scorer.score(stage.number - 1, stage.inputs_from(values))
 
 
 def _probability_fault(plan: Plan, scorer: Scorer, golden: Golden) -> str | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
+
+import numpy as np
 
 from emsco_runtime.acquirers import Acquirer, OnFailure, string_names
 from emsco_runtime.bundle.encoding import ValueFault, make_encoder
@@ -20,6 +23,7 @@ from emsco_runtime.sources.breaker import CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.sources.guard import UNGUARDED, Guard
 from emsco_runtime.support.arguments import is_seconds
+from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.formatting import format_value
 
 __all__ = ["bind"]
@@ -107,14 +111,13 @@ def _make_stage_plan(
 ) -> StagePlan:
     stage = manifest.stages[index]
     earlier_names = [name for earlier in manifest.stages[:index] for name in earlier.acquire]
-    slots = [*earlier_names, *stage.acquire]
+    acquired = [*earlier_names, *stage.acquire]
     # An acquirer that served an earlier stage is not called again.
     called = {calls[name].rank for name in earlier_names}
     acquire = AcquireRequest.from_calls(calls[name] for name in stage.acquire if calls[name].rank not in called)
     numeric = all(features[name].kind == "numeric" for name in stage.acquire)
     aligned = [call.names for call in acquire.calls if call.single] == [(name,) for name in stage.acquire]
-    place = {name: position for position, name in enumerate(slots)}
-    positions = None if list(stage.inputs) == slots else tuple(place[name] for name in stage.inputs)
+    is_as_acquired = list(stage.inputs) == acquired
     return StagePlan(
         number=index + 1,
         earlier_names=tuple(earlier_names),
@@ -122,18 +125,47 @@ def _make_stage_plan(
         features=tuple(_bind_feature(features[name]) for name in stage.acquire),
         acquire=acquire,
         numeric=numeric,
-        outcomes_are_values=numeric and aligned,
-        input_positions=positions,
-        select_inputs=None if positions is None else _input_selector(positions),
+        outcomes_are_values=aligned,
+        input_positions=None if is_as_acquired else _number_positions(acquired, stage.inputs, features),
+        select_inputs=_input_selector(acquired, stage.inputs, features),
         thresholds=tuple(stage.thresholds[str(label)] for label in manifest.labels),
         cost=cost.total,
         added_cost=cost.added,
     )
 
 
-def _input_selector(positions: tuple[int, ...]) -> Callable[[Sequence[float]], Sequence[float]]:
+def _number_positions(acquired: Sequence[str], inputs: Sequence[str], features: Mapping[str, Feature]) -> tuple[int, ...]:
+    """Return where the numbers of the inputs are among those of all features acquired; a vector has several."""
+    ends = itertools.accumulate(features[name].width for name in acquired)
+    stop = dict(zip(acquired, ends, strict=True))
+    return tuple(position for name in inputs for position in range(stop[name] - features[name].width, stop[name]))
+
+
+def _input_selector(
+    acquired: Sequence[str], inputs: Sequence[str], features: Mapping[str, Feature]
+) -> Callable[[Sequence[Any]], Sequence[float] | Floats] | None:
+    place = {name: position for position, name in enumerate(acquired)}
+    positions = [place[name] for name in inputs]
+    if any(features[name].kind == "vector" for name in inputs):
+        return _make_row_filler(positions, [features[name].width for name in inputs])
+    if list(inputs) == list(acquired):
+        return None
     # With one position alone, `itemgetter` would return a number.
     return operator.itemgetter(*positions) if len(positions) > 1 else operator.itemgetter(slice(positions[0], positions[0] + 1))
+
+
+def _make_row_filler(positions: Sequence[int], widths: Sequence[int]) -> Callable[[Sequence[Any]], Floats]:
+    """Return the function that puts values, vectors among them, one after the other into one row."""
+    stops = list(itertools.accumulate(widths))
+    parts = [(position, slice(stop - width, stop)) for position, width, stop in zip(positions, widths, stops, strict=True)]
+
+    def fill(values: Sequence[Any]) -> Floats:
+        row = np.empty(stops[-1])
+        for position, part in parts:
+            row[part] = values[position]
+        return row
+
+    return fill
 
 
 def _bind_feature(feature: Feature) -> BoundFeature:

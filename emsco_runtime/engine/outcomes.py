@@ -114,7 +114,9 @@ def _split_by_item(names: tuple[str, ...], result: Any, count: int) -> list[Any]
 
 
 def _values_per_item(result: Any, count: int) -> list[Any]:
-    if not _is_sequence(result):
+    # The rows of a matrix are vectors; those of a frame are not its rows.
+    is_matrix = getattr(result, "ndim", 1) == 2 and hasattr(result, "__len__") and not _is_mapping(result)
+    if not is_matrix and not _is_sequence(result):
         expected = "a batch acquirer must return a sequence with one value per item"
         raise ValueFault("wrong_type", f"{expected}; got {type(result).__name__}")
     if len(result) != count:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime.acquirers import OnFailure
-from emsco_runtime.bundle.encoding import Encoder, ValueFault
+from emsco_runtime.bundle.encoding import Encoded, Encoder, ValueFault
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.meter import Meter
 from emsco_runtime.decision import Label
 from emsco_runtime.sources.guard import UNGUARDED, Guard
+from emsco_runtime.support.arrays import Floats
 
 __all__ = ["AcquireRequest", "BoundFeature", "Call", "ItemKeyReader", "Plan", "StagePlan", "is_async"]
 
@@ -62,7 +63,7 @@ class BoundFeature:
     name: str
     description: Feature
     encode: Encoder
-    fallback: float | None
+    fallback: Encoded | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,17 +81,21 @@ class StagePlan:
     acquire: AcquireRequest
     # All features are numbers.
     numeric: bool
-    # They are, and each call gives one of them, in their order.
+    # Each call gives one of them, in their order.
     outcomes_are_values: bool
-    # Positions of the model's inputs among all values acquired so far; None if they are these values, in their order.
+    # Positions of the model's inputs among all numbers acquired so far; None if they are these numbers, in their order.
     input_positions: tuple[int, ...] | None
-    # The function that takes them from these values; None likewise.
-    select_inputs: Callable[[Sequence[float]], Sequence[float]] | None
+    # The function that takes them from the values acquired so far, a vector being one; None if they are these values as they are.
+    select_inputs: Callable[[Sequence[Any]], Sequence[float] | Floats] | None
     # One per label, in label order.
     thresholds: tuple[float, ...]
     # The cost of all features up to and including this stage, and what this stage adds to it.
     cost: float
     added_cost: float
+
+    def inputs_from(self, values: Sequence[Any]) -> Sequence[float] | Floats:
+        """Return the model's inputs, from all values acquired so far."""
+        return values if self.select_inputs is None else self.select_inputs(values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

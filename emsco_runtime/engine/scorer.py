@@ -72,8 +72,8 @@ class Scorer:
         """Make the scorer of a checked bundle."""
         labels = len(bundle.manifest.labels)
         models = []
-        for stage, content in zip(bundle.manifest.stages, bundle.models, strict=True):
-            model, width = stage.model, len(stage.inputs)
+        for stage, content, width in zip(bundle.manifest.stages, bundle.models, bundle.manifest.input_widths(), strict=True):
+            model = stage.model
             models.append(ScorerModel(content, model.input, model.output, width, labels, f"{bundle.path}/{model.path}"))
         return cls(models)
 
@@ -82,13 +82,16 @@ class Scorer:
         """Make a scorer of one model that is in no bundle yet; it is stage 0."""
         return cls([ScorerModel(content, input, output, width, labels, "(in memory)")])
 
-    def score(self, stage: int, values: Sequence[float]) -> list[float]:
+    def score(self, stage: int, values: Sequence[float] | Floats) -> list[float]:
         """Return the probabilities of one row, with stages counted from 0: the reference for scores of many rows."""
         local = self._local
         if local.process is not current_process.id:
             self._bind_buffers()
         buffers = local.buffers[stage]
-        buffers.pack(buffers.source, 0, *values)
+        if isinstance(values, np.ndarray):
+            buffers.source[0] = values
+        else:
+            buffers.pack(buffers.source, 0, *values)
         buffers.run(buffers.binding)
         return buffers.target.tolist()  # type: ignore[no-any-return]
 

@@ -18,14 +18,17 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from emsco_runtime.acquirers import OnFailure
-from emsco_runtime.bundle.encoding import ValueFault, are_finite_numbers
+from emsco_runtime.bundle.encoding import Encoded, ValueFault, are_finite_numbers
 from emsco_runtime.bundle.rule import accept, is_distribution
 from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
 from emsco_runtime.engine.outcomes import describe_error, values_by_name
 from emsco_runtime.engine.plan import AcquireRequest, BoundFeature, Call, Plan, StagePlan
 from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.sources.guard import CachedOutcome
+from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.frozen_dict import FrozenDict
 
 __all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "RawValues", "Request", "ScoreRequest", "Walk", "walk"]
@@ -40,7 +43,7 @@ class ScoreRequest:
     """The walk's request for probabilities: run the stage's model (counted from 0) on these values."""
 
     stage: int
-    values: Sequence[float]
+    values: Sequence[float] | Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
     labels = plan.labels
     new_tuple = tuple.__new__  # takes half the time of the record's own constructor, which passes the fields one by one
     raw = RawValues({**known}) if known else None
-    values: list[float] = []
+    values: list[Any] = []
     # One object for all stages: a driver reads it before it sends the scores.
     request = ScoreRequest(0, values)
     trace: list[StageRecord] = []
@@ -111,8 +114,12 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
         if expired:
             outcomes = outcomes.outcomes
         acquired = stage.names
-        if stage.outcomes_are_values and not known_names and len(outcomes) == len(acquired) and are_finite_numbers(outcomes):
-            values += outcomes
+        encoded_outcomes: Sequence[Any] | None = None
+        if stage.outcomes_are_values and not known_names and len(outcomes) == len(acquired):
+            is_encoded = stage.numeric and are_finite_numbers(outcomes)
+            encoded_outcomes = outcomes if is_encoded else None if expired else _encode_outcomes(stage, outcomes)
+        if encoded_outcomes is not None:
+            values += encoded_outcomes
         else:
             raw = raw or RawValues()
             if raw.add(acquire.calls, outcomes):
@@ -234,12 +241,20 @@ class _FatalFailure(NamedTuple):
 class _EncodedStage(NamedTuple):
     """The values of a stage, where each of its features came from, and what failed."""
 
-    values: Sequence[float]
+    values: Sequence[Encoded]
     acquired: tuple[str, ...]
     cached: tuple[str, ...]
     defaulted: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     fatal: _FatalFailure | None = None
+
+
+def _encode_outcomes(stage: StagePlan, outcomes: Sequence[Any]) -> list[Encoded] | None:
+    """Encode outcomes that are values, one for each feature; None if that fails somewhere, for whatever reason."""
+    try:
+        return [feature.encode(outcome) for feature, outcome in zip(stage.features, outcomes, strict=True)]
+    except Exception:  # noqa: BLE001 - a failed call, a cached outcome, a bad value: found out by `_encode_stage`
+        return None
 
 
 def _encode_stage(plan: Plan, stage: StagePlan, known: Mapping[str, object], raw: RawValues) -> _EncodedStage:
@@ -249,7 +264,7 @@ def _encode_stage(plan: Plan, stage: StagePlan, known: Mapping[str, object], raw
         numbers: list[Any] = [raw.values.get(name) for name in stage.names]
         if are_finite_numbers(numbers):
             return _EncodedStage(numbers, *_split_cached(stage.names, known, raw))
-    values: list[float] = []
+    values: list[Encoded] = []
     obtained: list[str] = []
     defaulted: list[str] = []
     failures: list[Failure] = []
@@ -281,7 +296,7 @@ def _split_cached(
     return acquired, tuple(name for name in obtained if name not in known and name in raw.cached)
 
 
-def _encode(feature: BoundFeature, value: Any) -> float:
+def _encode(feature: BoundFeature, value: Any) -> Encoded:
     if not isinstance(value, Failed):
         try:
             return feature.encode(value)
@@ -294,10 +309,15 @@ def _encode(feature: BoundFeature, value: Any) -> float:
     raise ValueFault("exception", f"its acquirer raised {describe_error(value.error)}") from value.error
 
 
-def _unscorable(plan: Plan, stage: StagePlan, values: Sequence[float]) -> _FatalFailure:
+def _unscorable(plan: Plan, stage: StagePlan, values: Sequence[Encoded]) -> _FatalFailure:
     """Blame the largest value: finite inputs give no probabilities only if they overflow inside the model."""
     names = (*stage.earlier_names, *stage.names)
-    sizes = [0.0 if math.isnan(value) else abs(value) for value in values]
-    position = sizes.index(max(sizes))
-    message = f"the stage's model gives no probabilities for these values; the largest value is {values[position]!r}. Cap it"
+    # Of a vector, its largest number.
+    largest = [max(np.atleast_1d(value).tolist(), key=_size) for value in values]
+    position = max(range(len(largest)), key=lambda place: _size(largest[place]))
+    message = f"the stage's model gives no probabilities for these values; the largest value is {largest[position]!r}. Cap it"
     return _FatalFailure(Failure(names[position], stage.number, "not_scorable", message), plan.calls[names[position]].policy)
+
+
+def _size(number: float) -> float:
+    return 0.0 if math.isnan(number) else abs(number)

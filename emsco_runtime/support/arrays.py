@@ -28,6 +28,8 @@ def as_column(values: Any) -> Array:
     >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True], dtype=object))
     array([1.5, None], dtype=object)
     """
+    if isinstance(values, np.ma.MaskedArray) and values.ndim > 1:
+        return np.where(np.ma.getmaskarray(values), np.nan, values.data.astype(np.float64))
     if isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values)
         return _to_object_array([None if masked else value for value, masked in zip(values.data, mask, strict=True)])

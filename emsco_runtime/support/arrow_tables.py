@@ -190,7 +190,10 @@ def read_parquet_names(path: str) -> list[str]:
 
 
 def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str, Array]]:
-    """Read columns of a Parquet file in chunks of rows: numbers, booleans and text as arrays, None or NaN for gaps."""
+    """Read columns of a Parquet file in chunks of rows: numbers, booleans and text as arrays, None or NaN for gaps.
+
+    Lists become arrays: those of a fixed size one array [rows, size], with a row of NaN for a gap.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
     file = _open_parquet(path)
@@ -234,6 +237,11 @@ def _to_array(column: Any) -> Array:
         texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
         codes = encoded.indices.fill_null(len(texts) - 1)
         array: Array = texts.take(codes.to_numpy(zero_copy_only=False))
+    elif pa.types.is_fixed_size_list(kind):
+        numbers = column.values.slice(column.offset * kind.list_size, len(column) * kind.list_size)
+        array = numbers.to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
+        if column.null_count:
+            array = np.where(column.is_null().to_numpy(zero_copy_only=False)[:, None], np.nan, array)
     else:
         array = column.to_numpy(zero_copy_only=False)
     return array

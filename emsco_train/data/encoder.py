@@ -1,6 +1,7 @@
 """`BlockEncoder`: from the numbers that enter a stage to the columns of its model.
 
-Each feature is a block of columns. Numbers and booleans: gaps filled, then standardised to mean 0 and (population) deviation 1.
+Each feature is a block of columns, a vector a block for each of its numbers. Numbers and booleans: gaps filled, then standardised
+to mean 0 and (population) deviation 1.
 Categories: gaps filled with the most common, then one 0/1 column per category; an unknown one gives zeros.
 A feature with a curve: its level, one column for two labels and one for each of several; gaps have a level of their own.
 A block is the same in every set of features, so one encoder serves them all.
@@ -8,6 +9,7 @@ A block is the same in every set of features, so one encoder serves them all.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -25,9 +27,9 @@ __all__ = ["Block", "BlockEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How one feature becomes columns."""
+    """How one feature, or one number of a vector, becomes columns."""
 
-    name: str
+    name: str  # of the feature
     categories: int  # their number; 0 for numbers and booleans
     impute: bool  # whether gaps (NaN) are allowed and filled
     fill: float  # code that fills a gap: the median, or the most common value
@@ -48,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class BlockEncoder:
-    """The blocks of some features, in order.
+    """The blocks of some features, in order: one for each code, so that a vector has several.
 
     Examples
     --------
@@ -66,12 +68,13 @@ class BlockEncoder:
 
     @classmethod
     def fit(cls, features: Sequence[Feature], codes: Floats, *, default: BlockEncoder | None = None) -> BlockEncoder:
-        """Learn the statistics from training codes [rows, features], as `encode_table` gives them.
+        """Learn the statistics from training codes [rows, codes], as `encode_table` gives them.
 
         A feature without a value in these rows has the block that `default` has for it.
         """
         blocks = []
-        for index, feature in enumerate(features):
+        owners = [feature for feature in features for _ in range(feature.width)]
+        for index, feature in enumerate(owners):
             empty = default is not None and bool(np.isnan(codes[:, index]).all())
             blocks.append(default.blocks[index] if default is not None and empty else _fit_block(feature, codes[:, index]))
         return cls(tuple(blocks))
@@ -82,21 +85,39 @@ class BlockEncoder:
         return sum(block.width for block in self.blocks)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(dict.fromkeys(block.name for block in self.blocks))
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of columns of each feature."""
+        counts = Counter[str]()
+        for block in self.blocks:
+            counts[block.name] += block.width
+        return list(counts.values())
+
+    @property
     def one_hot_groups(self) -> tuple[slice, ...]:
         """The columns of each categorical feature: one of them is 1 in a row, or none, and the others are 0."""
         stops = np.cumsum([block.width for block in self.blocks]).tolist()
         return tuple(slice(stop - block.width, stop) for block, stop in zip(self.blocks, stops, strict=True) if block.is_one_hot)
 
     def positions(self, names: Sequence[str]) -> list[int]:
-        """Return the positions of features among the blocks, and so among the columns of the codes."""
-        index = {block.name: position for position, block in enumerate(self.blocks)}
-        return [index[name] for name in names]
+        """Return the positions of features among the blocks, and so among the columns of the codes; of a vector, several."""
+        index: dict[str, list[int]] = {}
+        for position, block in enumerate(self.blocks):
+            index.setdefault(block.name, []).append(position)
+        return [position for name in names for position in index[name]]
 
     def columns(self, names: Sequence[str]) -> Ints:
         """Return the columns of these features in the encoded matrix, in the order of `names`."""
+        return self.block_columns(self.positions(names))
+
+    def block_columns(self, positions: Sequence[int]) -> Ints:
+        """Return the columns of these blocks in the encoded matrix, in their order."""
         starts = np.concatenate(([0], np.cumsum([block.width for block in self.blocks])))
-        spans = [np.arange(starts[at], starts[at + 1]) for at in self.positions(names)]
-        return np.concatenate(spans).astype(np.intp)
+        return np.concatenate([np.arange(starts[at], starts[at + 1]) for at in positions]).astype(np.intp)
 
     def select(self, names: Sequence[str]) -> BlockEncoder:
         """Return the encoder of these features, in this order, with the same statistics."""
@@ -107,7 +128,7 @@ class BlockEncoder:
         return BlockEncoder(tuple(replace(block, curve=None) for block in self.blocks))
 
     def transform(self, codes: Floats) -> Floats:
-        """Encode codes [rows, features] into columns [rows, width]."""
+        """Encode codes [rows, codes] into columns [rows, width]."""
         return np.hstack([_encode_block(block, codes[:, index]) for index, block in enumerate(self.blocks)])
 
 
@@ -116,7 +137,7 @@ def _fit_block(feature: Feature, codes: Floats) -> Block:
     if feature.kind == "categorical" and (present >= 0).any():
         # One that is not listed (-1) is no category to fill a gap with, however common.
         present = present[present >= 0]
-    fill = float(np.median(present)) if feature.kind == "numeric" else most_common(present)
+    fill = float(np.median(present)) if feature.kind in ("numeric", "vector") else most_common(present)
     impute = feature.missing == "impute"
     if feature.kind == "categorical":
         return Block(feature.name, len(feature.categories), impute, fill, 0.0, 1.0)

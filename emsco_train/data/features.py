@@ -6,6 +6,7 @@ Encoding uses the runtime's own functions, so that training and production canno
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_integer
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "find_gaps", "infer_features", "most_common"]
+__all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "find_gaps", "first_codes", "infer_features", "most_common"]
 
-Kind: TypeAlias = Literal["numeric", "boolean", "categorical"]
+Kind: TypeAlias = Literal["numeric", "boolean", "categorical", "vector"]
 
 
 class Auto(enum.Enum):
@@ -45,7 +46,7 @@ class FeatureOptions:
     Parameters
     ----------
     kind
-        "numeric", "boolean" or "categorical"; None: by the type of the column.
+        "numeric", "boolean" or "categorical"; None: by the type of the column. A column of vectors is "vector".
     missing
         "impute" allows gaps, which are filled inside the model; "forbid" makes them failures. None: "impute" where the
         training column has gaps.
@@ -56,7 +57,7 @@ class FeatureOptions:
         Categories with fewer train rows are not listed, so that all of them together are one: an unknown category.
     fallback
         Replaces a failed acquisition under ``on_failure="default"``: a value, or None for no fallback. By default, the training
-        median (numeric) or the most common value.
+        median (numeric, each number of a vector) or the most common value.
     """
 
     kind: Kind | None = None
@@ -97,12 +98,22 @@ def infer_features(
 
 
 def encode_table(features: Sequence[Feature], table: Table, where: str) -> Floats:
-    """Encode the columns of these features: codes [rows, features]; errors call the rows `where`, such as "held-out"."""
+    """Encode the columns of these features: codes [rows, codes], one for each feature, and for each number of a vector.
+
+    Errors call the rows `where`, such as "held-out".
+    """
     columns = table.select([feature.name for feature in features]).columns
-    codes = np.empty((table.rows, len(features)))
-    for position, feature in enumerate(features):
-        codes[:, position] = _encode_column(feature, columns[feature.name], where)
+    codes = np.empty((table.rows, sum(feature.width for feature in features)))
+    stop = 0
+    for feature in features:
+        start, stop = stop, stop + feature.width
+        codes[:, start:stop] = _encode_column(feature, columns[feature.name], where).reshape(table.rows, feature.width)
     return codes
+
+
+def first_codes(features: Sequence[Feature]) -> list[int]:
+    """Return where the code of each feature is among those of all, or the first code of a vector."""
+    return [0, *itertools.accumulate(feature.width for feature in features)][:-1]
 
 
 def most_common(codes: Floats) -> float:
@@ -116,6 +127,10 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
     if missing_mask.all():
         raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
     kind = options.kind or ("categorical" if is_declared_categorical else _infer_kind(name, values, missing_mask))
+    if (kind == "vector") != (values.ndim == 2):
+        raise DesignError(
+            f"the option kind={kind!r} does not fit {name!r}, a column of {'vectors' if values.ndim == 2 else 'values'}"
+        )
     if options.missing == "forbid" and missing_mask.any():
         row = int(np.argmax(missing_mask))
         raise DataError(f'column {name!r}, row {row}: a gap, and its option is missing="forbid"; fill it, or choose "impute"')
@@ -126,6 +141,7 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
         feature = Feature(
             name=name,
             kind=kind,
+            width=values.shape[1] if values.ndim == 2 else 1,
             categories=categories,
             cost=float(costs.features[name]),
             missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
@@ -147,6 +163,8 @@ def _infer_feature(name: str, values: Array, is_declared_categorical: bool, opti
 
 def find_gaps(values: Array) -> Mask:
     """Return which values of a column are missing."""
+    if values.ndim == 2:
+        return np.asarray(np.isnan(values).all(axis=1))
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
@@ -156,6 +174,8 @@ def find_gaps(values: Array) -> Mask:
 
 def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
     by_type: dict[str, Kind] = {"b": "boolean", "i": "numeric", "u": "numeric", "f": "numeric", "U": "categorical"}
+    if values.ndim == 2:
+        return "vector"
     if values.dtype.kind in by_type:
         return by_type[values.dtype.kind]
     if set(map(type, values.tolist())) <= {str, type(None)}:
@@ -217,6 +237,8 @@ def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
 
 
 def _default_fallback(feature: Feature, codes: Floats) -> RawValue:
+    if feature.kind == "vector":
+        return tuple(np.median(codes, axis=0).tolist())
     if feature.kind == "numeric":
         return float(np.median(codes))
     mode = int(most_common(codes))
@@ -230,6 +252,8 @@ def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:
         code = make_encoder(feature)(fallback)
     except ValueFault as fault:
         raise DesignError(f"the fallback of {feature.name!r}: {fault.message}") from None
+    if isinstance(code, np.ndarray):
+        return tuple(code.tolist())
     if feature.kind == "categorical":
         # An unknown category that is ignored stays the text that it is.
         return feature.categories[int(code)] if code >= 0 else str(fallback)

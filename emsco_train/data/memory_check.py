@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 
 from emsco_runtime.bundle.summary import pluralize
@@ -29,7 +30,11 @@ def check_fit_memory(blocks: Sequence[Block], labels: int, rows: int) -> None:
         needed, allowed = encoded, memory
         why = f"{rows:,} rows of {pluralize(width, 'column')}"
     widest = max(blocks, key=lambda block: block.width)
+    name, numbers = Counter(block.name for block in blocks).most_common(1)[0]
     size = f"would take {_gigabytes(needed)}, {_gigabytes(allowed)} are allowed"
+    if numbers > widest.width:
+        remedy = f"make it narrower, or leave it out (`drop=({name!r},)`)"
+        raise DataError(f"column {name!r} is a vector of {numbers:,} numbers, a column each, and {why} {size}: {remedy}")
     if not widest.categories:
         raise DataError(f"{why} {size}: give fewer columns, or fewer labels")
     remedy = (

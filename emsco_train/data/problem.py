@@ -391,7 +391,7 @@ class Problem:
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
         # Not the prices and fallbacks of features: they change no model.
-        hashed_fields = {"name", "kind", "categories", "missing", "unknown"}
+        hashed_fields = {"name", "kind", "width", "categories", "missing", "unknown"}
         return manifest_id(
             {
                 "features": [feature.model_dump(mode="json", include=hashed_fields) for feature in self.features],

@@ -15,7 +15,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.encoder import Block
-from emsco_train.data.features import FeatureOptions
+from emsco_train.data.features import FeatureOptions, first_codes
 from emsco_train.data.labelled_rows import LabelledRows, Split
 from emsco_train.data.provenance import versions
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
@@ -99,7 +99,7 @@ def warn_repeated_rows(parts: Sequence[Split]) -> None:
 
 def warn_unknown_categories(train: LabelledRows, splits: Sequence[Split], features: Sequence[Feature]) -> None:
     """Warn of categories of held-out rows that no train row has; those that are too rare to be listed are not meant."""
-    for position, feature in enumerate(features):
+    for position, feature in zip(first_codes(features), features, strict=True):
         if feature.kind != "categorical" or feature.unknown != "ignore":
             continue
         found = {split.name: split.table.columns[feature.name][split.codes[:, position] < 0].tolist() for split in splits}
@@ -143,14 +143,17 @@ def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: Cla
 
 def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:
     """Warn of columns of the train rows in which a few values are so far out that, standardised, all others look equal."""
+    said = set()
     for position, block in enumerate(blocks):
-        if block.categories or block.curve is not None:
+        # Of a vector, one warning is enough.
+        if block.categories or block.curve is not None or block.name in said:
             continue
         values = codes[:, position][~np.isnan(codes[:, position])]
         is_outlier = np.abs(values - block.fill) > _EQUAL_WITHIN * block.scale
         others = values[~is_outlier]
         if not 0 < is_outlier.sum() <= _MAX_OUTLIER_SHARE * len(values) or others.min() == others.max():
             continue
+        said.add(block.name)
         largest = values[np.argmax(np.abs(values))]
         outliers = pluralize(int(is_outlier.sum()), "value")
         text = f"column {block.name!r} holds {outliers} so far out (up to {largest:g}) that the others"

@@ -23,10 +23,11 @@ _PACKAGES = ("moocore", "numba", "numpy", "onnx", "onnxruntime", "scikit-learn",
 
 
 def fingerprint(features: Sequence[Feature], codes: Floats, labels: Sequence[Label]) -> Data:
-    """Return the number of rows and a hash of their features, codes [rows, features] and labels."""
-    content = hashlib.sha256()
-    for index, feature in enumerate(features):
-        column = codes[:, index].astype("<f8")
+    """Return the number of rows and a hash of their features, codes [rows, codes] and labels."""
+    content, stop = hashlib.sha256(), 0
+    for feature in features:
+        start, stop = stop, stop + feature.width
+        column = codes[:, start:stop].astype("<f8")
         # Every NaN has the same meaning, but not always the same bits.
         column[column != column] = float("nan")  # noqa: PLR0124 - the test for NaN
         _update_hash(content, feature.name.encode())

@@ -1,5 +1,7 @@
 """`Table`: named columns of equal length, out of a data frame, an Arrow table, a mapping or an array.
 
+A vector is one column of two dimensions: such an array, a column of sequences, or the columns `name[0]`, `name[1]`, ...
+
 Data frames are recognised by their attributes (`columns` and ``frame[name]``), Arrow tables by `column_names`: neither library is
 imported.
 """
@@ -15,6 +17,7 @@ import numpy as np
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Array, as_column
+from emsco_train.data.vector_columns import is_column_of_vectors, join_numbered_columns, read_vectors
 from emsco_train.errors import DataError
 
 __all__ = ["Table", "is_arrow_table"]
@@ -29,7 +32,7 @@ class Table:
     Parameters
     ----------
     columns
-        Name -> one-dimensional array.
+        Name -> array with one value per row; of a vector [rows, width], with a row of NaN for a gap.
     rows
         Length of every column.
     categorical
@@ -44,6 +47,8 @@ class Table:
     {'size': 2.0, 'kind': 'b'}
     >>> Table.of([[1, 2], [3, 4]]).names
     ('x0', 'x1')
+    >>> Table.of({"size": [1.5, 2.0], "words[0]": [0, 1], "words[1]": [3, 0]}).item(1)
+    {'size': 2.0, 'words': [1.0, 0.0]}
     """
 
     columns: Mapping[str, Array]
@@ -129,7 +134,8 @@ def _build_table(pairs: Sequence[tuple[object, Any]], names: Sequence[str] | Non
     _check_unique([str(key) for key, _ in pairs])
     columns = {str(key): _convert_column(str(key), values) for key, values in pairs}
     categorical = frozenset(str(key) for key, values in pairs if _declares_categories(values))
-    return Table(columns, _common_length(columns), categorical)
+    rows = _common_length(columns)
+    return Table(join_numbered_columns(columns), rows, categorical)
 
 
 def _check_unique(names: Sequence[str]) -> None:
@@ -166,6 +172,8 @@ def _convert_column(name: str, values: Any) -> Array:
     column = _nullable_to_float(values)
     if column is None:
         column = as_column(values)
+    if column.ndim == 2 or is_column_of_vectors(column):
+        return read_vectors(name, column)
     if column.ndim != 1:
         raise DataError(f"column {name!r} has shape {column.shape}: expected one value per row")
     if column.dtype.kind not in _USABLE_KINDS:

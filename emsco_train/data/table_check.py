@@ -58,6 +58,8 @@ def _sample_rows(rows: int) -> Ints:
 
 def _check_column(name: str, values: Array, target: Ints, min_category: int, table_rows: int) -> Finding | None:
     """Look at the values of some rows of a column; the table has `table_rows`."""
+    if values.ndim == 2:
+        return _check_vectors(name, values)
     texts = _text_values(values)
     if texts is not None:
         finding = check_texts(name, texts, min_category, has_gaps=len(texts) < len(values))
@@ -68,6 +70,15 @@ def _check_column(name: str, values: Array, target: Ints, min_category: int, tab
     present = numbers[~np.isnan(numbers)]
     finding = check_numbers(name, present, table_rows, has_gaps=len(present) < len(values))
     return finding or check_leak(name, numbers, target) or check_codes(name, numbers, target)
+
+
+def _check_vectors(name: str, values: Floats) -> Finding | None:
+    present = values[~np.isnan(values).all(axis=1)]
+    if not len(present):
+        return Finding("empty", name, "no value in any row", is_useless=True)
+    if (present == present[0]).all():
+        return Finding("constant", name, "the same vector in every row that has one", is_useless=True)
+    return None
 
 
 def _number_values(values: Sequence[str]) -> Ints:

@@ -16,6 +16,7 @@ from emsco_runtime.bundle.encoding import make_encoder
 from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, RawValue
 from emsco_runtime.bundle.rule import accept
 from emsco_runtime.support.arrays import Floats
+from emsco_train.data.features import first_codes
 from emsco_train.errors import ExportError
 from emsco_train.models.cascade_model import CascadeModel
 
@@ -40,7 +41,7 @@ class _ValueRange:
 def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np.random.Generator) -> tuple[Golden, ...]:
     """Draw golden items, of as many different outcomes as a bounded number of draws finds.
 
-    Only quantiles of the training codes [rows, features] are used.
+    Only quantiles of the training codes [rows, codes] are used, and means and deviations of the numbers of vectors.
 
     Raises
     ------
@@ -63,9 +64,16 @@ class _ItemDrawer:
 
     def __init__(self, model: CascadeModel, codes: Floats, rng: np.random.Generator) -> None:
         self._model, self._rng = model, rng
+        starts = first_codes(model.features)
         self._ranges = [
-            _value_range(codes[:, index]) if feature.kind == "numeric" else None for index, feature in enumerate(model.features)
+            _value_range(codes[:, start]) if feature.kind == "numeric" else None
+            for start, feature in zip(starts, model.features, strict=True)
         ]
+        self._vector_ranges = {
+            feature.name: [_spread(column) for column in codes[:, start : start + feature.width].T]
+            for start, feature in zip(starts, model.features, strict=True)
+            if feature.kind == "vector"
+        }
         self._encoders = [make_encoder(feature) for feature in model.features]
         self._scorer, self._positions, self._costs = model.scorer(), model.input_positions(), model.stage_costs()
 
@@ -83,14 +91,15 @@ class _ItemDrawer:
                 break
         return found
 
+    def _draw_value(self, feature: Feature, where: _ValueRange | None) -> RawValue:
+        ranges = self._vector_ranges.get(feature.name)
+        return _draw_value(feature, where, self._rng) if ranges is None else _draw_vector(feature, ranges, self._rng)
+
     def _draw_item(self) -> Golden:
         model = self._model
-        values = [_draw_value(feature, where, self._rng) for feature, where in zip(model.features, self._ranges, strict=True)]
-        codes = [encode(value) for encode, value in zip(self._encoders, values, strict=True)]
-        scores = [
-            self._scorer.score(index, [codes[position] for position in positions])
-            for index, positions in enumerate(self._positions)
-        ]
+        values = [self._draw_value(feature, where) for feature, where in zip(model.features, self._ranges, strict=True)]
+        codes = np.hstack([encode(value) for encode, value in zip(self._encoders, values, strict=True)])
+        scores = [self._scorer.score(index, codes[positions]) for index, positions in enumerate(self._positions)]
         decisions = [accept(row, model.thresholds) for row in scores]
         number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
         label, confident = decisions[number - 1]
@@ -126,6 +135,21 @@ def _value_range(column: Floats) -> _ValueRange:
     # Three digits of the span; whole numbers stay whole.
     digits = 2 - math.floor(math.log10(span))
     return _ValueRange(low, high, min(digits, 0) if whole else digits)
+
+
+def _spread(column: Floats) -> _ValueRange:
+    """Return the range of one number of a vector: quantiles would be 0 where most vectors have nothing, as with words."""
+    mean, deviation = float(np.nanmean(column)), float(np.nanstd(column))
+    span = 2 * deviation or 1.0
+    return _ValueRange(mean - deviation, mean + deviation, 2 - math.floor(math.log10(span)))
+
+
+def _draw_vector(feature: Feature, ranges: Sequence[_ValueRange], rng: np.random.Generator) -> RawValue:
+    rare, positions = float(rng.random()), rng.random(feature.width).tolist()
+    if feature.missing == "impute" and rare < _RARE_SHARE:
+        return None
+    drawn = zip(ranges, positions, strict=True)
+    return tuple(round(where.low + position * (where.high - where.low), where.digits) for where, position in drawn)
 
 
 def _draw_value(feature: Feature, where: _ValueRange | None, rng: np.random.Generator) -> RawValue:

@@ -219,7 +219,9 @@ class _Replay:
         gap = np.zeros(table.rows)
         for index, stage in enumerate(manifest.stages):
             rows = np.flatnonzero(stages > index)
-            inputs = np.column_stack([encode_column(features[name], table.columns[name].take(rows))[0] for name in stage.inputs])
+            inputs = np.column_stack(
+                [encode_column(features[name], table.columns[name].take(rows, axis=0))[0] for name in stage.inputs]
+            )
             apart = np.abs(self._scorer.score_rows(index, inputs) - evaluation.probabilities[index].take(rows, axis=0))
             # NaN is no agreement.
             gap[rows] = np.maximum(gap[rows], apart.max(axis=1, initial=0.0))

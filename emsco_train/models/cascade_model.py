@@ -75,14 +75,14 @@ class CascadeModel:
         return tuple(cost.total for cost in self.meter.stage_costs(stage.acquire for stage in self.stages))
 
     def input_positions(self) -> tuple[list[int], ...]:
-        """Return, for each stage, where its inputs are among `features`."""
+        """Return, for each stage, where its inputs are among the codes of `features`."""
         return tuple(self.encoder.positions(stage.inputs) for stage in self.stages)
 
     def scorer(self) -> Scorer:
         """Return a scorer of the stage graphs."""
         return Scorer(
             [
-                ScorerModel(stage.graph, INPUT, OUTPUT, len(stage.inputs), len(self.labels), f"(stage {number})")
+                ScorerModel(stage.graph, INPUT, OUTPUT, len(stage.fitted.positions), len(self.labels), f"(stage {number})")
                 for number, stage in enumerate(self.stages, start=1)
             ]
         )
@@ -144,5 +144,6 @@ class CascadeFitter:
         ends = itertools.accumulate(len(stage) for stage in stages)
         trained = [TrainedStage(acquire, self.sets.fit(names[:end])) for acquire, end in zip(stages, ends, strict=True)]
         encoder = self.sets.encoder
-        used = tuple(self._features[position] for position in encoder.positions(names))
+        described = {feature.name: feature for feature in self._features}
+        used = tuple(described[name] for name in names)
         return CascadeModel(used, self._labels, thresholds, encoder.select(names), tuple(trained), self._meter)

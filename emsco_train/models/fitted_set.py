@@ -63,7 +63,7 @@ class StageDecisions:
 class FittedSet:
     """A fitted feature set; its graph and its session are made when they are first needed.
 
-    `encoder` and the training codes `train` [rows, features] are those of all features, `inputs` the names of the set in column
+    `encoder` and the training codes `train` [rows, codes] are those of all features, `inputs` the names of the set in column
     order, and `model` is fitted on their columns. `scaling` says how it was calibrated; None if that was not asked for.
     """
 
@@ -91,7 +91,7 @@ class FittedSet:
 
     @cached_property
     def _scorer(self) -> Scorer:
-        return stage_scorer(self.graph, len(self.inputs), self._labels)
+        return stage_scorer(self.graph, len(self.positions), self._labels)
 
     def reference_scores(self, codes: Floats) -> Floats:
         """Return the graph's score of each row [rows, inputs] alone, which decides in production; equal rows are scored once."""
@@ -131,7 +131,7 @@ class FittedSet:
 class SetFitter:
     """Fits feature sets of one table: what all of them share is made once.
 
-    `encoder` and the training codes [rows, features] are those of all features, `stages` fits models on encoded columns. With a
+    `encoder` and the training codes [rows, codes] are those of all features, `stages` fits models on encoded columns. With a
     calibrator, models are scaled by their temperatures: those of one of its parts, or, without `part`, of the exported models.
     """
 
@@ -146,7 +146,7 @@ class SetFitter:
     ) -> None:
         self.encoder = encoder
         self.stages = stages
-        self._names = tuple(block.name for block in encoder.blocks)
+        self._names = encoder.names
         self._codes = codes
         self._labels = labels
         self._calibrator = calibrator
@@ -186,7 +186,7 @@ class SetFitter:
         weights: Floats | None,
         settings: StageSettings,
     ) -> SetFitter:
-        """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, features] here."""
+        """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, codes] here."""
         learner = EncoderLearner.choose(
             *(features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
         )
@@ -196,7 +196,8 @@ class SetFitter:
 
     def sort_by_column(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names in the order of the columns."""
-        return tuple(self._names[position] for position in sorted(self.encoder.positions(names)))
+        wanted = set(names)
+        return tuple(name for name in self._names if name in wanted)
 
     def fit(self, names: Sequence[str]) -> FittedSet:
         """Fit one set, given by the names of its features in any order."""

@@ -155,7 +155,7 @@ def _number_logits(
     builder: _GraphBuilder, filled: str, positions: Sequence[int], encoder: BlockEncoder, model: LogisticModel
 ) -> str:
     blocks = [encoder.blocks[index] for index in positions]
-    columns = encoder.columns([block.name for block in blocks])
+    columns = encoder.block_columns(positions)
     scales = np.array([block.scale for block in blocks])
     # The mean is subtracted, not folded into the intercept: with large means the difference of two large numbers would lose
     # the digits that matter.
@@ -187,7 +187,7 @@ def _category_logits(
     for index in positions:
         block = encoder.blocks[index]
         offsets.append(1 + sum(len(part) for part in parts))
-        weights = model.coef[:, encoder.columns([block.name])]
+        weights = model.coef[:, encoder.block_columns([index])]
         by_code = weights if block.curve is None else weights @ np.array(block.curve.levels)
         parts.append(np.vstack([np.zeros(len(model.intercept)), by_code.T]))
     codes = builder.add("Cast", _gather(builder, filled, positions, encoder), to=_onnx().TensorProto.INT64)

@@ -50,7 +50,7 @@ class CurveEntry(FileModel):
         log_odds = [tuple(level / LEVEL_SCALE for level in levels) for levels in curve.levels]
         return cls(
             name=feature.name,
-            kind=feature.kind,
+            kind=feature.kind,  # type: ignore[arg-type] # vectors have no curve
             knots=curve.knots,
             categories=feature.categories if curve.knots is None else None,
             log_odds=tuple(levels[:-1] for levels in log_odds),
@@ -86,7 +86,9 @@ class CurvesFile(FileModel):
         """Return the document of a problem; None where its stages are straight."""
         if problem.curve_strength == STRAIGHT:
             return None
-        columns = zip(problem.features, problem.encoder.blocks, problem.train.codes.T, strict=True)
+        # The numbers of a vector have no curve.
+        owners = [feature for feature in problem.features for _ in range(feature.width)]
+        columns = zip(owners, problem.encoder.blocks, problem.train.codes.T, strict=True)
         return cls(
             strength=problem.curve_strength,
             outputs=problem.labels[1:] if len(problem.labels) == 2 else problem.labels,

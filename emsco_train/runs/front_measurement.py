@@ -143,7 +143,7 @@ def _find_scalings(
     if problem.settings.calibrate is None:
         return {}
     fitter = fitters.parts[0] if is_validation else fitters.exported
-    columns = np.repeat(masks, [block.width for block in problem.encoder.blocks], axis=1)
+    columns = np.repeat(masks, problem.encoder.widths, axis=1)
     found = zip(sets, fitter.scalings(columns, jobs), strict=True)
     return {chosen: scaling for chosen, scaling in found if scaling is not None}
 

@@ -84,7 +84,7 @@ class ColumnEntry(FileModel):
     """One feature, as it was understood."""
 
     name: str
-    kind: Literal["numeric", "boolean", "categorical"]
+    kind: Literal["numeric", "boolean", "categorical", "vector"]
     missing: Literal["forbid", "impute"]
     unknown: Literal["fail", "ignore"]
     categories: int

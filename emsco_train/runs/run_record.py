@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from emsco_train.data.features import first_codes
 from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp, versions
 from emsco_train.data.thresholds import resolve_thresholds
@@ -140,7 +141,9 @@ def format_splits_csv(problem: Problem, numbers: Sequence[int]) -> str:
 
 def describe_columns(problem: Problem) -> tuple[ColumnEntry, ...]:
     """Return the columns of a problem as they were understood, with the number of missing values in all splits."""
-    gaps = sum((np.isnan(split.codes).sum(axis=0) for split in problem.splits()), np.zeros(len(problem.names), dtype=int))
+    # A vector is missing as a whole: its first number tells.
+    chosen = first_codes(problem.features)
+    gaps = sum((np.isnan(split.codes[:, chosen]).sum(axis=0) for split in problem.splits()), np.zeros(len(chosen), dtype=int))
     return tuple(
         ColumnEntry(
             name=feature.name,

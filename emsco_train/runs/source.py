@@ -21,6 +21,7 @@ from emsco_runtime.support.missing_values import is_missing
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 from emsco_runtime.support.table_file import concatenate_columns, open_table
 from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
+from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
@@ -104,7 +105,7 @@ class _RawTable:
 
     def take(self, rows: Ints) -> _RawTable:
         """Return these rows."""
-        columns = {name: values.take(rows) for name, values in self.columns.items()}
+        columns = {name: _take_rows(values, rows) for name, values in self.columns.items()}
         return _RawTable(self.path, len(rows), columns, lambda row: self.place(int(rows[row])))
 
     def blank_missing(self, names: Sequence[str], words: frozenset[str]) -> tuple[_RawTable, dict[str, Counter[str]]]:
@@ -135,6 +136,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     order = [None] if None in paths else [name for name in SPLITS if name in paths]
     raw_tables = {split: _read_table(os.fspath(paths[split]), on_phase) for split in order}
     first = raw_tables[order[0]]
+    columns = _name_vector_columns(columns, first)
     for raw_table in raw_tables.values():
         _check_columns(raw_table, first, columns)
     special = columns.non_feature_columns()
@@ -165,6 +167,10 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
 
 
+def _take_rows(values: TextColumn | Array, rows: Ints) -> TextColumn | Array:
+    return values.take(rows, axis=0) if isinstance(values, np.ndarray) else values.take(rows)
+
+
 def _read_table(path: str, on_phase: OnPhase) -> _RawTable:
     if not path or not Path(path).is_file():
         detail = "is a folder" if path and Path(path).is_dir() else "does not exist"
@@ -187,6 +193,16 @@ def _read_table(path: str, on_phase: OnPhase) -> _RawTable:
 
 def _describe_place(path: str, place: Callable[[int], str], row: int) -> str:
     return f"{path} {place(row)}"
+
+
+def _name_vector_columns(columns: Columns, raw_table: _RawTable) -> Columns:
+    """Return the columns with each vector, where it is named, replaced by those that hold its numbers (`name[0]`, ...)."""
+    others = (columns.label, columns.group, columns.time, columns.weight)
+    vectors = find_vectors([name for name in raw_table.columns if name not in others])
+    drop = tuple(part for name in columns.drop for part in vectors.get(name, [name]))
+    kinds: dict[str, Kind] = {name: kind for name, kind in (columns.kinds or {}).items() if name not in vectors}
+    kinds |= {part: "numeric" for parts in vectors.values() for part in parts}
+    return replace(columns, drop=drop, kinds=kinds)
 
 
 def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> None:

@@ -35,7 +35,7 @@ class GreedyPaths:
         self._weights = np.ones(len(self._target)) if part.weights is None else part.weights
         self._truth: Floats = np.eye(len(problem.labels))[self._target]
         self._fitter = fitter
-        widths = [block.width for block in part.fitted.encoder.blocks]
+        widths = part.fitted.encoder.widths
         self._widths = np.array(widths)
         self._feature = np.repeat(np.arange(len(widths)), widths)
         self._units = units

@@ -428,8 +428,8 @@ def name_time_limit(problem: Problem, limit: TimeLimit) -> Iterator[None]:
     try:
         yield
     except FitStopped:
-        widest = max(problem.encoder.blocks, key=lambda block: block.width)
-        wide = f", of which {widest.name!r} has {widest.categories:,}" if widest.categories else ""
+        widest, width = max(zip(problem.names, problem.encoder.widths, strict=True), key=lambda entry: entry[1])
+        wide = f", of which {widest!r} has {width:,}" if width > 1 else ""
         detail = f"the models of {len(problem.train):,} rows have {problem.encoder.width:,} columns{wide}"
         raise DesignError(
             f"time_limit is {limit.seconds:g} s, which was over before there was a front: {detail}. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from emsco_runtime.bundle.manifest import Feature
@@ -40,11 +41,12 @@ def bundles(draw: st.DrawFn, *, mixed: bool = False) -> Bundle:
 
 @st.composite
 def _features(draw: st.DrawFn, name: str, groups: list[str], *, mixed: bool) -> Feature:
-    kind = draw(st.sampled_from(["numeric", "boolean", "categorical"])) if mixed else "numeric"
-    fallback: Any = {"numeric": 0.5, "boolean": True, "categorical": "red"}[kind]
+    kind = draw(st.sampled_from(["numeric", "boolean", "categorical", "vector"])) if mixed else "numeric"
+    fallback: Any = {"numeric": 0.5, "boolean": True, "categorical": "red", "vector": (0.5, -1.0, 2.0)}[kind]
     return Feature(
         name=name,
         kind=kind,
+        width=3 if kind == "vector" else 1,
         categories=("red", "green", "3") if kind == "categorical" else (),
         cost=draw(prices),
         missing=draw(st.sampled_from(["forbid", "impute"])) if mixed else "forbid",
@@ -58,8 +60,10 @@ good_values = {
     "numeric": good_numbers,
     "boolean": st.sampled_from([True, False, 0, 1, 1.0]),
     "categorical": st.sampled_from(["red", "green", "3", 3, 3.0]),
+    "vector": st.lists(good_numbers, min_size=3, max_size=3) | st.tuples(*[good_numbers] * 3).map(np.array),
 }
-bad_values = st.sampled_from([None, float("nan"), float("inf"), "text", "blue", 0.5, 7, [1.0], 10**400])
+awkward_vectors = [[float("nan")] * 3, [1.0, None, 2.0], [1.0, "x", 2.0], [1.0, 2.0], np.array([1.0, float("inf"), 0.0])]
+bad_values = st.sampled_from([None, float("nan"), float("inf"), "text", "blue", 0.5, 7, [1.0], 10**400, *awkward_vectors])
 
 
 @st.composite

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -184,7 +185,9 @@ def expected_by_contract(
             return expected
         before += stage.acquire
         place = {name: position for position, name in enumerate(before)}
-        scores = scorer.score(number - 1, [values[place[name]] for name in stage.inputs])
+        # A vector is several numbers.
+        inputs = [one for name in stage.inputs for one in np.atleast_1d(values[place[name]]).tolist()]
+        scores = scorer.score(number - 1, inputs)
         expected.stages = number
         label, accepted = accept(scores, [stage.thresholds[str(one)] for one in manifest.labels])
         if accepted:

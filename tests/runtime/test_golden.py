@@ -237,6 +237,16 @@ KEPT_BUNDLES: dict[str, tuple[str, list[tuple[dict[str, Any], tuple[str, str | i
             ({"size": 0.0, "links": 0.0, "signed": 0, "reputation": 0.0, "country": "es"}, ("rejected", None, 3, 16.3)),
         ],
     ),
+    # Vectors, one of which may be missing: written by hand.
+    "v2-vectors": (
+        "1132a6b9a7845ae2199e9dd082ac28133593c6ff19c7e98095ae21ac69ad4528",
+        [
+            ({"size": 3.0}, ("accepted", "spam", 1, 1.0)),
+            ({"size": 0.1, "words": [1.0, 0.5, 0]}, ("accepted", "spam", 2, 5.0)),
+            ({"size": 0.1, "words": None, "colours": [-1, 0.25]}, ("accepted", "ham", 3, 13.0)),
+            ({"size": 0.0, "words": (0.1, 0, 0), "colours": np.array([0.0, 0.1])}, ("rejected", None, 3, 13.0)),
+        ],
+    ),
 }
 
 

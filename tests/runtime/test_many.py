@@ -28,7 +28,8 @@ def as_columns(bundle: Bundle, rows: list[dict[str, Any]]) -> dict[str, Any]:
     columns = {}
     for feature in bundle.manifest.features:
         column = np.empty(len(rows), dtype=object)
-        column[:] = [row[feature.name] for row in rows]
+        for place, row in enumerate(rows):
+            column[place] = row[feature.name]
         columns[feature.name] = column
     return columns
 
@@ -215,12 +216,14 @@ def test_a_batch_acquirer_of_several_features() -> None:
     [
         (lambda items: [1.0], "missing_key", "got 1 for 2 items"),
         (lambda items: "ab", "wrong_type", "got str"),
+        (lambda items: np.ones((2, 3)), "wrong_type", "expected a number, got array"),
+        (lambda items: np.ones((2, 3, 1)), "wrong_type", "got ndarray"),
         (lambda items: {"size": [1.0, 2.0]}, "wrong_type", "got dict"),
         (lambda items: 3.0, "wrong_type", "got float"),
         (lambda items: 1 / 0, "exception", "ZeroDivisionError"),
         (lambda items: [1.0, None], "missing", "missing"),
     ],
-    ids=["too few", "text", "mapping", "number", "raises", "one gap"],
+    ids=["too few", "text", "matrix", "cube", "mapping", "number", "raises", "one gap"],
 )
 def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: str) -> None:
     """The items concerned fail by name, under the policy; the others are decided."""

@@ -13,6 +13,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.learning import choose_penalties, learn_curves
 from emsco_train.data.encoder import BlockEncoder
+from emsco_train.data.features import first_codes
 from emsco_train.data.stage_settings import StageSettings
 
 __all__ = ["EncoderLearner"]
@@ -41,9 +42,10 @@ class EncoderLearner:
     ) -> EncoderLearner:
         """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
         penalties = CurvePenalties()
-        if settings.kind == "curved":
+        if settings.kind == "curved" and any(feature.kind != "vector" for feature in features):
             rng = np.random.default_rng((settings.seed, 3))
-            penalties = choose_penalties(features, codes, target, labels=labels, groups=groups, weights=weights, rng=rng)
+            curved = _without_vectors(features, codes)
+            penalties = choose_penalties(*curved, target, labels=labels, groups=groups, weights=weights, rng=rng)
         return cls(tuple(features), len(labels), penalties, settings.seed)
 
     @property
@@ -56,12 +58,24 @@ class EncoderLearner:
         encoder = BlockEncoder.fit(self.features, codes, default=default)
         if not self.is_curved:
             return encoder
-        curves = learn_curves(
-            *(self.features, codes, target),
+        described, own_codes = _without_vectors(self.features, codes)
+        learnt = learn_curves(
+            *(described, own_codes, target),
             labels=self.labels,
             weights=weights,
             penalties=self.penalties,
             rng=np.random.default_rng((self.seed, 4)),
         )
-        blocks = zip(encoder.blocks, curves, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)
-        return BlockEncoder(tuple(block if is_empty else replace(block, curve=curve) for block, curve, is_empty in blocks))
+        curves = {feature.name: curve for feature, curve in zip(described, learnt, strict=True)}
+        blocks = zip(encoder.blocks, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)
+        return BlockEncoder(
+            tuple(block if is_empty else replace(block, curve=curves.get(block.name)) for block, is_empty in blocks)
+        )
+
+
+def _without_vectors(features: Sequence[Feature], codes: Floats) -> tuple[list[Feature], Floats]:
+    """Return the features that get curves, with their codes: the numbers of a vector stay straight columns."""
+    if not any(feature.kind == "vector" for feature in features):
+        return list(features), codes
+    kept = [(feature, code) for feature, code in zip(features, first_codes(features), strict=True) if feature.kind != "vector"]
+    return [feature for feature, _ in kept], codes[:, [code for _, code in kept]]
