@@ -19,6 +19,7 @@ from emsco_train.models.conversion import convert_stage, stage_scorer
 from emsco_train.models.graph import tree_graph
 from emsco_train.models.stage_model import ClassifierModel
 from emsco_train.models.trees.float_boundary import largest_at_most
+from emsco_train.models.trees.onnx_node import tree_node
 from emsco_train.models.trees.reading import read_trees
 from emsco_train.models.trees.tree_classifier import TreeClassifier
 from emsco_train.models.trees.tree_ensemble import Tree, TreeEnsemble
@@ -81,6 +82,20 @@ def test_numpy_the_walk_and_the_graph_agree(seed: int, targets: int, trees: int,
     probabilities = model.probabilities(rows)
     np.testing.assert_allclose(scorer.score_rows(0, rows), probabilities, rtol=0, atol=1e-14)
     np.testing.assert_allclose([scorer.score(0, row) for row in rows.tolist()], probabilities, rtol=0, atol=1e-14)
+
+
+def test_no_root_has_a_leaf_and_a_node_of_one_number() -> None:
+    """Older onnxruntimes take such a root for a leaf: leaves are numbered so that there is none."""
+    values, gaps = np.array([1.0, 2.0, 3.0]), np.zeros(2, dtype=np.bool_)
+    one = Tree(0, np.array([0, 1]), np.zeros(2), gaps, np.array([~0, ~1]), np.array([1, ~2]), values)
+    node = tree_node(TreeEnsemble.join([one] * 4, [0.0]), "in", "out")
+    attributes = {attribute.name: list(attribute.ints) for attribute in node.attribute}
+    for root in attributes["tree_roots"]:
+        assert attributes["nodes_truenodeids"][root] != attributes["nodes_falsenodeids"][root]
+    rows = np.array([[-1.0, 0.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0]])
+    model = TreeClassifier(TreeEnsemble.join([one] * 4, [-8.0]))
+    scores = stage_scorer(tree_graph(plain_encoder(), model), WIDTH, 2).score_rows(0, rows)
+    np.testing.assert_allclose(np.log(scores[:, 1] / scores[:, 0]), [-4.0, 0.0, 4.0], atol=1e-12)
 
 
 def test_rows_in_blocks() -> None:

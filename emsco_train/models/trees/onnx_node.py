@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def tree_node(ensemble: TreeEnsemble, source: str, target: str) -> Any:
     """
     from onnx import helper  # noqa: PLC0415 - heavy: training writes graphs only where a row is near a threshold, and exports
 
-    trees = ensemble if len(ensemble.roots) else _zero_tree(len(ensemble.base))
+    trees = _renumber_leaves(ensemble) if len(ensemble.roots) else _zero_tree(len(ensemble.base))
     node = helper.make_node("TreeEnsemble", [source], [target], domain="ai.onnx.ml")
     node.attribute.extend(
         [
@@ -60,6 +61,26 @@ def _tensor(name: str, values: Array) -> Any:
 
 def _position(children: Ints) -> Ints:
     return np.where(children >= 0, children, ~children)
+
+
+def _renumber_leaves(trees: TreeEnsemble) -> TreeEnsemble:
+    """Return the same trees with their leaves numbered so that no root has a leaf and a node of the same number.
+
+    onnxruntime takes such a root for a leaf, up to 1.23 at least: it compares the numbers alone.
+    """
+    left, right = trees.left[trees.roots], trees.right[trees.roots]
+    mixed = (left < 0) != (right < 0)
+    leaf, node = ~np.minimum(left, right)[mixed], np.maximum(left, right)[mixed]
+    count = len(trees.value)
+    taken = set(((node - leaf) % count)[node < count].tolist())
+    # There are more leaves than roots, so there is one.
+    offset = next(number for number in range(count) if number not in taken)
+
+    def move(children: Ints) -> Ints:
+        return np.where(children >= 0, children, ~((~children + offset) % count))
+
+    target, value = np.roll(trees.target, offset), np.roll(trees.value, offset)
+    return replace(trees, left=move(trees.left), right=move(trees.right), target=target, value=value)
 
 
 def _zero_tree(targets: int) -> TreeEnsemble:
