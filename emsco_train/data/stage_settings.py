@@ -114,7 +114,7 @@ def check_upgrade(upgrade: object, settings: StageSettings) -> Upgrade | None:
 def _boosted_trees() -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - takes a second; logistic stages never need it
 
-    # Half as many bins as by default are fitted a third faster, and no worse on any table here. Stopping early would keep rows
+    # Half as many bins as by default are fitted a third faster, and no worse on Spambase. Stopping early would keep rows
     # back, and the fits of folds would have other numbers of trees than the one that is exported.
     return HistGradientBoostingClassifier(
         max_iter=100, learning_rate=0.1, l2_regularization=1.0, max_bins=128, early_stopping=False
