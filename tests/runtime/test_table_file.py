@@ -239,6 +239,21 @@ def test_parquet(tmp_path: Path) -> None:
     assert not is_parquet(str(tmp_path / "nowhere"))
 
 
+def test_lists_of_a_parquet_file(tmp_path: Path) -> None:
+    """Lists of a fixed size are one array, with NaN for a missing list; others an array each."""
+    path = tmp_path / "t.parquet"
+    rows = [[1.0, 2.0], None, [3.0, 4.0]]
+    fixed = pa.list_(pa.float32(), 2)
+    pa.parquet.write_table(pa.table({"gaps": pa.array(rows, fixed), "full": pa.array([[1, 2]] * 3, fixed), "any": rows}), path)
+    with open_table(str(path)) as opened:
+        (chunk,) = opened.read(opened.names)
+    columns: Any = chunk.columns
+    np.testing.assert_array_equal(columns["gaps"], [[1.0, 2.0], [math.nan] * 2, [3.0, 4.0]])
+    np.testing.assert_array_equal(columns["full"], [[1.0, 2.0]] * 3)
+    assert columns["any"][1] is None
+    assert columns["any"][2].tolist() == [3.0, 4.0]
+
+
 def test_parquet_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged file, a repeated column and a missing pyarrow are one line each, with the remedy."""
     path = tmp_path / "t.parquet"
