@@ -11,7 +11,7 @@ from pydantic import Field
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats
-from emsco_train.data.curve import LEVEL_SCALE, Curve, cells_of
+from emsco_train.data.curve import Curve, cells_of
 from emsco_train.data.curves.additive_fit import STRAIGHT
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import StageKind
@@ -47,14 +47,13 @@ class CurveEntry(FileModel):
         count = len(curve.levels[0]) - 1
         cells = cells_of(codes, None if curve.knots is None else np.array(curve.knots), count)
         *rows, gap_rows, other_rows = np.bincount(cells, minlength=count + 2).tolist()
-        log_odds = [tuple(level / LEVEL_SCALE for level in levels) for levels in curve.levels]
         return cls(
             name=feature.name,
             kind=feature.kind,  # type: ignore[arg-type] # vectors have no curve
             knots=curve.knots,
             categories=feature.categories if curve.knots is None else None,
-            log_odds=tuple(levels[:-1] for levels in log_odds),
-            gap_log_odds=tuple(levels[-1] for levels in log_odds),
+            log_odds=tuple(levels[:-1] for levels in curve.levels),
+            gap_log_odds=tuple(levels[-1] for levels in curve.levels),
             rows=tuple(rows),
             gap_rows=gap_rows,
             other_rows=other_rows,

@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 
 from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.units import CostUnits
+from emsco_train.data.stage_settings import StageSettings
 from emsco_train.search import workbench
 from emsco_train.search.scoring.objectives import MAX_ROWS
 
@@ -80,7 +81,7 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
     validation: Any = MagicMock(target=np.zeros(0, dtype=np.intp), units=None, weights=None, groups=None)
     validation.__len__.return_value = MAX_ROWS
-    settings = SimpleNamespace(classifier=None)
+    settings = StageSettings()
     problem: Any = SimpleNamespace(
         meter=Meter({"a": price}, {}, {}),
         names=("a",),

@@ -50,7 +50,7 @@ class AdditiveModel:
         """Return the log-odds of the rows of some bases."""
         scores = np.full(len(bases[0].cells), self.intercept)
         for basis, coefficients in zip(bases, self.coefficients, strict=True):
-            scores += (basis.columns @ coefficients)[basis.cells]
+            scores += basis.levels(coefficients)[basis.cells]
         return scores
 
 
@@ -64,8 +64,8 @@ def fit_additive(
     """Fit the log-odds of a target of zeros and ones, with rows by weight."""
     mean = float(np.average(target, weights=weights))
     if mean in (0.0, 1.0):
-        return AdditiveModel(0.0, tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
-    model = start or AdditiveModel(np.log(mean / (1.0 - mean)), tuple(np.zeros(basis.columns.shape[1]) for basis in bases))
+        return AdditiveModel(0.0, tuple(np.zeros(len(basis.is_step)) for basis in bases))
+    model = start or AdditiveModel(np.log(mean / (1.0 - mean)), tuple(np.zeros(len(basis.is_step)) for basis in bases))
     penalties = [shrinkage.of(basis) for basis in bases]
     loss, is_bounded = _total_loss(model, bases, target, weights, penalties), False
     for _ in range(_MAX_SWEEPS):
@@ -110,11 +110,8 @@ def _sweep(
     scores += shift
     for basis, own, penalty in zip(bases, model.coefficients, penalties, strict=True):
         slope, curvature = _derivatives(scores, target, weights, is_bounded=is_bounded)
-        cells = len(basis.columns)
-        gradient = basis.columns.T @ np.bincount(basis.cells, slope, cells) + penalty * own
-        hessian = (basis.columns.T * np.bincount(basis.cells, curvature, cells)) @ basis.columns + np.diag(penalty)
-        step = np.linalg.solve(hessian, gradient)
-        scores -= (basis.columns @ step)[basis.cells]
+        step = basis.newton_step(slope, curvature, own, penalty)
+        scores -= basis.levels(step)[basis.cells]
         coefficients.append(own - step)
     return AdditiveModel(model.intercept + float(shift), tuple(coefficients))
 

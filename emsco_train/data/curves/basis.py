@@ -30,7 +30,7 @@ class FeatureBasis:
 
     knots: Floats | None  # None: a category
     cells: Ints  # [rows]
-    columns: Floats  # [cells + 2, columns]: the last two are a gap, and a category that is not listed
+    columns: Floats | None  # [cells + 2, columns]: the last two are a gap, and what is not listed; None: one for each but that
     is_step: Mask  # [columns]
 
     @classmethod
@@ -38,8 +38,7 @@ class FeatureBasis:
         """Return the basis of a feature, from its codes in the rows that an additive model is fitted on."""
         if feature.kind == "categorical":
             count = len(feature.categories)
-            columns = np.vstack([np.eye(count + 1), np.zeros(count + 1)])
-            return cls(None, cells_of(codes, None, count), columns, np.zeros(count + 1, dtype=np.bool_))
+            return cls(None, cells_of(codes, None, count), None, np.zeros(count + 1, dtype=np.bool_))
         values, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
         knots = choose_knots(values, counts, _MAX_CELLS)
         cells = cells_of(codes, knots, len(knots) + 1)
@@ -63,6 +62,19 @@ class FeatureBasis:
         median = int(np.searchsorted(curved.knots, np.nanmedian(codes), side="right")) if (curved.cells < count).any() else 0
         columns = np.concatenate([line, [line[median], 0.0]])[:, None]
         return cls(curved.knots, curved.cells, columns, np.zeros(1, dtype=np.bool_))
+
+    def levels(self, coefficients: Floats) -> Floats:
+        """Return the level of each cell [cells + 2]."""
+        return np.append(coefficients, 0.0) if self.columns is None else self.columns @ coefficients
+
+    def newton_step(self, slope: Floats, curvature: Floats, coefficients: Floats, penalty: Floats) -> Floats:
+        """Return the step of the coefficients, where rows have this slope and curvature of the loss."""
+        cells = len(self.is_step) + 1 if self.columns is None else len(self.columns)
+        slopes, curvatures = np.bincount(self.cells, slope, cells), np.bincount(self.cells, curvature, cells)
+        if self.columns is None:
+            return (slopes[:-1] + penalty * coefficients) / (curvatures[:-1] + penalty)
+        hessian = (self.columns.T * curvatures) @ self.columns + np.diag(penalty)
+        return np.asarray(np.linalg.solve(hessian, self.columns.T @ slopes + penalty * coefficients), dtype=np.float64)
 
     def take(self, rows: Ints) -> FeatureBasis:
         """Return the same basis for some of the rows."""

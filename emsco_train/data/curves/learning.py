@@ -15,7 +15,7 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array, Floats, Ints
-from emsco_train.data.curve import LEVEL_SCALE, Curve
+from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
 from emsco_train.data.folds import Fold, make_folds
@@ -124,14 +124,14 @@ def _targets(target: Ints, labels: int) -> list[Floats]:
 
 
 def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: int, weights: Floats) -> Curve:
-    cells = len(basis.columns) - 1
-    levels = np.array([basis.columns[:cells] @ model.coefficients[position] for model in models])
+    levels = np.array([basis.levels(model.coefficients[position])[:-1] for model in models])
+    cells = levels.shape[1]
     mass = np.bincount(basis.cells, weights, cells + 1)[:cells]
     # Level 0 is the mean of the rows. A gap that no row had counts as such a mean, too.
     levels = levels - (levels @ mass / max(mass.sum(), np.finfo(np.float64).tiny))[:, None]
     levels[:, -1] *= mass[-1] > 0.0
     knots = None if basis.knots is None else tuple(basis.knots.tolist())
-    rounded = np.round(LEVEL_SCALE * levels, _DECIMALS) + 0.0  # without -0.0
+    rounded = np.round(levels, _DECIMALS) + 0.0  # without -0.0
     return Curve(knots, tuple(map(tuple, rounded.tolist())))
 
 
