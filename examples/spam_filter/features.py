@@ -10,7 +10,7 @@
 Splitting a message into header and parts is not an acquisition: the first acquirer that needs the body does it, and it is kept.
 
 Acquirers that read SQLite fall back on the bundle's default when the store is locked or broken: such a decision is marked
-`degraded`, and no message is lost. After five failures in a row the store is not queried for a few seconds.
+`degraded`, is never `ham`, and no message is lost. After five failures in a row the store is not queried for a few seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spam_filter.extractors.text import LINK_FEATURES, TEXT_FEATURES, link_featu
 from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
-__all__ = ["GROUPS", "HEADER_FEATURES", "acquirers", "feature_names"]
+__all__ = ["GROUPS", "HEADER_FEATURES", "acquirers", "feature_names", "source_name"]
 
 HEADER_FEATURES: Final[Mapping[str, Callable[[Mail], float | bool]]] = {
     name: getattr(header_extractors, name) for name in header_extractors.__all__
@@ -70,6 +70,17 @@ _FROM_STORES: Final[Mapping[str, _StoreExtractor]] = {
 def feature_names() -> tuple[str, ...]:
     """Return the names of all features, cheap ones first."""
     return (*HEADER_FEATURES, *(name for members in GROUPS.values() for name in members))
+
+
+def source_name(feature: str) -> str:
+    """Return where a feature comes from: "store" for a look-up, else the feature's own name.
+
+    Examples
+    --------
+    >>> source_name("words_score"), source_name("hops")
+    ('store', 'hops')
+    """
+    return "store" if any(feature in GROUPS[group] for group in _FROM_STORES) else feature
 
 
 def acquirers(stores: Stores) -> Acquirers:

@@ -48,12 +48,13 @@ def real_messages(count: int) -> dict[str, bytes]:
 
 
 def remove_our_headers(content: bytes) -> bytes:
-    """Return a delivered message without the five lines that we add."""
+    """Return a delivered message without the lines that we add."""
     for name in (b"Status", b"Confidence", b"Stage", b"Cost", b"Bundle"):
         line, _, content = content.partition(b"\r\n")
         assert line.startswith(b"X-Emsco-" + name + b": ")
-    if content.startswith(b"X-Emsco-Note:"):
-        content = content.partition(b"\r\n")[2]
+    for name in (b"Degraded", b"Note"):
+        if content.startswith(b"X-Emsco-" + name + b": "):
+            content = content.partition(b"\r\n")[2]
     return content
 
 

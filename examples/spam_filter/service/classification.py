@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from emsco_runtime.errors import AcquisitionError
+from spam_filter.features import source_name
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.verdict import MailStatus, Verdict
 
@@ -75,9 +76,13 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
 def _verdict(decision: Decision, unit: str) -> Verdict:
     status: MailStatus = "unsure"
     note = ""
+    failed_sources = _failed_sources(decision)
     if decision.status == "accepted":
         status = _LABELS.get(decision.label, "error")
         note = "" if status != "error" else "label"
+        if status == "ham" and failed_sources:
+            # A fallback is the value of common mail, which is mostly ham: it must not speak for a message.
+            status = "unsure"
     elif decision.reason in ("deadline", "acquisition_failed"):
         status, note = "error", decision.reason
     return Verdict(
@@ -88,8 +93,13 @@ def _verdict(decision: Decision, unit: str) -> Verdict:
         unit=unit,
         bundle=decision.bundle,
         note=note,
-        degraded=decision.degraded,
+        failed_sources=failed_sources,
     )
+
+
+def _failed_sources(decision: Decision) -> tuple[str, ...]:
+    """Return the names of the sources in whose place fallback values were used, in order."""
+    return tuple(dict.fromkeys(source_name(feature) for record in decision.trace for feature in record.defaulted))
 
 
 def _failed(note: str) -> Verdict:

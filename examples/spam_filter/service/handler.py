@@ -1,8 +1,9 @@
 """`Handler`: what happens to a message between its last byte and our answer.
 
 1. It is decided, in a thread and within the deadline; a failure gives the status ``error``.
-2. Forged headers are removed and ours are added.
-3. It is handed on, in another thread. Only then the client is answered 250.
+2. In another thread, forged headers are removed, ours are added, and it is handed on. Only then the client is answered 250.
+
+The event loop itself looks at no byte of the message: a hostile one takes its own client's time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import logging
 import time
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
@@ -101,15 +103,16 @@ class Handler:
         sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
         recipients = tuple(envelope.rcpt_tos)
         verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
-        stamped = mark_message(raw, verdict)
-        receipt = await self._deliver(OutgoingMessage(stamped.content, sender, recipients, envelope.smtp_utf8))
+        parcel = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
+        receipt, forged = await self._mark_and_deliver(parcel, verdict)
         seconds = time.perf_counter() - started
-        self._count(verdict, receipt, stamped.forged, seconds)
+        self._count(verdict, receipt, forged, seconds)
         _log.info(
-            "message %s: %s%s, stage %s, cost %s, %d bytes, %s, %.1f ms",
+            "message %s: %s%s%s, stage %s, cost %s, %d bytes, %s, %.1f ms",
             message_id,
             verdict.status,
             f" ({verdict.note})" if verdict.note else "",
+            f" (degraded: {', '.join(verdict.failed_sources)})" if verdict.degraded else "",
             verdict.stage,
             verdict.cost,
             len(raw),
@@ -123,11 +126,17 @@ class Handler:
         _log.error("a conversation failed: %s", type(error).__name__)
         return "451 4.3.0 internal error, try again"
 
-    async def _deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+    async def _mark_and_deliver(self, parcel: OutgoingMessage, verdict: Verdict) -> tuple[DeliveryResult, int]:
+        """Return what became of a message, and how many forged headers it had."""
+
+        def work(unmarked: OutgoingMessage) -> tuple[DeliveryResult, int]:
+            marked = mark_message(unmarked.content, verdict)
+            return self._delivery.deliver(replace(unmarked, content=marked.content)), marked.forged
+
         try:
-            return await asyncio.wrap_future(self._deliverers.submit(self._delivery.deliver, parcel))
+            return await asyncio.wrap_future(self._deliverers.submit(work, parcel))
         except PoolFull:
-            return DeliveryResult("deferred", "451 4.3.2 no thread is free, try again")
+            return DeliveryResult("deferred", "451 4.3.2 no thread is free, try again"), 0
 
     def _count(self, verdict: Verdict, receipt: DeliveryResult, forged: int, seconds: float) -> None:
         measures = self._measures

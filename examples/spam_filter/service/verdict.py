@@ -30,8 +30,8 @@ class Verdict:
         Id of the bundle that decided; None where there was no decision.
     note
         For an error: its kind, without anything of the message.
-    degraded
-        A source failed and a fallback value was used.
+    failed_sources
+        The sources that failed, and in whose place fallback values were used.
     """
 
     status: MailStatus
@@ -41,4 +41,9 @@ class Verdict:
     unit: str = ""
     bundle: str | None = None
     note: str = ""
-    degraded: bool = False
+    failed_sources: tuple[str, ...] = ()
+
+    @property
+    def degraded(self) -> bool:
+        """Return whether a fallback value was used."""
+        return bool(self.failed_sources)
