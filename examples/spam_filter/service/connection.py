@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosmtpd.smtp import SMTP, Envelope
 
+from spam_filter.service.message_text import MessageText
 from spam_filter.service.smtp_path import read_path
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Connections", "RefusedConnection"]
 
-_CRLF: Final = b"\r\n"
+# It stops the transport at twice its limit, and one piece from the network is at most 256 kB.
+_MORE_THAN_THE_READER_HOLDS: Final = 1 << 24
 _STOPPING: Final = b"421 4.3.2 the service is stopping, try again\r\n"
 _TOO_MANY: Final = b"421 4.3.2 too many connections, try again\r\n"
 
@@ -75,7 +77,7 @@ class Connection(SMTP):
         Where it is noted while it is open.
     """
 
-    # What the reader holds of a line that has not ended yet; longer lines are read in pieces.
+    # The longest command; also, how much of a message waits in the reader.
     line_length_limit = 65536
 
     def __init__(self, handler: Any, settings: Settings, connections: Connections) -> None:
@@ -152,24 +154,21 @@ class Connection(SMTP):
 
     async def _message(self) -> bytes | None:
         """Read to the end of the message; None if it is too large."""
-        content = bytearray()
-        line_begins, fits = True, True
-        while True:
-            try:
-                piece = await self._reader.readuntil(_CRLF)
-            except asyncio.LimitOverrunError as error:
-                # Part of a long line.
-                piece = await self._reader.read(error.consumed)
-            if line_begins and piece.startswith(b"."):
-                if piece == b".\r\n":
-                    return bytes(content) if fits else None
-                piece = piece[1:]
-            line_begins = piece.endswith(_CRLF)
-            fits = fits and len(content) + len(piece) <= self._max_bytes
-            if fits:
-                content += piece
-            else:
-                content.clear()
+        text = MessageText(self._max_bytes)
+        rest: bytes | None = None
+        while rest is None:
+            rest = text.feed(await self._read_piece())
+        if rest:
+            # Commands that the client sent without waiting. The reader was emptied, so they are its first bytes again.
+            self._reader.feed_data(rest)
+        return text.content
+
+    async def _read_piece(self) -> bytes:
+        """Return all that has come."""
+        piece = await self._reader.read(_MORE_THAN_THE_READER_HOLDS)
+        if not piece:
+            raise ConnectionResetError("the client hung up before the end of the message")
+        return piece
 
 
 class RefusedConnection(asyncio.Protocol):

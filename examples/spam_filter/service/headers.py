@@ -113,6 +113,8 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     >>> remove_forged_headers(b"A: 1\r\nX-EMSCO-Cost : 0\r\n\tmore\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n")
     (b'A: 1\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n', 1)
     """
+    if PREFIX.lower().encode() not in raw.lower():
+        return raw, 0
     kept = bytearray(_LINE_BEFORE)
     # Those that are still in the header; what is kept, not what came, says where they are.
     readings: tuple[_Reading, ...] = _READINGS
