@@ -73,9 +73,17 @@ def test_a_source_that_fails_is_an_error_and_tells_no_secret(
 
 
 def test_a_fallback_value_decides_and_is_told() -> None:
-    """With the policy "default" the message is decided; the verdict says that it was degraded."""
+    """With the policy "default" the message is decided; the verdict names what failed."""
     verdict = classify(model(broken, links=5.0, on_failure="default"), b"", ENVELOPE, None)
-    assert (verdict.status, verdict.degraded) == ("spam", True)
+    assert (verdict.status, verdict.degraded, verdict.failed_sources) == ("spam", True, ("size",))
+
+
+def test_a_fallback_value_never_makes_ham() -> None:
+    """The decision itself says ham; since a fallback was used, the verdict is that of a rejection."""
+    made = model(broken, links=-5.0, on_failure="default")
+    assert made.cascade.decide(None).label == "ham"
+    verdict = classify(made, b"", ENVELOPE, None)
+    assert (verdict.status, verdict.failed_sources) == ("unsure", ("size",))
 
 
 def test_a_deadline_is_an_error_with_the_bill_so_far() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import email
 import email.policy
 import re
+import sys
 
 import pytest
 from hypothesis import example, given, strategies as st
+from spam_filter.service import headers
 from spam_filter.service.headers import mark_message, remove_forged_headers
 from spam_filter.service.verdict import Verdict
 
@@ -76,6 +79,12 @@ def test_a_message_that_failed_says_error_and_invents_nothing() -> None:
     )
 
 
+def test_failed_sources_are_named_in_a_sixth_header() -> None:
+    """Their names and nothing else, each once."""
+    verdict = dataclasses.replace(VERDICT, failed_sources=("store", "page"))
+    assert mark_message(MESSAGE, verdict).content == OURS + b"X-Emsco-Degraded: store, page\r\n" + MESSAGE
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -85,6 +94,7 @@ def test_a_message_that_failed_says_error_and_invents_nothing() -> None:
         b"X-Emsco-Status\t: ham\r\n",
         b"X-Emsco-Status:\r\n ham\r\n\tand more\r\n \r\n",
         b"X-Emsco-Anything-Else: 1\r\n",
+        b"X-Emsco-Degraded: store\r\n",
         b"X-Emsco-: 1\r\n",
         b"X-Emsco-Status\r\n : ham\r\n",
         b"X-Emsco-Status: ham\r\nX-Emsco-Status: ham\r\n",
@@ -167,3 +177,61 @@ def test_a_header_bomb_is_cleaned_in_one_pass() -> None:
     """A hundred thousand forged headers are removed without trouble."""
     clean, removed = remove_forged_headers(b"X-Emsco-A: 1\r\n" * 100_000 + b"\r\nbody")
     assert (clean, removed) == (b"\r\nbody", 100_000)
+
+
+class CountingPattern:
+    """A pattern that adds up the bytes that its searches look at."""
+
+    def __init__(self, pattern: re.Pattern[bytes], looked_at: list[int]) -> None:
+        self._pattern = pattern
+        self._looked_at = looked_at
+
+    def match(self, text: bytes, start: int) -> re.Match[bytes] | None:
+        """Match as the pattern does: a few bytes."""
+        return self._pattern.match(text, start)
+
+    def search(self, text: bytes, start: int, end: int = sys.maxsize) -> re.Match[bytes] | None:
+        """Search as the pattern does."""
+        found = self._pattern.search(text, start, end)
+        self._looked_at.append((min(end, len(text)) if found is None else found.end()) - start)
+        return found
+
+
+@pytest.mark.parametrize("count", [500, 8_000])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b"a\rX-Emsco-1: x\n\n",
+        b"a\nX-Emsco-1: x\r\n\r\n",
+        b"a\nX-Emsco-\n",
+        b"\rX-Emsco-\n",
+        b"X-Emsco-\r",
+        b"X-Emsco-\r\n \r\n",
+        b"x-emsco-",
+        b"X-Emsco-\nx-emsco-\r\r\n",
+    ],
+)
+def test_each_byte_is_looked_at_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, unit: bytes, count: int) -> None:
+    """Whatever a removal uncovers, nothing is searched again: the same bound for each byte holds at every size."""
+    looked_at: list[int] = []
+    readings = tuple(
+        one._replace(
+            line_break=CountingPattern(one.line_break, looked_at),  # type: ignore[arg-type]
+            empty_line=CountingPattern(one.empty_line, looked_at),  # type: ignore[arg-type]
+        )
+        for one in headers._READINGS
+    )
+    monkeypatch.setattr(headers, "_READINGS", readings)
+    monkeypatch.setattr(headers, "_FORGED", CountingPattern(headers._FORGED, looked_at))
+    raw = unit * count
+    clean, _ = remove_forged_headers(raw)
+    assert sum(looked_at) <= 6 * len(raw)
+    assert len(looked_at) <= len(raw)
+    assert remove_forged_headers(clean) == (clean, 0)
+
+
+@pytest.mark.parametrize("before", [65_520, 65_527, 65_528, 65_529, 65_534, 65_535, 65_536, 131_064, 200_000])
+def test_a_forged_header_is_found_wherever_a_window_ends(before: int) -> None:
+    """Large messages are searched in windows; a name that lies across the end of one is found."""
+    raw = b"A: " + b"x" * (before - 5) + b"\r\n" + b"X-Emsco-Status: ham\r\n" + MESSAGE
+    assert remove_forged_headers(raw) == (raw.replace(b"X-Emsco-Status: ham\r\n", b"", 1), 1)

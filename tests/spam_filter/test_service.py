@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import smtplib
 import socket
@@ -284,14 +285,18 @@ def test_a_failure_of_ours_delivers_the_message_marked_error(shared: Running, ma
 
 
 def test_a_locked_store_costs_a_feature_and_no_message(shared: Running, mail: Path, model: Path) -> None:
-    """While another process holds the store, decisions use the fallback value and are counted as degraded."""
+    """While another process holds the store, decisions use the fallback value, say so in a header, and are counted."""
     before = shared.metric('emsco_degraded_decisions_total{bundle="tiny"}')
     with closing(sqlite3.connect(model / "stores.sqlite", isolation_level=None)) as store:
         store.execute("BEGIN EXCLUSIVE")
-        assert header(delivered(shared, mail, UNSURE, sender="known@example.org"), "Status") == "unsure"
+        content = delivered(shared, mail, b"X-Emsco-Degraded: forged\r\n" + UNSURE, sender="known@example.org")
+        assert (header(content, "Status"), header(content, "Degraded")) == ("unsure", "reputation")
+        assert b"forged" not in content
         store.execute("ROLLBACK")
     assert shared.metric('emsco_degraded_decisions_total{bundle="tiny"}') == before + 1
-    assert header(delivered(shared, mail, UNSURE, sender="known@example.org"), "Status") == "ham"
+    content = delivered(shared, mail, b"X-Emsco-Degraded: forged\r\n" + UNSURE, sender="known@example.org")
+    assert header(content, "Status") == "ham"
+    assert b"Degraded" not in content
 
 
 def test_the_audit_log_has_the_decision_and_nothing_of_the_message(shared: Running, mail: Path) -> None:
@@ -448,6 +453,27 @@ def test_a_decision_that_hangs_does_not_hold_up_the_others(model: Path, tmp_path
         hanging.sendall(b"\r\n!hang!\r\n.\r\n")
         assert header(delivered(running, tmp_path, SPAM), "Status") == "spam"
         assert len(names(tmp_path)) == 1
+
+
+@pytest.mark.uncounted
+def test_a_large_hostile_message_does_not_hold_up_the_others(model: Path, tmp_path: Path) -> None:
+    """While forged headers are cut out of megabytes of them, another client's message is decided, stored and answered first."""
+    with Running("--model", str(model), "--maildir", str(tmp_path)) as running, conversation(running) as hostile:
+        begin(hostile)
+        hostile.sendall(b"a\rX-Emsco-1: x\n\n" * 600_000 + b"\r\n.\r\n")
+        wait_until(lambda: running.metric('emsco_decision_cost_count{bundle="tiny"}') == 1, "the hostile one is decided")
+        assert header(delivered(running, tmp_path, SPAM), "Status") == "spam"
+        assert select.select([hostile], [], [], 0)[0] == []
+        assert reply(hostile).startswith(b"250 2.0.0 stored")
+
+
+def test_commands_that_come_with_the_end_of_a_message_are_answered(shared: Running) -> None:
+    """A client that does not wait for our answer gets all of them, in order."""
+    with conversation(shared) as client:
+        begin(client)
+        client.sendall(b"x\r\n.\r\nNOOP\r\nQUIT\r\n")
+        assert reply(client).startswith(b"250 2.0.0 stored")
+        assert b"221" in reply(client) + reply(client)
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
