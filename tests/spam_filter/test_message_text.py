@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, strategies as st
 from spam_filter.service.message_text import MessageText
@@ -26,7 +28,7 @@ def test_pieces_of_any_size_give_what_reading_by_lines_gives(wire: bytes, cuts: 
     message, rest = by_lines(whole)
     text = MessageText(1000)
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         found = text.feed(whole[start:end])
         if found is not None:
             assert (text.content, found + whole[end:]) == (message, rest)

@@ -1,7 +1,7 @@
 """The stores: one SQLite file with what the training mail taught, opened for reading.
 
 A file is written whole and put in place at once; a reader that has the old one open keeps using it. Readers wait for a lock for a
-short time only, then fail: the acquirers take the bundle's fallback, and the message is decided, marked degraded, and delivered.
+short time only, then fail: the acquirers take the bundle's fallback, and the message is marked degraded, not ham, and delivered.
 """
 
 from __future__ import annotations
