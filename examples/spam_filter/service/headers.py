@@ -121,10 +121,11 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     at = removed = 0
     while readings and at < len(raw):
         start = _find_name(raw, at)
-        searched = max(0, len(kept) - _LONGEST_MARK + 1)
-        kept += raw[at:start]
-        readings = tuple(one for one in readings if one.empty_line.search(kept, searched) is None)
-        at = start
+        if start > at:
+            searched = max(0, len(kept) - _LONGEST_MARK + 1)
+            kept += raw[at:start]
+            readings = tuple(one for one in readings if one.empty_line.search(kept, searched) is None)
+            at = start
         if not _FORGED.match(raw, at):
             continue
         reading = next((one for one in readings if kept.endswith(one.before_line)), None)
