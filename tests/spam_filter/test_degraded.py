@@ -50,5 +50,6 @@ def test_no_spam_is_ham_by_a_fallback_and_every_message_tells(
     assert not any(verdict.degraded or b"X-Emsco-Degraded" in mark_message(b"", verdict).content for verdict in healthy)
     assert any(verdict.degraded for verdict in broken)
     for verdict in broken:
-        assert verdict.status in ("spam", "unsure")
+        # A training may find a stage without look-ups: what that one decides is no fallback's work.
+        assert verdict.status in ("spam", "unsure") or not verdict.degraded
         assert (DEGRADED in mark_message(b"", verdict).content) == verdict.degraded
