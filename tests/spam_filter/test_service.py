@@ -472,8 +472,10 @@ def test_commands_that_come_with_the_end_of_a_message_are_answered(shared: Runni
     with conversation(shared) as client:
         begin(client)
         client.sendall(b"x\r\n.\r\nNOOP\r\nQUIT\r\n")
-        assert reply(client).startswith(b"250 2.0.0 stored")
-        assert b"221" in reply(client) + reply(client)
+        # Several answers may come at once; after the last one it hangs up.
+        answers = b"".join(iter(lambda: client.recv(4096), b"")).splitlines()
+        assert [line[:3] for line in answers] == [b"250", b"250", b"221"]
+        assert answers[0].startswith(b"250 2.0.0 stored")
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
