@@ -17,7 +17,7 @@ from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.source import Columns
-from tests.processes import run, run_expecting_error, run_successfully
+from tests.processes import run, run_expecting_error, run_successfully, without_progress
 from tests.train.sample_tables import read_rows, write_rows
 
 QUICK = ("--threshold", "0.7", "--folds", "0")
@@ -46,7 +46,7 @@ def look(capsys: pytest.CaptureFixture[str], data: Path, *options: str) -> list[
     capsys.readouterr()
     assert main(["--data", str(data), "--check", *options]) == 0
     shown = capsys.readouterr()
-    assert shown.err == ""
+    assert without_progress(shown.err) == []
     lines = shown.out.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("check "))
     return lines[first : lines.index("", first)]
