@@ -324,7 +324,9 @@ class Cascade(Decider):
         Parameters
         ----------
         columns
-            Feature -> values, all of one length. Columns that no stage needs are ignored.
+            Feature -> values, all of one length. Columns that no stage needs are ignored. In place of values, a function from
+            an array of row numbers to their values: it is called with the rows that reach its stage, and so an expensive column
+            is computed for these alone.
         budget
             As in `decide`, for each row.
         """

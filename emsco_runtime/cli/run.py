@@ -44,7 +44,9 @@ def _build_parser() -> argparse.ArgumentParser:
         "Prints coverage, cost, exits per stage, and accuracy where the label is there.",
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
-    parser.add_argument("rows", metavar="ROWS", help="the rows: a CSV file with a header, or Parquet; one row per item")
+    parser.add_argument(
+        "rows", metavar="ROWS", help="the rows: a CSV file with a header, a Parquet file, or a folder of these; one row per item"
+    )
     parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
     parser.add_argument(

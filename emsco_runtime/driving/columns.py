@@ -16,6 +16,7 @@ from emsco_runtime.bundle.encoding import encode_column
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.rule import accept_rows
 from emsco_runtime.decision import Decision
+from emsco_runtime.driving.lazy_columns import Column, LazyColumn, TableRow, cut_column, take_rows
 from emsco_runtime.driving.one import drive_one
 from emsco_runtime.engine.plan import Plan, StagePlan
 from emsco_runtime.engine.scorer import Scorer
@@ -74,8 +75,7 @@ class ColumnDecisions:
 
 def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[str, Any]) -> ColumnDecisions:
     """Decide every row of a table given as feature -> array of raw values; the plan reads rows that are mappings."""
-    arrays = _check_columns(plan, columns)
-    count = len(next(iter(arrays.values())))
+    own, count = _check_columns(plan, columns)
     # Labels and reasons as their positions until all rows are decided; the position after the last label is None.
     results: dict[str, Array] = {
         "label": np.full(count, len(plan.labels), dtype=np.intp),
@@ -89,8 +89,8 @@ def decide_columns(plan: Plan, scorer: Scorer, budget: float, columns: Mapping[s
     step = _block_rows(plan)
     for start in range(0, count, step):
         block = slice(start, min(start + step, count))
-        block_arrays, block_results = ({name: array[block] for name, array in table.items()} for table in (arrays, results))
-        _decide_block(plan, scorer, budget, block_arrays, block_results, start)
+        block_columns = {name: cut_column(column, block) for name, column in own.items()}
+        _decide_block(plan, scorer, budget, block_columns, {name: array[block] for name, array in results.items()}, start)
     status = _decode(_STATUS_OF_REASON, results["reason"])
     results["label"] = _decode([*plan.labels, None], results["label"])
     results["reason"] = _decode(_REASONS, results["reason"])
@@ -102,7 +102,8 @@ def _block_rows(plan: Plan) -> int:
     return max(min(_BLOCK_ROWS, _BLOCK_NUMBERS // width), _MIN_BLOCK_ROWS)
 
 
-def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
+def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> tuple[dict[str, Column], int]:
+    """Return the columns that the stages need, and the number of rows."""
     features = [feature.description for stage in plan.stages for feature in stage.features]
     if not hasattr(columns, "__getitem__") or not hasattr(columns, "__contains__"):
         raise InputError(f"columns: expected a mapping of arrays or a data frame, got {type(columns).__name__}")
@@ -111,13 +112,25 @@ def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> dict[str, Array]:
         raise InputError(
             f"{len(missing)} columns are missing: {', '.join(missing)}. Each feature that a stage acquires needs one"
         )
-    arrays = {feature.name: _read_column(feature, columns) for feature in features}
-    shapes = {name: array.shape for name, array in arrays.items()}
-    # A vector may have two dimensions, rows and numbers.
-    fit = all(len(shapes[feature.name]) in ((1, 2) if feature.kind == "vector" else (1,)) for feature in features)
+    own = {feature.name: _read_column(feature, columns) for feature in features}
+    shapes = {name: column.shape for name, column in own.items() if not isinstance(column, LazyColumn)}
+    fit = all(1 <= len(shapes[feature.name]) <= _dimensions(feature) for feature in features if feature.name in shapes)
     if not fit or len({shape[0] for shape in shapes.values()}) > 1:
         raise InputError(f"expected columns of one dimension and of the same length, got the shapes {shapes}")
-    return arrays
+    return own, next(iter(shapes.values()))[0] if shapes else _count_rows(columns)
+
+
+def _dimensions(feature: Feature) -> int:
+    """Return how many dimensions a column may have: of a vector two, rows and numbers."""
+    return 2 if feature.kind == "vector" else 1
+
+
+def _count_rows(columns: Mapping[str, Any]) -> int:
+    """Return the number of rows by a column that no stage needs: those that stages need are all functions."""
+    for name in columns:
+        if not callable(columns[name]):
+            return len(columns[name])
+    raise InputError("every column is a function: add one with values, such as keys, which says how many rows there are")
 
 
 def _has_columns(feature: Feature, columns: Mapping[str, Any]) -> bool:
@@ -127,9 +140,10 @@ def _has_columns(feature: Feature, columns: Mapping[str, Any]) -> bool:
     return all(name in columns for name in column_names(feature.name, feature.width))
 
 
-def _read_column(feature: Feature, columns: Mapping[str, Any]) -> Array:
+def _read_column(feature: Feature, columns: Mapping[str, Any]) -> Column:
     if feature.name in columns:
-        return as_column(columns[feature.name])
+        column = columns[feature.name]
+        return LazyColumn(column, _dimensions(feature)) if callable(column) else as_column(column)
     parts = [as_column(columns[name]) for name in column_names(feature.name, feature.width)]
     if len({part.shape for part in parts}) > 1 or parts[0].ndim != 1:
         raise InputError(f"the columns of {feature.name!r} have different lengths, or more than one dimension")
@@ -142,7 +156,7 @@ def _decode(words: Sequence[Any], codes: Ints) -> Array:
 
 
 def _decide_block(
-    plan: Plan, scorer: Scorer, budget: float, arrays: Mapping[str, Array], results: Mapping[str, Array], start: int
+    plan: Plan, scorer: Scorer, budget: float, columns: Mapping[str, Column], results: Mapping[str, Array], start: int
 ) -> None:
     """Decide the rows of one block, stage by stage; each stage sees only the rows still under way."""
     rows = np.arange(len(results["stages"]))
@@ -152,12 +166,12 @@ def _decide_block(
         if stage.cost > budget:
             results["reason"][rows] = _BUDGET
             break
-        matrix, faulty = _add_columns(matrix, stage, arrays, rows)
+        if not len(rows):
+            break
+        matrix, faulty = _add_columns(matrix, stage, columns, rows)
         if faulty is not None:
             single_rows.append(rows[faulty])
             rows, matrix = rows[~faulty], matrix[~faulty]
-        if not len(rows):
-            break
         continuing, near = _decide_stage(scorer, stage, results, rows, matrix)
         single_rows.append(rows[near])
         kept = np.flatnonzero(continuing)
@@ -165,26 +179,23 @@ def _decide_block(
     results["cost"][:] = np.array([0.0, *(stage.cost for stage in plan.stages)]).take(results["stages"])
     for row in np.sort(np.concatenate(single_rows)).tolist():
         try:
-            decision = drive_one(plan, scorer, {name: _item_value(array, row) for name, array in arrays.items()}, {}, budget)
+            decision = drive_one(plan, scorer, TableRow(columns, row), {}, budget)
         except AcquisitionError as error:
             raise error.with_index(start + row) from error.__cause__
         _store_decision(decision, plan, results, row)
 
 
-def _item_value(array: Array, row: int) -> object:
-    """Return the value of one row as an item would have it; numbers as Python's own, as which errors show them."""
-    return array[row].tolist() if array.dtype.kind in "fiub" else array[row]
-
-
-def _add_columns(matrix: Floats, stage: StagePlan, arrays: Mapping[str, Array], rows: Ints) -> tuple[Floats, Mask | None]:
+def _add_columns(matrix: Floats, stage: StagePlan, columns: Mapping[str, Column], rows: Ints) -> tuple[Floats, Mask | None]:
     """Add the stage's columns to the matrix of all values acquired so far; return which rows hold a faulty value too."""
     stop = matrix.shape[1]
     wider = np.empty((len(rows), stop + sum(feature.description.width for feature in stage.features)))
     wider[:, :stop] = matrix
     faulty: Mask | None = None
     for feature in stage.features:
-        column = arrays[feature.name]
-        values = column if len(rows) == len(column) else column.take(rows, axis=0)
+        values = take_rows(columns[feature.name], rows)
+        if values is None:
+            # The walk knows what a failed feature means for each row.
+            return wider, np.ones(len(rows), dtype=np.bool_)
         encoded, fault = encode_column(feature.description, values)
         start, stop = stop, stop + feature.description.width
         wider[:, start:stop] = encoded.reshape(len(rows), stop - start)

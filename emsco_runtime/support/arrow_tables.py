@@ -1,4 +1,4 @@
-"""CSV and Parquet files read by pyarrow, and lines of CSV written by it, an extra: the only module that imports it.
+"""CSV and Parquet files read by pyarrow, an extra, and lines of CSV written by it.
 
 CSV files are read as text: what a field means is ours to say (`text_column`), so that it does not depend on the reader. Files in
 which the csv module would refuse a quote are left to it, since pyarrow does not.
@@ -18,6 +18,7 @@ from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
 
 __all__ = [
+    "PARQUET_ENDINGS",
     "ArrowColumn",
     "has_pyarrow",
     "is_plain_csv",
@@ -25,7 +26,10 @@ __all__ = [
     "read_csv_chunks",
     "read_parquet_chunks",
     "read_parquet_names",
+    "to_array",
 ]
+
+PARQUET_ENDINGS = (".parquet", ".pq")
 
 # Text that Arrow reads as a finite number reads the same by `float`; what else `float` accepts is left to it.
 _NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
@@ -37,6 +41,8 @@ _BLOCK_BYTES = 2**23
 # Numbers from here to 1 are written the same by Arrow and by Python.
 _LEAST_SAME = 1e-4
 _BATCH_ROWS = 2**16
+# By default pyarrow reads hundreds of thousands of rows ahead, of several files.
+_READ_AHEAD = {"batch_readahead": 2, "fragment_readahead": 1}
 
 
 def has_pyarrow() -> bool:
@@ -184,22 +190,22 @@ def read_csv_chunks(path: str, header: Sequence[str], columns: Sequence[str]) ->
 
 
 def read_parquet_names(path: str) -> list[str]:
-    """Return the names of the columns of a Parquet file."""
-    names: list[str] = _open_parquet(path).schema_arrow.names
+    """Return the names of the columns of a Parquet file, or of a folder of them."""
+    names: list[str] = _open_parquet(path).schema.names
     return names
 
 
 def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str, Array]]:
-    """Read columns of a Parquet file in chunks of rows: numbers, booleans and text as arrays, None or NaN for gaps.
+    """Read columns of a Parquet file, or of the files of a folder in the order of their names, in chunks of rows.
 
-    Lists become arrays: those of a fixed size one array [rows, size], with a row of NaN for a gap.
+    Numbers, booleans and text become arrays, with None or NaN for gaps. Lists become arrays: those of a fixed size one array
+    [rows, size], with a row of NaN for a gap. No more than a few chunks are held at a time.
     """
     import pyarrow as pa  # noqa: PLC0415
 
-    file = _open_parquet(path)
     try:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
-            yield {name: _to_array(batch.column(name)) for name in columns}
+        for batch in _open_parquet(path).to_batches(columns=list(columns), batch_size=_BATCH_ROWS, **_READ_AHEAD):
+            yield {name: to_array(batch.column(name)) for name in columns}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
 
@@ -207,25 +213,56 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
 def _open_parquet(path: str) -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.dataset  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
         raise InputError(f"{path}: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file") from None
+    files = _list_files(path)
     try:
-        file = pa.parquet.ParquetFile(path)
+        names = pa.parquet.read_schema(files[0]).names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
+        dataset = pa.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=path)
+        if len(files) > 1:
+            _check_columns(dataset)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
-    names = file.schema_arrow.names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
-    return file
+    return dataset
+
+
+def _list_files(path: str) -> list[str]:
+    """Return a file, or the Parquet files of a folder and those below; names that begin with "." or "_" are not for readers."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    files = sorted(file for ending in PARQUET_ENDINGS for file in folder.rglob(f"*{ending}"))
+    found = [str(file) for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
+    if not found:
+        raise InputError(
+            f"{path}: this directory has no Parquet files ({', '.join(PARQUET_ENDINGS)}). Give a file, or another folder"
+        )
+    return found
+
+
+def _check_columns(dataset: Any) -> None:
+    """Refuse files of different columns: Arrow would take those of another file for missing values."""
+    expected: set[str] | None = None
+    for fragment in dataset.get_fragments():
+        names = set(fragment.physical_schema.names)
+        expected = expected or names
+        if names != expected:
+            others = ", ".join(sorted(names ^ expected))
+            detail = "has other columns than the first file of the folder"
+            raise InputError(f"{fragment.path}: {detail} (only one of them has {others}). All files of a folder are one table")
 
 
 def _unreadable_parquet(path: str, error: Exception) -> InputError:
     return InputError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}")
 
 
-def _to_array(column: Any) -> Array:
+def to_array(column: Any) -> Array:
+    """Return an Arrow array as `read_parquet_chunks` returns a column."""
     import pyarrow as pa  # noqa: PLC0415
 
     kind = column.type

@@ -16,6 +16,7 @@ import numpy as np
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array
 from emsco_runtime.support.arrow_tables import (
+    PARQUET_ENDINGS,
     ArrowColumn,
     has_pyarrow,
     is_plain_csv,
@@ -28,7 +29,6 @@ from emsco_runtime.support.text_column import ListColumn, TextColumn
 
 __all__ = ["TableChunk", "TableFile", "concatenate_columns", "is_parquet", "open_table"]
 
-_PARQUET_ENDINGS = (".parquet", ".pq")
 _PARQUET_MAGIC = b"PAR1"
 # Below this the csv module is done before pyarrow is loaded.
 _MIN_ARROW_BYTES = 2**20
@@ -85,8 +85,8 @@ def concatenate_columns(parts: Sequence[TextColumn | Array]) -> TextColumn | Arr
 
 
 def is_parquet(path: str) -> bool:
-    """Return whether a file is Parquet, by its name or by how it begins."""
-    if path.lower().endswith(_PARQUET_ENDINGS):
+    """Return whether a file is Parquet, by its name or by how it begins; a folder is taken for one of Parquet files."""
+    if path.lower().endswith(PARQUET_ENDINGS) or Path(path).is_dir():
         return True
     if not Path(path).is_file():
         return False

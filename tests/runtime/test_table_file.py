@@ -282,3 +282,29 @@ def test_csv_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with open_table(str(write_rows(tmp_path / "t.csv", 10))) as table:
         (chunk,) = table.read(["x"])
     assert isinstance(chunk.columns["x"], ListColumn)
+
+
+def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
+    """Files are read in the order of their names, those below too; a folder "day=3" is a column; other files are ignored."""
+    folder = tmp_path / "rows"
+    (folder / "day=3").mkdir(parents=True)
+    for number, place in enumerate(("a.parquet", "b.pq", "day=3/a.parquet")):
+        pa.parquet.write_table(pa.table({"a": [number * 2, number * 2 + 1], "b": ["x", "y"]}), folder / place)
+    for ignored in ("_SUCCESS", ".part.parquet", "notes.txt"):
+        (folder / ignored).write_text("no table", encoding="utf-8")
+    with open_table(str(folder)) as table:
+        assert set(table.names) == {"a", "b", "day"}
+        chunks = list(table.read(["a"]))
+    assert [value for chunk in chunks for value in np.asarray(chunk.columns["a"]).tolist()] == [0, 1, 2, 3, 4, 5]
+    assert [chunk.start for chunk in chunks] == [0, 2, 4]
+
+
+def test_folders_that_are_no_table(tmp_path: Path) -> None:
+    """No Parquet files, or files with other columns than the first, which would pass for missing values: one line each."""
+    with pytest.raises(InputError, match=r"this directory has no Parquet files \(.parquet, .pq\)"), open_table(str(tmp_path)):
+        pass
+    pa.parquet.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
+    pa.parquet.write_table(pa.table({"a": [1], "c": [1]}), tmp_path / "2.parquet")
+    expected = r"2.parquet: has other columns than the first file of the folder \(only one of them has b, c\)"
+    with pytest.raises(InputError, match=expected), open_table(str(tmp_path)):
+        pass

@@ -1,0 +1,111 @@
+"""Batches of rows as other engines hold them, and decisions as Arrow columns; by pyarrow, an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from emsco_runtime.decision import Label
+from emsco_runtime.driving.columns import ColumnDecisions
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.arrow_tables import to_array
+
+__all__ = ["ArrowBatch", "as_values", "make_schema"]
+
+_FIELDS = ("label", "status", "reason", "confidence", "stages", "cost", "degraded", "error")
+
+
+class ArrowBatch:
+    """A batch of rows: a RecordBatch, a Table or a pandas DataFrame, answered in the same form.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    restore
+        From a table to the form in which the batch was given.
+    """
+
+    def __init__(self, table: Any, restore: Callable[[Any], Any]) -> None:
+        self._table = table
+        self._restore = restore
+        self.schema = table.schema
+        self.rows: int = table.num_rows
+
+    @classmethod
+    def of(cls, batch: Any) -> ArrowBatch:
+        """Wrap a batch; `InputError` if it is none."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
+
+        if isinstance(batch, pa.Table):
+            return cls(batch, lambda table: table)
+        if isinstance(batch, pa.RecordBatch):
+            return cls(pa.Table.from_batches([batch]), _to_record_batch)
+        if hasattr(batch, "iloc"):
+            return cls(pa.Table.from_pandas(batch, preserve_index=False), lambda table: table.to_pandas())
+        raise InputError(f"expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got {type(batch).__name__}")
+
+    def read(self, name: str) -> Array:
+        """Return a column."""
+        return to_array(_combine(self._table.column(name)))
+
+    def take(self, rows: Ints) -> Any:
+        """Return some of the rows, in the form in which the batch was given."""
+        return self._restore(self._table.take(rows))
+
+    def answer(self, keep: Sequence[str], labels: Sequence[Label], decisions: ColumnDecisions) -> Any:
+        """Return some columns of the batch and the decisions, in the form in which the batch was given."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        schema = make_schema(keep, self.schema, labels)
+        kept = [self._table.column(name) for name in keep]
+        fields = _decision_fields(labels)
+        own = {field.name: getattr(decisions, field.name) for field in fields}
+        if fields[0].type == pa.string():
+            own["label"] = np.array([None if label is None else str(label) for label in own["label"].tolist()], dtype=object)
+        # Of a row without a score the confidence is NaN, which becomes a gap.
+        made = [pa.array(own[field.name], field.type, from_pandas=True) for field in fields]
+        return self._restore(pa.table([*kept, *made], schema=schema))
+
+
+def as_values(values: Any) -> Any:
+    """Return an Arrow array as a column of values; anything else as it is."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if isinstance(values, pa.ChunkedArray):
+        return to_array(_combine(values))
+    return to_array(values) if isinstance(values, pa.Array) else values
+
+
+def make_schema(keep: Sequence[str], batch_schema: Any, labels: Sequence[Label]) -> Any:
+    """Return the Arrow schema of decisions, after the columns of the batches that are kept."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    missing = [name for name in keep if name not in batch_schema.names]
+    if missing:
+        raise InputError(
+            f"the column {missing[0]!r}, which is to be kept, is missing; the batch has {', '.join(batch_schema.names)}"
+        )
+    return pa.schema([*(batch_schema.field(name) for name in keep), *_decision_fields(labels)])
+
+
+def _decision_fields(labels: Sequence[Label]) -> list[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    label = pa.int64() if all(isinstance(one, int) for one in labels) else pa.string()
+    types = (label, pa.string(), pa.string(), pa.float64(), pa.int32(), pa.float64(), pa.bool_(), pa.string())
+    return [pa.field(name, one) for name, one in zip(_FIELDS, types, strict=True)]
+
+
+def _combine(column: Any) -> Any:
+    """Return a column in pieces as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _to_record_batch(table: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.RecordBatch.from_arrays([_combine(column) for column in table.columns], schema=table.schema)

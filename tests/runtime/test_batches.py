@@ -1,0 +1,163 @@
+"""`BatchDecider`: Arrow and pandas batches, computed columns, and one bundle per process."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from emsco_runtime import BundleError, Cascade, InputError, write_bundle
+from emsco_runtime.bundle.reading import Bundle
+from emsco_runtime.serving import batches as batches_module
+from emsco_runtime.testing import make_bundle, sample_bundle
+from tests.runtime.strategies import bundles, good_values
+
+pa = pytest.importorskip("pyarrow")
+
+from emsco_runtime.arrow import BatchDecider  # noqa: E402 - it needs pyarrow
+
+ROWS = {"key": ["a", "b", "c"], "size": [2.0, 0.1, -2.0], "links": [1.0, 0.0, 0.5], "reputation": [0.5, 0.5, 0.1]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Write the sample bundle and return its folder."""
+    return write(sample_bundle(), tmp_path / "bundle")
+
+
+def write(bundle: Bundle, path: Path, *, force: bool = False) -> str:
+    """Write a bundle."""
+    write_bundle(path, bundle.manifest, bundle.models, force=force)
+    return str(path)
+
+
+def expected_rows(bundle: Bundle, rows: dict[str, list[Any]]) -> list[tuple[object, ...]]:
+    """Decide rows one by one."""
+    count = len(next(iter(rows.values())))
+    items = [{name: values[row] for name, values in rows.items()} for row in range(count)]
+    with Cascade(bundle) as cascade:
+        return [(one.label, one.status, one.reason, one.stages, one.cost) for one in map(cascade.decide, items)]
+
+
+def seen_rows(answer: Any) -> list[tuple[object, ...]]:
+    """Return what a table of decisions says of each row."""
+    names = ("label", "status", "reason", "stages", "cost")
+    return [tuple(row[name] for name in names) for row in answer.select(list(names)).to_pylist()]
+
+
+@given(bundle=bundles(mixed=True), data=st.data())
+@settings(max_examples=25)
+def test_batches_are_decided_as_items_are(tmp_path_factory: pytest.TempPathFactory, bundle: Bundle, data: st.DataObject) -> None:
+    """Record batches and tables, also in pieces, of features of every kind: the decisions of `decide`, in the same form."""
+    path = write(bundle, tmp_path_factory.mktemp("batches") / "bundle")
+    count = data.draw(st.integers(1, 5))
+    plain: dict[str, Any] = {}
+    for feature in bundle.manifest.features:
+        # A column of Arrow has one type.
+        values = st.floats(-5, 5) if feature.kind == "numeric" else good_values[feature.kind]
+        one_type = {"boolean": bool, "categorical": str, "vector": lambda vector: [float(number) for number in vector]}
+        plain[feature.name] = [one_type.get(feature.kind, float)(data.draw(values)) for _ in range(count)]
+        plain[feature.name] = [
+            {"3.0": "3"}.get(value, value) if isinstance(value, str) else value for value in plain[feature.name]
+        ]
+    table = pa.table(plain)
+    decider = BatchDecider(path)
+    expected = expected_rows(bundle, plain)
+    assert seen_rows(decider(table)) == expected
+    assert seen_rows(decider(pa.concat_tables([table.slice(0, 1), table.slice(1)]))) == expected
+    [batch] = table.to_batches()
+    [answer] = decider.map([batch])
+    assert isinstance(answer, pa.RecordBatch)
+    assert answer.schema == decider.schema()
+    assert seen_rows(answer) == expected
+
+
+def test_frames_of_pandas(path: str) -> None:
+    """A DataFrame gives a DataFrame; kept columns come first; what has no value is missing."""
+    pd = pytest.importorskip("pandas")
+    answer = BatchDecider(path, keep=["key"])(pd.DataFrame(ROWS))
+    assert isinstance(answer, pd.DataFrame)
+    assert answer.columns.tolist() == ["key", "label", "status", "reason", "confidence", "stages", "cost", "degraded", "error"]
+    assert answer["key"].tolist() == ROWS["key"]
+    assert answer["cost"].tolist() == [row[-1] for row in expected_rows(sample_bundle(), {**ROWS})]
+    assert answer["error"].isna().all()
+
+
+def test_expensive_columns_are_computed_for_the_rows_that_need_them(path: str) -> None:
+    """A function gets the rows that reach its feature's stage, in the form of the batch, and may answer in Arrow's own arrays."""
+    seen: list[Any] = []
+
+    def look_up(batch: Any) -> Any:
+        seen.append(batch)
+        return batch.column("reputation_source")
+
+    rows = {name: values for name, values in ROWS.items() if name != "reputation"}
+    table = pa.table({**rows, "reputation_source": ROWS["reputation"]})
+    plain = BatchDecider(path)(pa.table(ROWS))
+    for batch in (table, table.to_batches()[0]):
+        answer = BatchDecider(path, keep=["key"], compute={"reputation": look_up})(batch)
+        assert seen_rows(answer) == seen_rows(plain)
+        last = seen.pop()
+        assert type(last) is type(batch)
+        assert last.column("key").to_pylist() == ["b"]
+        assert not seen
+
+
+def test_everything_computed(path: str) -> None:
+    """Where no feature has a column, the number of rows is that of the batch; an empty batch has no decisions."""
+    compute = {
+        name: lambda batch, name=name: [ROWS[name][row] for row in batch.column("row").to_pylist()] for name in list(ROWS)[1:]
+    }
+    decider = BatchDecider(path, compute=compute)
+    table = pa.table({"row": [0, 1, 2]})
+    assert seen_rows(decider(table)) == expected_rows(sample_bundle(), {**ROWS})
+    for empty in (table.slice(0, 0), pa.RecordBatch.from_pylist([], schema=table.schema)):
+        assert decider(empty).num_rows == 0
+        assert decider(empty).schema == decider.schema()
+
+
+@pytest.mark.parametrize(("labels", "expected"), [((0, 1), pa.int64()), (("a", "b"), pa.string()), (("a", 1), pa.string())])
+def test_labels_have_one_type(tmp_path: Path, labels: tuple[Any, ...], expected: Any) -> None:
+    """Labels are whole numbers where all of them are, else text; rejected rows have none."""
+    bundle = make_bundle([["size"]], labels=labels, weights=[[[0.0], [1.0]]], threshold=0.9)
+    answer = BatchDecider(write(bundle, tmp_path / "bundle"))(pa.table({"size": [9.0, 0.1]}))
+    assert answer.schema.field("label").type == expected
+    assert [row[0] for row in seen_rows(answer)] == [labels[1] if expected == pa.int64() else str(labels[1]), None]
+
+
+def test_a_process_loads_a_bundle_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the decider is unpickled and whatever the number of batches, sessions are made once."""
+    made: list[Any] = []
+    monkeypatch.setattr(batches_module, "Cascade", lambda *args, **options: made.append(0) or Cascade(*args, **options))
+    content = pickle.dumps(BatchDecider(path))
+    for _ in range(3):
+        copy = pickle.loads(content)
+        assert [seen_rows(answer) for answer in copy.map([pa.table(ROWS)] * 2)] == [expected_rows(sample_bundle(), {**ROWS})] * 2
+    assert len(made) == 1
+
+
+def test_a_replaced_bundle_is_refused(tmp_path: Path) -> None:
+    """Workers that come later must not decide with another bundle than those before them."""
+    path = write(make_bundle([["size"]], seed=1), tmp_path / "bundle")
+    decider = BatchDecider(path)
+    write(make_bundle([["size"]], seed=2), tmp_path / "bundle", force=True)
+    with pytest.raises(BundleError, match="from which the decider was made"):
+        decider(pa.table({"size": [1.0]}))
+
+
+def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch, a feature that is none, a kept column that is missing, a missing feature, no pyarrow."""
+    with pytest.raises(InputError, match="expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got list"):
+        BatchDecider(path)([1])
+    with pytest.raises(InputError, match="compute: 'speed' is not a feature of the bundle; it has size, links, reputation"):
+        BatchDecider(path, compute={"speed": len})
+    with pytest.raises(InputError, match="the column 'id', which is to be kept, is missing; the batch has key, size"):
+        BatchDecider(path, keep=["id"])(pa.table(ROWS))
+    with pytest.raises(InputError, match="1 columns are missing: size"):
+        BatchDecider(path)(pa.table(ROWS).drop_columns(["size"]))
+    monkeypatch.setattr(batches_module, "has_pyarrow", lambda: False)
+    with pytest.raises(InputError, match="needs pyarrow"):
+        BatchDecider(path)
