@@ -16,7 +16,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest lint unit counted uncounted wheel bench experiments proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,6 +53,12 @@ test-lowest:  ## the tests on the oldest supported Python with the lowest suppor
 	@$(PYTHON) tools/pythons.py | head -n 1 | while read version python; do \
 	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt < /dev/null; \
 	done
+
+# The engines take half a gigabyte: an environment of their own. Spark needs Java 17.
+test-scale:  ## the tests on Spark, Dask, Ray and DuckDB
+	@test -x $(VENV)-scale/bin/python || $(PYTHON) -m venv $(VENV)-scale
+	@$(VENV)-scale/bin/python $(PIP) --editable '.[scale]' pytest hypothesis pandas
+	$(VENV)-scale/bin/python -m pytest --disable-plugin-autoload -p hypothesispytest tests/scale
 
 lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/ruff format --check --quiet .

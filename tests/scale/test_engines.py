@@ -1,0 +1,112 @@
+"""Scoring on other engines: the decisions of one process, and the expensive column only for the rows that need it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from emsco_runtime.arrow import BatchDecider
+
+if TYPE_CHECKING:
+    from tests.scale.conftest import Work
+
+pytestmark = [
+    pytest.mark.uncounted,
+    # The engines' own.
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::UserWarning"
+    ),
+]
+
+
+def make_decider(work: Work) -> BatchDecider:
+    """Make the decider that all engines are given."""
+    return BatchDecider(work.bundle, keep=["key"], compute={"e": work.make_look_up()})
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """Start Spark in local mode with two threads."""
+    sql = pytest.importorskip("pyspark.sql", reason="the extra `scale` is not installed")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17")
+    for name in ("spark.driver.host", "spark.driver.bindAddress"):
+        builder = builder.config(name, "127.0.0.1")
+    session = builder.config("spark.driver.memory", "2g").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize("way", ["mapInArrow", "mapInPandas"])
+def test_spark(work: Work, spark: Any, way: str) -> None:
+    """`mapInArrow` and `mapInPandas` of a Spark frame."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    frame = spark.read.parquet(work.rows)
+    decider = make_decider(work)
+    schema = from_arrow_schema(decider.schema(pa.schema([("key", pa.int64())])))
+    decided = getattr(frame, way)(decider.map, schema)
+    work.assert_equal(pa.Table.from_pandas(decided.toPandas()))
+    assert work.looked_up() == work.needed()
+
+
+def test_dask(work: Work) -> None:
+    """`map_partitions` of a Dask frame, in two worker processes."""
+    dd = pytest.importorskip("dask.dataframe", reason="the extra `scale` is not installed")
+    distributed = pytest.importorskip("distributed", reason="the extra `scale` is not installed")
+
+    decider = make_decider(work)
+    meta = decider.schema(pa.schema([("key", pa.int64())])).empty_table().to_pandas()
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, cluster.get_client():
+        decided = dd.read_parquet(work.rows).map_partitions(decider, meta=meta).compute()
+    work.assert_equal(pa.Table.from_pandas(decided, preserve_index=False))
+    assert work.looked_up() == work.needed()
+
+
+def test_ray(work: Work) -> None:
+    """`map_batches` of Ray Data with an actor class: each actor makes its decider once."""
+    ray = pytest.importorskip("ray", reason="the extra `scale` is not installed")
+    data = pytest.importorskip("ray.data")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        decided = data.read_parquet(work.rows).map_batches(
+            BatchDecider,
+            fn_constructor_args=(work.bundle,),
+            fn_constructor_kwargs={"keep": ["key"], "compute": {"e": work.make_look_up()}},
+            batch_format="pyarrow",
+            compute=data.ActorPoolStrategy(size=1),
+        )
+        answer = pa.concat_tables([ray.get(one) for one in decided.to_arrow_refs()])
+    finally:
+        ray.shutdown()
+    work.assert_equal(answer)
+    assert work.looked_up() == work.needed()
+
+
+def test_polars(work: Work) -> None:
+    """A polars frame goes through Arrow, and back."""
+    pl = pytest.importorskip("polars")
+    frame = pl.read_parquet(f"{work.rows}/*.parquet")
+    decided = pl.from_arrow(make_decider(work)(frame.to_arrow()))
+    work.assert_equal(decided.to_arrow())
+    assert work.looked_up() == work.needed()
+
+
+def test_duckdb(work: Work) -> None:
+    """The result of a query is decided batch by batch, and is a table for the next query."""
+    duckdb = pytest.importorskip("duckdb", reason="the extra `scale` is not installed")
+    decider = make_decider(work)
+    with duckdb.connect() as connection:
+        # A connection has one result at a time; a cursor is a second one to the same database.
+        found = connection.cursor().sql(f"select * from '{work.rows}/*.parquet'").fetch_arrow_reader(10_000)
+        connection.register("decisions", pa.RecordBatchReader.from_batches(decider.schema(found.schema), decider.map(found)))
+        work.assert_equal(connection.sql("select * from decisions").fetch_arrow_table())
+    assert work.looked_up() == work.needed()
