@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,3 +81,18 @@ def work(tmp_path: Path) -> Work:
         decisions = cascade.decide_columns({**columns, "e": keys % 7 - 3.0})
     expected = pa.table({name: pa.array(getattr(decisions, name), from_pandas=True) for name in DECIDED})
     return Work(str(tmp_path / "bundle"), str(tmp_path / "rows"), tmp_path / "calls", expected)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Start Spark in local mode with two threads."""
+    sql = pytest.importorskip("pyspark.sql", reason="the extra `scale` is not installed")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17")
+    for name in ("spark.driver.host", "spark.driver.bindAddress"):
+        builder = builder.config(name, "127.0.0.1")
+    session = builder.config("spark.driver.memory", "2g").getOrCreate()
+    yield session
+    session.stop()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,21 +24,6 @@ pytestmark = [
 def make_decider(work: Work) -> BatchDecider:
     """Make the decider that all engines are given."""
     return BatchDecider(work.bundle, keep=["key"], compute={"e": work.make_look_up()})
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Start Spark in local mode with two threads."""
-    sql = pytest.importorskip("pyspark.sql", reason="the extra `scale` is not installed")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17")
-    for name in ("spark.driver.host", "spark.driver.bindAddress"):
-        builder = builder.config(name, "127.0.0.1")
-    session = builder.config("spark.driver.memory", "2g").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize("way", ["mapInArrow", "mapInPandas"])

@@ -1,0 +1,31 @@
+"""A bundle as MLflow's "python function" loads it. MLflow itself is not imported: it calls `_load_pyfunc` by this name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emsco_runtime.serving.batches import BatchDecider
+
+__all__ = ["BundleModel"]
+
+
+class BundleModel:
+    """What MLflow calls to predict: a frame of features in, a frame of decisions out.
+
+    Parameters
+    ----------
+    path
+        The bundle's folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._decide = BatchDecider(path, on_failure="reject")
+
+    def predict(self, frame: Any, params: Any = None) -> Any:
+        """Decide the rows of a pandas DataFrame; a row with a bad value is rejected. There are no parameters."""
+        del params
+        return self._decide(frame)
+
+
+def _load_pyfunc(path: str) -> BundleModel:
+    return BundleModel(path)
