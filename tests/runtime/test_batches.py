@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import emsco_runtime.mlflow
 from emsco_runtime import BundleError, Cascade, InputError, write_bundle
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.serving import batches as batches_module
@@ -161,3 +162,11 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(batches_module, "has_pyarrow", lambda: False)
     with pytest.raises(InputError, match="needs pyarrow"):
         BatchDecider(path)
+
+
+def test_what_mlflow_loads(path: str) -> None:
+    """MLflow finds the loader by its name; the model decides frames, and rejects a row with a bad value."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({**ROWS, "size": [2.0, float("inf"), -2.0]})
+    answer = emsco_runtime.mlflow._load_pyfunc(path).predict(frame, params={})
+    assert answer["reason"].tolist() == ["confident", "acquisition_failed", "confident"]
