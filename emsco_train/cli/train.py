@@ -148,6 +148,16 @@ def _add_search(group: Any) -> None:
         help="after the search, fit its designs again with boosted trees, and keep the best of both",
     )
     group.add_argument(
+        "--increasing",
+        action="append",
+        default=[],
+        metavar="COL",
+        help="the second of two labels never gets less probable as this number rises, at any stage; may repeat",
+    )
+    group.add_argument(
+        "--decreasing", action="append", default=[], metavar="COL", help="the same for a number that never makes it more probable"
+    )
+    group.add_argument(
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
     group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")

@@ -75,6 +75,8 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
         calibrate=options.calibrate,
         stages=options.stages,
         upgrade=options.upgrade,
+        increasing=tuple(options.increasing),
+        decreasing=tuple(options.decreasing),
         certify_uses=options.certify_uses,
         unknown=parse_pairs(unknown, "--unknown", get_args(UnknownCategoryPolicy)),
         min_category=options.min_category,

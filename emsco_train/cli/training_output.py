@@ -56,7 +56,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
     )
     splits = ", ".join(f"{split.name} {len(split)}" for split in problem.splits())
     weights = prepared.request.columns.weight
-    stages = describe_stages(problem.settings.kind, problem.curve_strength)
+    stages, directions = describe_stages(problem.settings.kind, problem.curve_strength), problem.settings.directions
     return [
         f"data     {files}: {pluralize(source.table.rows, 'row')}, {pluralize(len(problem.names), 'feature')}",
         f"labels   {labels}",
@@ -66,6 +66,7 @@ def format_data(prepared: PreparedRun) -> list[str]:
         *_describe_sample(prepared),
         f"costs    all features: {format_number(problem.full_cost)} {problem.costs.unit}",
         *([] if stages is None else [f"stages   {stages}"]),
+        *([f"shapes   {directions.describe(problem.labels[1])}"] if directions else []),
     ]
 
 

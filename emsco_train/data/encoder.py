@@ -19,6 +19,7 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
+from emsco_train.data.directions import Directions
 from emsco_train.data.features import most_common
 from emsco_train.errors import DataError
 
@@ -118,6 +119,15 @@ class BlockEncoder:
         """Return the columns of these blocks in the encoded matrix, in their order."""
         starts = np.concatenate(([0], np.cumsum([block.width for block in self.blocks])))
         return np.concatenate([np.arange(starts[at], starts[at + 1]) for at in positions]).astype(np.intp)
+
+    def signs(self, directions: Directions) -> Ints:
+        """Return which sign the weight of each column may have: 1 or -1, besides 0; 0 stands for any.
+
+        A curve has the direction of its feature already.
+        """
+        own = [(directions.of(block.name), block) for block in self.blocks]
+        each = [np.full(block.width, abs(sign) if block.curve is not None else sign, dtype=np.intp) for sign, block in own]
+        return np.concatenate(each)
 
     def select(self, names: Sequence[str]) -> BlockEncoder:
         """Return the encoder of these features, in this order, with the same statistics."""

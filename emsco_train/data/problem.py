@@ -24,6 +24,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
+from emsco_train.data.directions import Directions
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
@@ -160,6 +161,8 @@ class Problem:
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         calibrate: Calibration | None = None,
         stages: StageKind = "straight",
+        increasing: Sequence[str] = (),
+        decreasing: Sequence[str] = (),
         seed: int = 0,
     ) -> Problem:
         """Divide one table into splits and describe it.
@@ -195,10 +198,13 @@ class Problem:
             "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
             rows that fit models; where straight lines predict about as well, these are kept. "boosted": boosted trees, which are
             slower to search with. Instead of a classifier.
+        increasing, decreasing
+            Names of numbers or booleans that, as they rise, never lower (never raise) the probability of the second of two labels
+            at any stage. See docs/stages.md.
         seed
             Of the splits, and of classifiers that need one.
         """
-        settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages)
+        settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages, Directions.make(increasing, decreasing))
         check_folds(folds)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
@@ -244,6 +250,8 @@ class Problem:
         classifier: Any = None,
         C: float = 1.0,  # noqa: N803 - scikit-learn's name
         stages: StageKind = "straight",
+        increasing: Sequence[str] = (),
+        decreasing: Sequence[str] = (),
         seed: int = 0,
     ) -> Problem:
         """Describe ready tables.
@@ -255,10 +263,11 @@ class Problem:
         sample_weight
             One number per train row, or None; or a mapping from split to one number for each of its rows. Rows of a split that
             has none count the same.
-        costs, threshold, features, class_weight, classifier, C, stages, seed
+        costs, threshold, features, class_weight, classifier, C, stages, increasing, decreasing, seed
             As in `of`.
         """
-        settings = StageSettings(classifier, C, check_seed(seed), kind=stages)
+        directions = Directions.make(increasing, decreasing)
+        settings = StageSettings(classifier, C, check_seed(seed), kind=stages, directions=directions)
         given = zip(SPLITS, (train, validation, test, certify), strict=True)
         parts = {name: LabelledRows.from_pair(pair, name) for name, pair in given if pair is not None}
         weights = sample_weight if isinstance(sample_weight, Mapping) else {"train": sample_weight}
@@ -317,7 +326,7 @@ class Problem:
         """Return the same rows, folds and prices with the stages of an upgraded design; itself for a design that is not."""
         if upgrade is None or upgrade == self.upgrade:
             return self
-        settings = StageSettings(C=self.settings.C, seed=self.settings.seed, kind=upgrade)
+        settings = replace(self.settings, calibrate=None, kind=upgrade)
         if self.curve_strength == STRAIGHT:
             return replace(self, settings=settings, upgrade=upgrade)
         # Trees find curves by themselves, better from the values than from other curves.
@@ -386,7 +395,8 @@ class Problem:
 
     @property
     def _learner(self) -> EncoderLearner:
-        return EncoderLearner(self.features, len(self.labels), self.curve_penalties, self.settings.seed)
+        settings = self.settings
+        return EncoderLearner(self.features, len(self.labels), self.curve_penalties, settings.seed, settings.directions)
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -445,6 +455,7 @@ def _build_problem(
     cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
     features, encoder = learn_features(parts["train"], cost_model, options)
+    settings.directions.check(features, labels)
     splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
     train = splits["train"]
     target = train.target
@@ -459,7 +470,7 @@ def _build_problem(
         *(features, train.codes, target), labels=labels, groups=train.groups, weights=weights, settings=settings
     )
     if learner.is_curved:
-        encoder = learner.learn(train.codes, target, weights)
+        encoder = learner.add_curves(encoder, train.codes, target, weights)
         splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
         train = splits["train"]
     if settings.is_logistic:
@@ -506,8 +517,9 @@ def _describe_settings(settings: StageSettings) -> dict[str, Any]:
         kind = f"{type(classifier).__module__}.{type(classifier).__qualname__}"
         # Not repr of the classifier: scikit-learn shortens it.
         options = {name: repr(value) for name, value in classifier.get_params(deep=True).items()}
-    added: dict[str, str] = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
+    added: dict[str, Any] = {} if settings.calibrate is None else {"calibrate": settings.calibrate}
     added |= {} if settings.kind == "straight" else {"stages": settings.kind}
+    added |= settings.directions.record()
     return {"classifier": kind, "options": options, "C": float(settings.C), "seed": settings.seed, **added}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.directions import UNDIRECTED, Directions
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
@@ -31,6 +32,12 @@ Calibration: TypeAlias = Literal["temperature"]
 StageKind: TypeAlias = Literal["straight", "curved", "boosted"]
 # The kind of stages that designs are fitted with again, after a search with faster ones.
 Upgrade: TypeAlias = Literal["boosted"]
+# By package and class: neither LightGBM nor XGBoost is imported for this.
+_DIRECTION_PARAMETERS = {
+    ("lightgbm", "LGBMClassifier"): "monotone_constraints",
+    ("sklearn", "HistGradientBoostingClassifier"): "monotonic_cst",
+    ("xgboost", "XGBClassifier"): "monotone_constraints",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,8 @@ class StageSettings:
     A classifier whose `random_state` is None gets the seed, so that a run can be repeated. `calibrate` makes the probabilities of
     logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`. `kind` says what a stage is: a
     logistic regression, with the penalty 1 / C, of the features as they are ("straight") or of a curve of each, where that
-    predicts better ("curved": see `Curve`), or boosted trees of scikit-learn ("boosted").
+    predicts better ("curved": see `Curve`), or boosted trees of scikit-learn ("boosted"). `directions` hold for all of them, and
+    for classifiers that can be told.
     """
 
     classifier: Any = None
@@ -48,6 +56,7 @@ class StageSettings:
     seed: int = 0
     calibrate: Calibration | None = None
     kind: StageKind = "straight"
+    directions: Directions = UNDIRECTED
 
     def __post_init__(self) -> None:
         """Check the penalty, the calibration, the kind of stages and the classifier."""
@@ -75,6 +84,11 @@ class StageSettings:
         estimator = hasattr(self.classifier, "get_params") and not isinstance(self.classifier, type)
         if not estimator or not import_sklearn().base.is_classifier(self.classifier):
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
+        if self.directions and _direction_parameter(self.classifier) is None:
+            raise DesignError(
+                f"{type(self.classifier).__name__} cannot be told directions: leave out `increasing` and `decreasing`, or choose "
+                "HistGradientBoostingClassifier, LGBMClassifier or XGBClassifier"
+            )
 
     @property
     def described_classifier(self) -> Any:
@@ -86,15 +100,23 @@ class StageSettings:
         """Whether stages are our logistic regressions."""
         return self.classifier is None and self.kind != "boosted"
 
-    def make_classifier(self) -> Any:
-        """Return a new classifier to fit, with the seed; stages that are not logistic have one."""
+    def make_classifier(self, signs: Ints | None = None) -> Any:
+        """Return a new classifier to fit, with the seed; stages that are not logistic have one.
+
+        `signs` are the directions of its columns, as `BlockEncoder.signs` gives them.
+        """
         given = _boosted_trees() if self.classifier is None else import_sklearn().base.clone(self.classifier)
         open_seeds = [
             name
             for name, value in given.get_params(deep=True).items()
             if value is None and (name == "random_state" or name.endswith("__random_state"))
         ]
-        return given.set_params(**dict.fromkeys(open_seeds, self.seed))
+        parameters: dict[str, Any] = dict.fromkeys(open_seeds, self.seed)
+        parameter = _direction_parameter(given)
+        if parameter is not None and signs is not None and signs.any():
+            # XGBoost takes a tuple, not a list.
+            parameters[parameter] = tuple(signs.tolist())
+        return given.set_params(**parameters)
 
 
 def check_upgrade(upgrade: object, settings: StageSettings) -> Upgrade | None:
@@ -109,6 +131,12 @@ def check_upgrade(upgrade: object, settings: StageSettings) -> Upgrade | None:
             f"upgrade is {upgrade!r}, which is for searches with fast stages: leave it out with `classifier` and stages='boosted'"
         )
     return kind
+
+
+def _direction_parameter(classifier: Any) -> str | None:
+    """Return the parameter that tells a classifier the direction of each column; None if it has none that we know."""
+    names = [(each.__module__.partition(".")[0], each.__name__) for each in type(classifier).__mro__]
+    return next((_DIRECTION_PARAMETERS[name] for name in names if name in _DIRECTION_PARAMETERS), None)
 
 
 def _boosted_trees() -> Any:

@@ -94,6 +94,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         "boosted": boosted trees instead of logistic regressions, slower to search with. None: "curved", without a classifier.
     upgrade
         "boosted": after the search, fit its designs again with boosted trees, and keep the best of both; None: do not.
+    increasing, decreasing
+        Names of features that, as they rise, never lower (never raise) the probability of the second of two labels: see
+        `Problem.of`.
     shares
         How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
         60 / 20 / 0 / 20 %.
@@ -183,6 +186,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         calibrate: Calibration | None = None,
         stages: StageKind | None = None,
         upgrade: Upgrade | None = None,
+        increasing: Sequence[str] = (),
+        decreasing: Sequence[str] = (),
         shares: Shares | None = None,
         folds: int | None = None,
         certify_uses: int = 1,
@@ -222,6 +227,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.calibrate = calibrate
         self.stages = stages
         self.upgrade = upgrade
+        self.increasing = increasing
+        self.decreasing = decreasing
         self.shares = shares
         self.folds = folds
         self.certify_uses = certify_uses
@@ -271,6 +278,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             C=self.C,
             calibrate=self.calibrate,
             stages=self.stages or ("curved" if self.classifier is None else "straight"),
+            increasing=self.increasing,
+            decreasing=self.decreasing,
             seed=seed,
         )
         self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)

@@ -10,6 +10,7 @@ from typing import Any
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_train.costs.cost_model import CostModel, Costs
+from emsco_train.data.directions import Directions
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labelled_rows import LabelledRows
 from emsco_train.data.labels import label_positions, unique_labels
@@ -43,6 +44,8 @@ def export_design(
     C: float = 1.0,  # noqa: N803 - scikit-learn's name
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
+    increasing: Sequence[str] = (),
+    decreasing: Sequence[str] = (),
     name: str = "cascade",
     version: str = "1",
     split: str = "held-out",
@@ -75,6 +78,8 @@ def export_design(
         A scikit-learn classifier, cloned per stage, instead; None: what `kind` says.
     C, class_weight, sample_weight
         As in scikit-learn.
+    increasing, decreasing
+        Features with a direction, as in `Problem.of`.
     name, version
         What the bundle is called.
     split
@@ -97,7 +102,8 @@ def export_design(
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """
-    settings = StageSettings(classifier, C, check_seed(seed), kind=kind)
+    directions = Directions.make(increasing, decreasing)
+    settings = StageSettings(classifier, C, check_seed(seed), kind=kind, directions=directions)
     info = BundleInfo(name, version, timestamp(created), settings.seed, golden)
     given = LabelledRows.of(X, y, "y")
     design = check_stages(stages, given.table.names)
@@ -108,6 +114,7 @@ def export_design(
     thresholds = resolve_thresholds(threshold, labels)
     warn_low_thresholds(thresholds, labels)
     described = infer_features(given.table, names, cost_model, features)
+    directions.check(described, labels)
     train = _encode_rows("training", given, described, labels)
     held_out_given = LabelledRows.from_pair(held_out, "held_out")
     held_out_rows = _encode_rows(split, held_out_given, described, labels)

@@ -94,6 +94,7 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
         "sample_weight": weighted,
         **({} if settings.calibrate is None else {"calibrate": settings.calibrate}),
         **({} if settings.kind == "straight" else {"stages": settings.kind}),
+        **settings.directions.record(),
     }
 
 

@@ -191,7 +191,15 @@ class SetFitter:
             *(features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
         )
         encoder = learner.learn(codes, target, weights)
-        stages = StageFitter(encoder.transform(codes), target, labels, weights, settings, encoder.one_hot_groups)
+        stages = StageFitter(
+            encoder.transform(codes),
+            target,
+            labels,
+            weights,
+            settings,
+            encoder.one_hot_groups,
+            signs=encoder.signs(settings.directions),
+        )
         return cls(encoder, codes, stages, labels)
 
     def sort_by_column(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -272,5 +280,5 @@ def _part_fitter(problem: Problem, part: ScoredPart, stop: StopFlag | None) -> S
 
 
 def _stage_fitter(problem: Problem, rows: Split, weights: Floats | None, stop: StopFlag | None) -> StageFitter:
-    groups = rows.encoder.one_hot_groups
-    return StageFitter(rows.encoded, rows.target, len(problem.labels), weights, problem.settings, groups, stop)
+    groups, signs = rows.encoder.one_hot_groups, rows.encoder.signs(problem.settings.directions)
+    return StageFitter(rows.encoded, rows.target, len(problem.labels), weights, problem.settings, groups, stop, signs)

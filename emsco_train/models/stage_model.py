@@ -73,15 +73,24 @@ class StageFitter:
         settings: StageSettings,
         one_hot_groups: Sequence[slice] = (),
         stop: StopFlag | None = None,
+        signs: Ints | None = None,
     ) -> None:
         self._encoded = encoded
         self._target = target
         self._weights = weights
         self._settings = settings
         self._stop = stop or StopFlag()
+        self._signs = np.zeros(encoded.shape[1], dtype=np.intp) if signs is None else signs
         logistic = (
             LogisticProblem(
-                encoded, target, labels, weights=weights, C=float(settings.C), one_hot_groups=one_hot_groups, stop=stop
+                encoded,
+                target,
+                labels,
+                weights=weights,
+                C=float(settings.C),
+                one_hot_groups=one_hot_groups,
+                signs=signs,
+                stop=stop,
             )
             if settings.is_logistic
             else None
@@ -98,7 +107,8 @@ class StageFitter:
         if self._fits is None:
             if self._stop.array[0]:
                 raise FitStopped
-            return _fit_classifier(self._encoded[:, columns], self._target, self._weights, self._settings)
+            estimator = self._settings.make_classifier(self._signs[columns])
+            return _fit_classifier(estimator, self._encoded[:, columns], self._target, self._weights)
         chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
         chosen[0, columns] = True
         return self._fits.fit(chosen, workers=1).model(0, columns)
@@ -110,8 +120,7 @@ class StageFitter:
         return self._fits.fit(sets, workers)
 
 
-def _fit_classifier(encoded: Floats, target: Ints, weights: Floats | None, settings: StageSettings) -> ClassifierModel:
-    estimator = settings.make_classifier()
+def _fit_classifier(estimator: Any, encoded: Floats, target: Ints, weights: Floats | None) -> ClassifierModel:
     name = type(estimator).__name__
     if weights is not None and not import_sklearn().utils.validation.has_fit_parameter(estimator, "sample_weight"):
         raise DesignError(

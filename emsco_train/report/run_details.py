@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.curves.additive_fit import STRAIGHT
+from emsco_train.data.directions import Directions
 from emsco_train.report.escaping import escape_html
 from emsco_train.report.number_format import format_accuracy, format_coverage, format_duration
 from emsco_train.report.report_data import ReportData
@@ -34,6 +35,7 @@ def summary_facts(data: ReportData) -> str:
     paid = f", {pluralize(len(data.costs.groups), 'group')} paid once" if data.costs.groups else ""
     thresholds = "; ".join(escape_html(data.format_threshold(entry.thresholds)) for entry in run.thresholds)
     weight = run.data.weight_column
+    directions = Directions(run.increasing, run.decreasing)
     stages = describe_stages(run.stages, STRAIGHT if data.curves is None else data.curves.strength)
     created = run.created.replace("T", " ").replace("Z", " UTC")
     facts = [
@@ -46,6 +48,7 @@ def summary_facts(data: ReportData) -> str:
         ("Costs", f"all features: {escape_html(data.cost_format.compact(data.front.full_cost))}{paid}"),
         ("Confidence needed", thresholds),
         *([("Stages", stages)] if stages is not None else []),
+        *([("Directions", escape_html(directions.describe(run.labels[1])))] if directions else []),
         ("Search", _search_summary(data)),
         ("Made", f"{escape_html(created)} <small>emsco {escape_html(run.versions.get('emsco', '?'))}</small>"),
     ]

@@ -118,6 +118,6 @@ def describe_stages(kind: StageKind, strength: float) -> str | None:
     >>> describe_stages("curved", 4.0), describe_stages("curved", STRAIGHT)
     ('curved (strength 4)', 'straight: curves predicted no better here')
     """
-    if kind == "straight":
-        return None
+    if kind != "curved":
+        return None if kind == "straight" else kind
     return "straight: curves predicted no better here" if strength == STRAIGHT else f"curved (strength {strength:g})"

@@ -132,6 +132,8 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             C=run.C,
             calibrate=run.calibrate,
             stages=run.stages,
+            increasing=run.increasing,
+            decreasing=run.decreasing,
             seed=run.search.seed,
         )
     if problem.data_digest() != run.data.fingerprint:

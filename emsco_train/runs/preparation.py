@@ -42,7 +42,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     read = read_source(request.paths, request.columns, on_phase)
     on_phase(Phase("looking at the table"))
     # Whoever says what a column is, or where it belongs, wants it.
-    wanted = {*request.pinned, *request.unknown}
+    wanted = {*request.pinned, *request.unknown, *request.increasing, *request.decreasing}
     findings = list(find_table_faults(read, request.columns.kinds or {}, wanted, min_category=request.min_category))
     source = drop_useless_columns(read, findings)
     request, adapted = _adapt_to_small_table(request, source)
@@ -84,6 +84,8 @@ def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -
         C=request.C,
         calibrate=request.calibrate,
         stages=request.stages,
+        increasing=request.increasing,
+        decreasing=request.decreasing,
         seed=request.seed,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from emsco_train.data.directions import Directions
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import check_folds
 from emsco_train.data.splits import Shares
@@ -46,6 +47,8 @@ class TrainRequest:
     calibrate: Calibration | None = None
     stages: StageKind = "curved"
     upgrade: Upgrade | None = None  # fit the designs that are found again with stages of this kind, too
+    increasing: tuple[str, ...] = ()  # features with a direction, as in `Problem.of`
+    decreasing: tuple[str, ...] = ()
     certify_uses: int = 1  # how many uses of the certify rows are planned, which share the level
     # What a category that training never saw means: by feature name, and under "" for all others.
     unknown: Mapping[str, UnknownCategoryPolicy] = field(default_factory=dict)
@@ -65,6 +68,7 @@ class TrainRequest:
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
         check_upgrade(self.upgrade, StageSettings(kind=self.stages))
+        Directions.make(self.increasing, self.decreasing)
         FeatureOptions(min_category=self.min_category)
         names = set(self.paths)
         if None in names and len(names) > 1:

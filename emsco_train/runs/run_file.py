@@ -156,6 +156,8 @@ class RunFile(FileModel):
     calibrate: Literal["temperature"] | None = None
     stages: Literal["straight", "curved", "boosted"] = "straight"
     upgrade: Literal["boosted"] | None = None
+    increasing: tuple[str, ...] = ()
+    decreasing: tuple[str, ...] = ()
     search: SearchEntry
     thresholds: tuple[ThresholdEntry, ...]
     rows: dict[str, int]

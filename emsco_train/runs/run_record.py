@@ -80,6 +80,8 @@ def make_run_record(
         calibrate=request.calibrate,
         stages=request.stages,
         upgrade=request.upgrade,
+        increasing=problem.settings.directions.increasing,
+        decreasing=problem.settings.directions.decreasing,
         search=SearchEntry(
             method=request.method,
             # Through JSON, so that tuples are what they will be when read.

@@ -102,7 +102,8 @@ def test_a_step_too_far_is_taken_back() -> None:
     target = (codes > 0.9).astype(float)
     target[0] = 1.0
     weights = np.where(target > 0, 1e6, 1.0)
-    bases = [FeatureBasis.of(NUMBER, codes), FeatureBasis.straight(NUMBER, codes)]
+    curved = FeatureBasis.of(NUMBER, codes)
+    bases = [curved, curved.straightened(codes)]
     model = fit_additive(bases, target, weights, CurvePenalties(1e-6, 1e-6))
     losses = additive_fit.log_losses(model.scores(bases), target)
     start = np.log(np.average(target, weights=weights) / (1 - np.average(target, weights=weights)))

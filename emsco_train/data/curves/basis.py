@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,16 +25,19 @@ class FeatureBasis:
     """The cell of each row, and the columns of an additive model as functions of the cell.
 
     A number has a straight line over its cells, which is shrunk little, and steps between groups of cells, which are shrunk by
-    the strength: towards the line. A category has a column for each code. A gap has one of its own.
+    the strength: towards the line. A category has a column for each code. A gap has one of its own. With a direction, line and
+    steps go that way, and their coefficients are never negative: so the shape does not turn.
     """
 
     knots: Floats | None  # None: a category
     cells: Ints  # [rows]
     columns: Floats | None  # [cells + 2, columns]: the last two are a gap, and what is not listed; None: one for each but that
     is_step: Mask  # [columns]
+    direction: int = 0  # 1: levels never fall as the feature rises; -1: never rise
+    bounded: int = 0  # columns, the first ones, whose coefficients are 0 or more
 
     @classmethod
-    def of(cls, feature: Feature, codes: Floats) -> FeatureBasis:
+    def of(cls, feature: Feature, codes: Floats, direction: int = 0) -> FeatureBasis:
         """Return the basis of a feature, from its codes in the rows that an additive model is fitted on."""
         if feature.kind == "categorical":
             count = len(feature.categories)
@@ -45,23 +48,21 @@ class FeatureBasis:
         clipped = np.clip(codes, *np.nanquantile(codes, _LINE_QUANTILES)) if len(values) else codes
         shapes = np.hstack([_line(clipped, cells, len(knots) + 1)[:, None], _steps(cells, len(knots) + 1)])
         columns = np.zeros((len(shapes) + 2, shapes.shape[1] + 1))
-        columns[: len(shapes), :-1] = shapes
+        columns[: len(shapes), :-1] = shapes * (direction or 1)
         columns[len(shapes), -1] = 1.0
         is_step = np.zeros(columns.shape[1], dtype=np.bool_)
         is_step[1:-1] = True
-        return cls(knots, cells, columns, is_step)
+        return cls(knots, cells, columns, is_step, direction, shapes.shape[1] if direction else 0)
 
-    @classmethod
-    def straight(cls, feature: Feature, codes: Floats) -> FeatureBasis:
-        """Return what a straight model makes of a feature: of a number, one line through its values; a gap is the median."""
-        curved = cls.of(feature, codes)
-        if curved.knots is None:
-            return curved
-        count = len(curved.knots) + 1
-        line = _line(codes, curved.cells, count)
-        median = int(np.searchsorted(curved.knots, np.nanmedian(codes), side="right")) if (curved.cells < count).any() else 0
+    def straightened(self, codes: Floats) -> FeatureBasis:
+        """Return what a straight model makes of the feature: of a number, one line through its codes; a gap is the median."""
+        if self.knots is None:
+            return self
+        count = len(self.knots) + 1
+        line = _line(codes, self.cells, count) * (self.direction or 1)
+        median = int(np.searchsorted(self.knots, np.nanmedian(codes), side="right")) if (self.cells < count).any() else 0
         columns = np.concatenate([line, [line[median], 0.0]])[:, None]
-        return cls(curved.knots, curved.cells, columns, np.zeros(1, dtype=np.bool_))
+        return replace(self, columns=columns, is_step=np.zeros(1, dtype=np.bool_), bounded=int(self.direction != 0))
 
     def levels(self, coefficients: Floats) -> Floats:
         """Return the level of each cell [cells + 2]."""
@@ -74,11 +75,16 @@ class FeatureBasis:
         if self.columns is None:
             return (slopes[:-1] + penalty * coefficients) / (curvatures[:-1] + penalty)
         hessian = (self.columns.T * curvatures) @ self.columns + np.diag(penalty)
-        return np.asarray(np.linalg.solve(hessian, self.columns.T @ slopes + penalty * coefficients), dtype=np.float64)
+        step = np.asarray(np.linalg.solve(hessian, self.columns.T @ slopes + penalty * coefficients), dtype=np.float64)
+        own = slice(0, self.bounded)
+        if (coefficients - step)[own].min(initial=0.0) < 0.0:
+            # The other columns, those of gaps, have cells of their own: the lowest point is found without them.
+            step[own] = coefficients[own] - _lowest_point(hessian[own, own], (hessian @ (coefficients - step))[own])
+        return step
 
     def take(self, rows: Ints) -> FeatureBasis:
         """Return the same basis for some of the rows."""
-        return FeatureBasis(self.knots, self.cells[rows], self.columns, self.is_step)
+        return replace(self, cells=self.cells[rows])
 
 
 def choose_knots(values: Array, counts: Array, cells: int) -> Floats:
@@ -109,6 +115,14 @@ def choose_knots(values: Array, counts: Array, cells: int) -> Floats:
     below, above = values[places - 1].astype(np.float64), values[places].astype(np.float64)
     middle = below / 2 + above / 2
     return np.asarray(np.where((below < middle) & (middle < above), middle, above))
+
+
+def _lowest_point(hessian: Floats, target: Floats) -> Floats:
+    """Return the x of 0 and more with the lowest ``x @ hessian @ x / 2 - target @ x``."""
+    from scipy.optimize import nnls  # noqa: PLC0415 - slow to load, and few tables need it
+
+    root = np.linalg.cholesky(hessian)
+    return np.asarray(nnls(root.T, np.linalg.solve(root, target))[0], dtype=np.float64)
 
 
 def _line(codes: Floats, cells: Ints, count: int) -> Floats:

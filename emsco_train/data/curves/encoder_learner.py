@@ -12,6 +12,7 @@ from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.learning import choose_penalties, learn_curves
+from emsco_train.data.directions import UNDIRECTED, Directions
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import first_codes
 from emsco_train.data.stage_settings import StageSettings
@@ -27,6 +28,7 @@ class EncoderLearner:
     labels: int
     penalties: CurvePenalties
     seed: int
+    directions: Directions = UNDIRECTED
 
     @classmethod
     def choose(
@@ -45,8 +47,10 @@ class EncoderLearner:
         if settings.kind == "curved" and any(feature.kind != "vector" for feature in features):
             rng = np.random.default_rng((settings.seed, 3))
             curved = _without_vectors(features, codes)
-            penalties = choose_penalties(*curved, target, labels=labels, groups=groups, weights=weights, rng=rng)
-        return cls(tuple(features), len(labels), penalties, settings.seed)
+            penalties = choose_penalties(
+                *curved, target, labels=labels, groups=groups, weights=weights, rng=rng, directions=settings.directions
+            )
+        return cls(tuple(features), len(labels), penalties, settings.seed, settings.directions)
 
     @property
     def is_curved(self) -> bool:
@@ -55,7 +59,10 @@ class EncoderLearner:
 
     def learn(self, codes: Floats, target: Ints, weights: Floats | None, *, default: BlockEncoder | None = None) -> BlockEncoder:
         """Learn from the codes [rows, features] and the labels of rows that fit models; `default` as in `BlockEncoder.fit`."""
-        encoder = BlockEncoder.fit(self.features, codes, default=default)
+        return self.add_curves(BlockEncoder.fit(self.features, codes, default=default), codes, target, weights)
+
+    def add_curves(self, encoder: BlockEncoder, codes: Floats, target: Ints, weights: Floats | None) -> BlockEncoder:
+        """Return the encoder with curves, where features get some; it was fitted on the same codes."""
         if not self.is_curved:
             return encoder
         described, own_codes = _without_vectors(self.features, codes)
@@ -65,6 +72,7 @@ class EncoderLearner:
             weights=weights,
             penalties=self.penalties,
             rng=np.random.default_rng((self.seed, 4)),
+            directions=self.directions,
         )
         curves = {feature.name: curve for feature, curve in zip(described, learnt, strict=True)}
         blocks = zip(encoder.blocks, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)

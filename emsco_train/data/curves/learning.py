@@ -18,6 +18,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
+from emsco_train.data.directions import UNDIRECTED, Directions
 from emsco_train.data.folds import Fold, make_folds
 from emsco_train.data.split_keys import group_codes
 from emsco_train.errors import DataError
@@ -46,10 +47,11 @@ def learn_curves(
     weights: Floats | None,
     penalties: CurvePenalties,
     rng: np.random.Generator,
+    directions: Directions = UNDIRECTED,
 ) -> tuple[Curve, ...]:
     """Return the curve of each feature, from the codes [rows, features] and the labels of the rows that fit models."""
     rows = _sample(len(codes), _MAX_ROWS, rng)
-    bases = [FeatureBasis.of(*column) for column in zip(features, codes[rows].T, strict=True)]
+    bases = _make_bases(features, codes[rows], directions)
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
     models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in _targets(target[rows], labels)]
     return tuple(_make_curve(basis, models, position, row_weights) for position, basis in enumerate(bases))
@@ -64,6 +66,7 @@ def choose_penalties(
     groups: Ints | None,
     weights: Floats | None,
     rng: np.random.Generator,
+    directions: Directions = UNDIRECTED,
 ) -> CurvePenalties:
     """Return how strongly to shrink curves; steps are `STRAIGHT` where straight lines predict about as well."""
     rows = _sample(len(codes), _MAX_CHOICE_ROWS, rng)
@@ -76,11 +79,11 @@ def choose_penalties(
         return CurvePenalties()
     if sum(len(fold.scored) for fold in folds) < _MIN_CHOICE_ROWS:
         return CurvePenalties()
-    curved = [FeatureBasis.of(*column) for column in zip(features, codes.T, strict=True)]
+    curved = _make_bases(features, codes, directions)
     if sum(int(basis.is_step.sum()) for basis in curved) > len(rows):
         # A wide table: where steps outnumber rows, which penalty is best says nothing about their shape.
         return CurvePenalties()
-    straight = [FeatureBasis.straight(*column) for column in zip(features, codes.T, strict=True)]
+    straight = [basis.straightened(column) for basis, column in zip(curved, codes.T, strict=True)]
     lines = [CurvePenalties(line) for line in _LINE_PENALTIES]
     straight_losses = _held_out_losses(straight, target, len(labels), row_weights, folds, lines)
     best = int(np.argmin(straight_losses.sum(axis=1)))
@@ -89,6 +92,11 @@ def choose_penalties(
     curved_losses = _held_out_losses(curved, target, len(labels), row_weights, folds, candidates)
     losses = np.vstack([curved_losses, straight_losses[best]])
     return [*candidates, CurvePenalties(line)][_strongest_of_the_good(losses)]
+
+
+def _make_bases(features: Sequence[Feature], codes: Floats, directions: Directions) -> list[FeatureBasis]:
+    columns = zip(features, codes.T, strict=True)
+    return [FeatureBasis.of(feature, column, directions.of(feature.name)) for feature, column in columns]
 
 
 def _strongest_of_the_good(losses: Floats) -> int:
@@ -132,6 +140,10 @@ def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: 
     levels[:, -1] *= mass[-1] > 0.0
     knots = None if basis.knots is None else tuple(basis.knots.tolist())
     rounded = np.round(levels, _DECIMALS) + 0.0  # without -0.0
+    if basis.direction:
+        # To the last bit: sums of rising steps may fall by a rounding error.
+        way = np.maximum if basis.direction > 0 else np.minimum
+        rounded[:, :-1] = way.accumulate(rounded[:, :-1], axis=1)
     return Curve(knots, tuple(map(tuple, rounded.tolist())))
 
 
