@@ -7,6 +7,7 @@ result was seen; docs/experiments.md has the other readings.
 from __future__ import annotations
 
 import csv
+import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,14 +15,28 @@ from pathlib import Path
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Floats, Ints
+from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import PAPER_SHARES
 from emsco_train.search.settings import Settings
 
-__all__ = ["DATA", "LANDSCAPES", "BenchmarkData", "Columns", "gini_classes", "read_columns"]
+__all__ = [
+    "DATA",
+    "LANDSCAPES",
+    "NSL_KDD",
+    "NSL_KDD_TEXT",
+    "BenchmarkData",
+    "Columns",
+    "Connections",
+    "gini_classes",
+    "read_columns",
+    "read_nsl_kdd",
+]
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+NSL_KDD = DATA / "nsl_kdd_train.csv.gz"
+# Its columns of text; all others but the label are numbers.
+NSL_KDD_TEXT = ("protocol_type", "service", "flag")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +121,32 @@ def read_columns(path: Path) -> Columns:
         header, *rows = csv.reader(file)
     values = np.array(rows, dtype=float)
     return Columns(dict(zip(header[:-1], values.T[:-1], strict=True)), values[:, -1].astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Connections:
+    """The rows of NSL-KDD: numbers and text by name, and the label of each row, "normal" or one of four attacks."""
+
+    features: Mapping[str, Array]
+    label: Array
+
+    @property
+    def is_attack(self) -> Ints:
+        """1 for every attack, 0 for normal."""
+        return (self.label != "normal").astype(np.intp)
+
+
+@cache
+def read_nsl_kdd() -> Connections:
+    """Return the train rows of NSL-KDD."""
+    with gzip.open(NSL_KDD, "rt", newline="") as file:
+        header, *rows = csv.reader(file)
+    cells = np.array(rows, dtype=object)
+    columns = {
+        name: cells[:, place] if name in NSL_KDD_TEXT else cells[:, place].astype(np.float64)
+        for place, name in enumerate(header[:-1])
+    }
+    return Connections(columns, cells[:, -1].astype(str))
 
 
 def gini_classes(columns: Columns, classes: int = 3) -> list[int]:

@@ -18,8 +18,6 @@ already are not computed again.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import itertools
 import json
 import statistics
@@ -33,7 +31,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from _shared_data import DATA, read_columns
+from _shared_data import DATA, NSL_KDD_TEXT, read_columns, read_nsl_kdd
 
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_train import FeatureOptions, Problem, Settings, Shares, Workbench, run_search
@@ -112,7 +110,6 @@ CASES = {
     "spambase-57": Case("spambase", (), Settings(population=60, generations=40), 0.8, ((0.93, 0.92), (0.95, 0.85), (0.90, 0.95))),
     "nsl_kdd-41": Case("nsl_kdd", (), Settings(population=60, generations=40), 0.9, ((0.97, 0.92), (0.98, 0.85), (0.96, 0.95))),
 }
-_TEXT = ("protocol_type", "service", "flag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +140,8 @@ def read_table(name: str) -> tuple[dict[str, Array], Ints]:
     if name == "spambase":
         columns = read_columns(DATA / "spambase.csv")
         return dict(columns.features), columns.label
-    with gzip.open(DATA / "nsl_kdd_train.csv.gz", "rt", newline="") as file:
-        header, *rows = csv.reader(file)
-    cells = np.array(rows, dtype=object)
-    columns = {column: cells[:, at] if column in _TEXT else cells[:, at].astype(float) for at, column in enumerate(header[:-1])}
-    return columns, (cells[:, -1] != "normal").astype(np.intp)
+    connections = read_nsl_kdd()
+    return dict(connections.features), connections.is_attack
 
 
 def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
@@ -167,7 +161,7 @@ def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
         threshold=case.threshold,
         splits=splits,
         folds=None if way == "cross-fitted" else 0,
-        features={name: FeatureOptions(unknown="ignore") for name in features if name in _TEXT},
+        features={name: FeatureOptions(unknown="ignore") for name in features if name in NSL_KDD_TEXT},
         seed=repeat,
     )
 

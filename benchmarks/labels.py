@@ -8,16 +8,14 @@ r2l attacks that are left among them. ``--divisions 3`` takes fewer draws.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _shared_data import NSL_KDD, read_nsl_kdd
 
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_train.data.label_counts import count_by_label
@@ -33,9 +31,8 @@ from emsco_train.models.evaluation import evaluate_split
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Objective, Settings
 
-__all__ = ["DATA", "RARE", "Division", "draw_divisions", "measure"]
+__all__ = ["RARE", "Division", "draw_divisions", "measure"]
 
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 SHARES = {"normal": 0.93, "probe": 0.05, "r2l": 0.02}
 RARE, FLOOR, ACCURACY = "r2l", 0.4, 0.95
 POOL_ROWS, FOLDS, THRESHOLD = 5_000, 3, 0.9
@@ -65,16 +62,13 @@ class Division:
 
 @cache
 def _read_rows() -> Mapping[str, Any]:
-    with gzip.open(DATA, "rt", newline="") as file:
-        rows = list(csv.reader(file))
-    columns = {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
-    found: dict[str, Any] = {name: np.array(columns[name], dtype=np.float64) for name in COSTS}
+    table = read_nsl_kdd()
+    found: dict[str, Any] = {name: table.features[name] for name in COSTS}
     found |= {name: np.log1p(found[name]) for name in SKEWED}
     # Rows that are repeated would be in both parts of a draw.
-    label = np.array(columns["label"])
-    numbered = np.column_stack([*found.values(), np.unique(label, return_inverse=True)[1]])
+    numbered = np.column_stack([*found.values(), np.unique(table.label, return_inverse=True)[1]])
     kept = np.unique(numbered, axis=0, return_index=True)[1]
-    return {name: column[kept] for name, column in found.items()} | {"label": label[kept]}
+    return {name: column[kept] for name, column in found.items()} | {"label": table.label[kept]}
 
 
 def draw_divisions(seeds: Iterable[int], objective: Objective = "plain") -> Iterator[Division]:
@@ -119,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--divisions", type=int, default=10)
     parser.add_argument("--objective", choices=("plain", "balanced"), default="plain")
     options = parser.parse_args(argv)
-    if not DATA.exists():
+    if not NSL_KDD.exists():
         print("NSL-KDD is not there: nothing is measured", file=sys.stderr)
         return
     floor = {RARE: FLOOR}

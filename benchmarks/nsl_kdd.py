@@ -8,29 +8,25 @@ measurement has a process of its own, so that its peak memory is its own.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _shared_data import NSL_KDD, NSL_KDD_TEXT, read_nsl_kdd
 
 from emsco_train import FeatureOptions, Problem, Progress, Settings, Workbench, run_evolve
 from emsco_train.search.sweep import remeasure_front
 
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "nsl_kdd_train.csv.gz"
 ROWS = 125_973
 FEW_GENERATIONS, ALL_GENERATIONS = 4, 150
 SEARCH_ROWS = 1_000
 WARM_UP_ROWS = 2_000
 THRESHOLD = 0.95
-TEXT = ("protocol_type", "service", "flag")
 JOBS = 2
 
 Figures = dict[str, float]
@@ -44,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--child", type=int, metavar="ROWS", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     generations = ALL_GENERATIONS if options.full else FEW_GENERATIONS
-    if not DATA.exists():
+    if not NSL_KDD.exists():
         print("NSL-KDD is not there: nothing is measured", file=sys.stderr)
         return
     if options.child is not None:
@@ -81,7 +77,7 @@ def measure(rows: int, classes: int, generations: int) -> Figures:
     """Search on so many rows; the time is that of dividing, searching and fitting, without reading the file."""
     columns, label = read(rows)
     truth = np.where(label == "normal", "normal", "attack") if classes == 2 else label
-    options = {name: FeatureOptions(unknown="ignore") for name in TEXT}
+    options = {name: FeatureOptions(unknown="ignore") for name in NSL_KDD_TEXT}
     settings = Settings(generations=generations)
     started = time.perf_counter()
     problem = Problem.of(columns, truth, threshold=THRESHOLD, features=options)
@@ -101,12 +97,9 @@ def measure(rows: int, classes: int, generations: int) -> Figures:
 
 def read(rows: int) -> tuple[dict[str, Any], Any]:
     """Return a random part of the table: numbers where they are numbers, text elsewhere."""
-    with gzip.open(DATA, "rt", newline="") as file:
-        table = list(csv.reader(file))
-    names, body = table[0], np.array(table[1:], dtype=object)
-    body = body[np.sort(np.random.default_rng(0).permutation(len(body))[:rows])]
-    columns = {name: body[:, place].astype(str if name in TEXT else float) for place, name in enumerate(names[:-1])}
-    return columns, body[:, -1].astype(str)
+    table = read_nsl_kdd()
+    chosen = np.sort(np.random.default_rng(0).permutation(len(table.label))[:rows])
+    return {name: column[chosen] for name, column in table.features.items()}, table.label[chosen]
 
 
 if __name__ == "__main__":

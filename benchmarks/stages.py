@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import json
 import sys
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from _shared_data import DATA
+from _shared_data import DATA, NSL_KDD_TEXT, read_nsl_kdd
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_train import FeatureOptions, Problem, Settings
@@ -44,7 +43,6 @@ COVERAGES = (1.0, 0.94, 0.85)
 # Rows of a table that may fit models, and that judge them, at most.
 MAX_ROWS, MAX_TEST_ROWS = 10_000, 20_000
 NONE = np.array([], dtype=np.intp)
-TEXT = ("protocol_type", "service", "flag")
 RESULTS = Path(__file__).resolve().parent.parent / "build"
 
 
@@ -85,16 +83,12 @@ def read_table(name: str) -> tuple[dict[str, Array], Ints]:
         # An empty field is a gap.
         table = np.array([[float(text or "nan") for text in row] for row in rows])
         return dict(zip(header[:-1], table[:, :-1].T, strict=True)), (table[:, -1] > 0).astype(np.intp)
-    with gzip.open(DATA / "nsl_kdd_train.csv.gz", "rt", newline="") as file:
-        header, *rows = csv.reader(file)
-    cells = np.array(rows, dtype=object)
-    features = {column: cells[:, at] if column in TEXT else cells[:, at].astype(float) for at, column in enumerate(header[:-1])}
-    if name.endswith("5"):
-        return features, np.unique(cells[:, -1].astype(str), return_inverse=True)[1]
-    return features, (cells[:, -1] != "normal").astype(np.intp)
+    connections = read_nsl_kdd()
+    label = np.unique(connections.label, return_inverse=True)[1] if name.endswith("5") else connections.is_attack
+    return dict(connections.features), label
 
 
-def draw_problem(case: Case, division: int, kind: Kind) -> Problem:
+def draw_problem(case: Case, division: int, kind: Kind, folds: int = 5) -> Problem:
     """Return the problem of one division: rows to search on, and test rows."""
     columns, label = read_table(case.table)
     order = np.random.default_rng((division, 17)).permutation(len(label))
@@ -106,8 +100,8 @@ def draw_problem(case: Case, division: int, kind: Kind) -> Problem:
         label[kept],
         threshold=case.threshold,
         splits=splits,
-        folds=5,
-        features={name: FeatureOptions(unknown="ignore") for name in columns if name in TEXT},
+        folds=folds,
+        features={name: FeatureOptions(unknown="ignore") for name in columns if name in NSL_KDD_TEXT},
         stages="straight" if kind == "upgraded" else kind,
         seed=division,
     )

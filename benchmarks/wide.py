@@ -10,8 +10,6 @@ no seeds, no recombination. Both have the same population and generations; how m
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
 import json
 import os
 import statistics
@@ -23,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from _shared_data import DATA, LANDSCAPES, read_columns
+from _shared_data import DATA, LANDSCAPES, NSL_KDD, NSL_KDD_TEXT, read_columns, read_nsl_kdd
 
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel
@@ -41,7 +39,6 @@ INFORMATIVE, FRESH_ROWS, THRESHOLD = 10, 20_000, 0.9
 # A design counts as found if it costs at most this, covers this share of what the ten cover, and is no less accurate by more.
 MAX_COST, COVERAGE_SHARE, ACCURACY_LOSS = 12.0, 0.95, 0.01
 FLOORS = ((0.95, 0.80), (0.97, 0.60), (0.98, 0.40))
-NSL_KDD, TEXT = DATA / "nsl_kdd_train.csv.gz", ("protocol_type", "service", "flag")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,11 +150,9 @@ def phishing_like(name: str, rows: int, seed: int) -> Problem:
         columns = read_columns(DATA / "spambase.csv")
         table, labels = dict(columns.features), [str(label) for label in columns.label.tolist()]
     else:
-        with gzip.open(NSL_KDD, "rt", newline="") as file:
-            header, *lines = csv.reader(file)
-        text = dict(zip(header, zip(*lines, strict=True), strict=True))
-        labels = ["normal" if each == "normal" else "attack" for each in text.pop("label")]
-        table = {key: np.array(values, dtype=object if key in TEXT else float) for key, values in text.items()}
+        connections = read_nsl_kdd()
+        labels = ["attack" if each else "normal" for each in connections.is_attack.tolist()]
+        table = dict(connections.features)
     chosen = np.sort(rng.permutation(len(labels))[:rows])
     names = list(table)
     # Every fourth feature costs little by itself; the others come by six from look-ups of rising price.
@@ -172,7 +167,7 @@ def phishing_like(name: str, rows: int, seed: int) -> Problem:
         [labels[row] for row in chosen],
         costs=CostModel.from_mapping(own, groups=groups),
         threshold=0.9,
-        features={key: FeatureOptions(unknown="ignore") for key in TEXT if key in table},
+        features={key: FeatureOptions(unknown="ignore") for key in NSL_KDD_TEXT if key in table},
         seed=seed,
         folds=None,
     )
