@@ -172,16 +172,7 @@ def test_level_zero_is_the_mean() -> None:
     codes, target = make_rows(300)
     codes = codes[~np.isnan(codes).any(axis=1)]
     target = target[: len(codes)]
-    curves = learn_curves(
-        (NUMBER, CATEGORY),
-        codes,
-        target,
-        labels=2,
-        weights=None,
-        penalties=CurvePenalties(1.0, 4.0),
-        rng=np.random.default_rng(0),
-    )
-    for curve, column in zip(curves, codes.T, strict=True):
+    for curve, column in zip(learn(codes, target, (NUMBER, CATEGORY), 4.0), codes.T, strict=True):
         assert abs(curve.transform(column).mean()) < 1e-9
         assert curve.levels[0][-1] == 0.0
 
@@ -191,18 +182,7 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emsco_train.data.curves.learning._MAX_ROWS", 200)
     monkeypatch.setattr("emsco_train.data.curves.learning._MAX_CHOICE_ROWS", 150)
     codes, target = make_rows(600)
-    first, second = (
-        learn_curves(
-            (NUMBER, CATEGORY),
-            codes,
-            target,
-            labels=2,
-            weights=None,
-            penalties=CurvePenalties(1.0, 4.0),
-            rng=np.random.default_rng(5),
-        )
-        for _ in range(2)
-    )
+    first, second = (learn(codes, target, (NUMBER, CATEGORY), 4.0, seed=5) for _ in range(2))
     assert first == second
     assert choose(codes, target, (NUMBER, CATEGORY)) == choose(codes, target, (NUMBER, CATEGORY))
 
