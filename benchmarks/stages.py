@@ -1,6 +1,6 @@
 """What stage models see of the features: their values (straight), a curve of each (curved), or boosted trees.
 
-Upgraded: designs that are found with straight stages are fitted again with boosted trees, too.
+Upgraded: designs that are found with curved stages are fitted again with boosted trees, too.
 
 ``stages.py models`` fits one model of all features and prints its errors at three coverages, on rows that took no part in
 anything, over many divisions of six tables. ``stages.py cascades`` searches, chooses a design for several pairs of floors as
@@ -102,7 +102,7 @@ def draw_problem(case: Case, division: int, kind: Kind, folds: int = 5) -> Probl
         splits=splits,
         folds=folds,
         features={name: FeatureOptions(unknown="ignore") for name in columns if name in NSL_KDD_TEXT},
-        stages="straight" if kind == "upgraded" else kind,
+        stages="curved" if kind == "upgraded" else kind,
         seed=division,
     )
 

@@ -64,7 +64,7 @@ class Directions:
                     raise DesignError(f"`{argument}` names {name!r}, which is not a feature (features: {', '.join(kinds)})")
                 if kinds[name] not in ("numeric", "boolean"):
                     raise DesignError(
-                        f"`{argument}` names {name!r}, which is {kinds[name]}: only numbers and booleans have a direction"
+                        f"`{argument}` names {name!r}, whose kind is {kinds[name]}: only numbers and booleans have a direction"
                     )
 
     def describe(self, label: Label) -> str:

@@ -71,7 +71,7 @@ class StageSettings:
         if self.calibrate is not None:
             # Its log-odds are not known, and of probabilities that are 0, as those of trees often are, there are none.
             given = (
-                "leave it out with stages='boosted'"
+                "leave it out with `stages='boosted'`"
                 if self.classifier is None
                 else "wrap yours in CalibratedClassifierCV instead"
             )
@@ -128,7 +128,7 @@ def check_upgrade(upgrade: object, settings: StageSettings) -> Upgrade | None:
         raise DesignError(f"upgrade is {upgrade!r}: expected 'boosted' or None")
     if not settings.is_logistic:
         raise DesignError(
-            f"upgrade is {upgrade!r}, which is for searches with fast stages: leave it out with `classifier` and stages='boosted'"
+            f"upgrade is {upgrade!r}, which is for searches with fast stages: leave it out, or search with `stages='curved'`"
         )
     return kind
 

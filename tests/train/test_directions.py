@@ -231,7 +231,7 @@ def test_faults_are_refused_with_their_names() -> None:
     columns, label = make_table()
     for arguments, message in (
         ({"increasing": ["height"]}, r"`increasing` names 'height', which is not a feature \(features: up, twin, "),
-        ({"decreasing": ["colour"]}, "`decreasing` names 'colour', which is categorical: only numbers and booleans"),
+        ({"decreasing": ["colour"]}, "`decreasing` names 'colour', whose kind is categorical: only numbers and booleans"),
         ({"increasing": ["up"], "decreasing": ["up"]}, "both name 'up': give it one direction"),
         ({"increasing": "up"}, "increasing is 'up': expected a sequence of feature names"),
         ({"increasing": ["up"], "classifier": LogisticRegression()}, "LogisticRegression cannot be told directions"),
@@ -267,7 +267,7 @@ def test_a_run_keeps_its_directions(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert report_command([str(out), "--out", str(tmp_path / "report.html")]) == 0
     assert said in (tmp_path / "report.html").read_text()
     assert train_command([*options, "--increasing", "colour", "--out", str(tmp_path / "other")]) == 1
-    assert "--increasing names 'colour', which is categorical" in capsys.readouterr().err
+    assert "--increasing names 'colour', whose kind is categorical" in capsys.readouterr().err
 
 
 def test_a_resumed_run_needs_the_same_directions(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_boosted_stages_are_seeded_and_exact() -> None:
         ({"kind": "crooked"}, "stages is 'crooked': expected 'straight' or 'curved' or 'boosted'"),
         (
             {"kind": "boosted", "calibrate": "temperature"},
-            "calibrate is for logistic regression: leave it out with stages='boosted'",
+            "calibrate is for logistic regression: leave it out with `stages='boosted'`",
         ),
         ({"kind": "boosted", "classifier": RandomForestClassifier()}, "give one or the other"),
     ],

@@ -167,7 +167,7 @@ def test_command(stages: list[str], tmp_path: Path) -> None:
     ("upgrade", "settings", "message"),
     [
         ("forest", StageSettings(), "upgrade is 'forest': expected 'boosted' or None"),
-        ("boosted", StageSettings(kind="boosted"), "leave it out with `classifier` and stages='boosted'"),
+        ("boosted", StageSettings(kind="boosted"), "leave it out, or search with `stages='curved'`"),
     ],
 )
 def test_refused(upgrade: Any, settings: StageSettings, message: str) -> None:
