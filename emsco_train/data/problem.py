@@ -99,8 +99,8 @@ class Problem:
         Of the fits: one per train row, or None. Figures count the rows of a split by its own `weights`, without class weights.
     encoder
         The blocks of all features.
-    curve_penalties
-        How strongly curves were shrunk; steps are `STRAIGHT` (infinite) without curves.
+    learner
+        How encoders are learnt, and how strongly curves and vectors are shrunk.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
@@ -132,7 +132,7 @@ class Problem:
     class_weight: ClassWeight
     weights: Floats | None
     encoder: BlockEncoder
-    curve_penalties: CurvePenalties
+    learner: EncoderLearner
     train: Split
     validation: Split
     folds: int
@@ -304,7 +304,7 @@ class Problem:
     @property
     def curve_strength(self) -> float:
         """How strongly the steps of curves were shrunk towards lines; infinite without curves."""
-        return self.curve_penalties.step
+        return self.learner.penalties.step
 
     def splits(self) -> tuple[Split, ...]:
         """Return the splits there are, in the order of `SPLITS`, each row once: cross-fitted rows are train rows."""
@@ -339,7 +339,7 @@ class Problem:
             settings=settings,
             upgrade=upgrade,
             encoder=self.encoder.without_curves(),
-            curve_penalties=CurvePenalties(),
+            learner=replace(self.learner, penalties=CurvePenalties()),
             train=train,
             validation=validation,
             parts=parts if self.is_cross_fitted else (ScoredPart(train, self.weights, validation),),
@@ -360,7 +360,7 @@ class Problem:
         groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
         rng = np.random.default_rng((self.settings.seed, 2))
         other = make_folds(self.train.target, len(folds), groups=groups, rng=rng, labels=self.labels)
-        validation, parts = _score_folds(self._learner, self.train, self.weights, self.encoder, other)
+        validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 
     def sampled(self, rows: int, seed: int = 0) -> Problem:
@@ -385,18 +385,13 @@ class Problem:
             folds = [fold for fold in folds if len(fold.scored) and len(set(train.target[fold.fitted])) == len(self.labels)]
             if not folds:
                 raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
-            validation, parts = _score_folds(self._learner, train, weights, self.encoder, folds)
+            validation, parts = _score_folds(self.learner, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
         validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
         validation = self.validation.take(validation_rows)
         return replace(self, train=train, weights=weights, validation=validation, parts=(ScoredPart(train, weights, validation),))
-
-    @property
-    def _learner(self) -> EncoderLearner:
-        settings = self.settings
-        return EncoderLearner(self.features, len(self.labels), self.curve_penalties, settings.seed, settings.directions)
 
     def data_digest(self) -> str:
         """Return a hash of all that stage models depend on: the rows and what to fit, not costs and thresholds."""
@@ -454,9 +449,9 @@ def _build_problem(
     cost_model = CostModel.of(costs, names)
     cost_model.check(names, names)
     thresholds = resolve_thresholds(threshold, labels)
-    features, encoder = learn_features(parts["train"], cost_model, options)
+    features, plain = learn_features(parts["train"], cost_model, options)
     settings.directions.check(features, labels)
-    splits = {name: encode_split(name, part, features, labels, encoder) for name, part in parts.items()}
+    splits = {name: encode_split(name, part, features, labels, plain) for name, part in parts.items()}
     train = splits["train"]
     target = train.target
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=train.weights)
@@ -467,12 +462,11 @@ def _build_problem(
         # Raises where no row has weight: before the search, not after it.
         _ = split.units
     learner = EncoderLearner.choose(
-        *(features, train.codes, target), labels=labels, groups=train.groups, weights=weights, settings=settings
+        *(plain, features, train.codes, target), labels=labels, groups=train.groups, weights=weights, settings=settings
     )
-    if learner.is_curved:
-        encoder = learner.add_curves(encoder, train.codes, target, weights)
-        splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
-        train = splits["train"]
+    encoder = learner.refine(plain, train.codes, target, weights)
+    splits = {name: replace(split, encoder=encoder) for name, split in splits.items()}
+    train = splits["train"]
     if settings.is_logistic:
         check_fit_memory(encoder.blocks, len(labels), sum(part.table.rows for part in parts.values()))
     if folds:
@@ -484,7 +478,8 @@ def _build_problem(
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
     warn_class_weight(target, labels, class_weight)
-    warn_outliers(encoder.blocks, splits["train"].codes)
+    # By the deviations, not by what penalties make of them.
+    warn_outliers([replace(own, curve=made.curve) for own, made in zip(plain.blocks, encoder.blocks, strict=True)], train.codes)
     return Problem(
         names=names,
         features=features,
@@ -496,7 +491,7 @@ def _build_problem(
         class_weight=class_weight,
         weights=weights,
         encoder=encoder,
-        curve_penalties=learner.penalties,
+        learner=learner,
         train=train,
         validation=validation,
         folds=count,

@@ -187,10 +187,11 @@ class SetFitter:
         settings: StageSettings,
     ) -> SetFitter:
         """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, codes] here."""
+        plain = BlockEncoder.fit(features, codes)
         learner = EncoderLearner.choose(
-            *(features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
+            *(plain, features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
         )
-        encoder = learner.learn(codes, target, weights)
+        encoder = learner.refine(plain, codes, target, weights)
         stages = StageFitter(
             encoder.transform(codes),
             target,

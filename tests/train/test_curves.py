@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from emsco_train.data.curve import Curve, cells_of
 from emsco_train.data.curves import additive_fit
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties, fit_additive
 from emsco_train.data.curves.basis import FeatureBasis, choose_knots
+from emsco_train.data.curves.choice_rows import ChoiceRows
 from emsco_train.data.curves.learning import choose_penalties, learn_curves
 from emsco_train.errors import DesignError
 from emsco_train.export.searched_design import export_searched_design
@@ -180,7 +182,7 @@ def test_level_zero_is_the_mean() -> None:
 def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number of rows, curves and strength come from a sample: the same one each time."""
     monkeypatch.setattr("emsco_train.data.curves.learning._MAX_ROWS", 200)
-    monkeypatch.setattr("emsco_train.data.curves.learning._MAX_CHOICE_ROWS", 150)
+    monkeypatch.setattr(ChoiceRows, "draw", staticmethod(partial(ChoiceRows.draw, most=150)))
     codes, target = make_rows(600)
     first, second = (learn(codes, target, (NUMBER, CATEGORY), 4.0, seed=5) for _ in range(2))
     assert first == second
@@ -256,7 +258,7 @@ def test_no_fold_has_seen_what_it_scores() -> None:
     scored = part.scored.rows
     swapped = label.copy()
     swapped[scored[label[scored] == 0][:10]], swapped[scored[label[scored] == 1][:10]] = 1, 0
-    learner = problem._learner
+    learner = problem.learner
     again = learner.learn(part.fitted.codes, swapped[part.fitted.rows], part.weights, default=problem.encoder)
     assert again == part.fitted.encoder
     assert again != problem.encoder
@@ -267,7 +269,7 @@ def test_an_empty_column_of_a_fold_has_the_curve_of_all() -> None:
     problem = curved_problem(2)
     codes = problem.train.codes.copy()
     codes[:, problem.names.index("tail")] = np.nan
-    encoder = problem._learner.learn(codes, problem.train.target, None, default=problem.encoder)
+    encoder = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
     assert encoder.blocks[problem.names.index("tail")] == problem.encoder.blocks[problem.names.index("tail")]
 
 

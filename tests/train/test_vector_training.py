@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 
@@ -177,9 +177,10 @@ def test_one_warning_of_outliers_for_a_vector() -> None:
 @given(st.integers(0, 50), st.booleans(), st.sampled_from([[["a"], ["words"]], [["words"], ["a", "b"]], [["b", "words"], ["a"]]]))
 @settings(max_examples=8, deadline=None)
 def test_a_vector_is_so_many_numbers_in_a_group(seed: int, gaps: bool, stages: list[list[str]]) -> None:
-    """Width numbers of one price: the same probabilities, and the same decisions and bills."""
+    """Width numbers of one price: the same probabilities, and the same decisions and bills, where they have the same penalty."""
     table, labels = sample(gaps=gaps, seed=seed)
     whole = Problem.of(table, labels, costs=COSTS, threshold=0.8, seed=seed)
+    assume(whole.learner.vector_penalties == {"words": 1.0})
     parts = Problem.of(apart(table), labels, costs=APART_COSTS, threshold=0.8, seed=seed)
     np.testing.assert_array_equal(whole.train.encoded, parts.train.encoded)
     split_stages = [tuple(part for name in stage for part in (NAMES if name == "words" else [name])) for stage in stages]
@@ -244,6 +245,53 @@ def test_the_numbers_of_a_vector_stay_straight() -> None:
     assert [block.curve is not None for block in problem.encoder.blocks] == [False, False, False, True]
     alone = {"words": table["words"], "others": rng.normal(size=(2000, 2))}
     assert not any(block.curve for block in Problem.of(alone, labels, stages="curved").encoder.blocks)
+
+
+def embedding(rows: int, labels: int = 2) -> tuple[dict[str, Any], Any]:
+    """Return a vector of 100 noisy numbers behind which there are a few hidden ones, which say something about the label."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(rows, 4))
+    vector = hidden @ rng.normal(size=(4, 100)) / 2 + rng.normal(size=(rows, 100))
+    target = np.digitize(hidden[:, 0] + rng.normal(size=rows), np.linspace(-0.5, 0.5, labels - 1))
+    return {"a": rng.normal(size=rows), "words": vector}, target
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("stages", ["straight", "curved"])
+def test_the_numbers_of_an_embedding_are_shrunk_more(labels: int, stages: Any) -> None:
+    """Cross-validation says how much; a column that is divided by the root of a penalty has it. All folds share it."""
+    table, target = embedding(400, labels)
+    problem = Problem.of(table, target, folds=2, stages=stages)
+    penalty = problem.learner.vector_penalties["words"]
+    assert penalty > 1.0
+    for rows in (problem.train, *(part.fitted for part in problem.parts)):
+        assert rows.encoded[:, -100:].std(axis=0) == pytest.approx(1 / math.sqrt(penalty))
+    again = problem.with_other_folds()
+    assert again.parts[0].fitted.encoded[:, -1].std() == pytest.approx(1 / math.sqrt(penalty))
+
+
+def test_a_vector_that_says_much_is_not_shrunk() -> None:
+    """Few numbers that decide the label keep the penalty of other columns; so do vectors of too few rows to tell."""
+    table, labels = sample(600)
+    assert Problem.of(table, labels, folds=2).learner.vector_penalties == {"words": 1.0}
+    few, target = embedding(80)
+    assert Problem.of(few, target).learner.vector_penalties == {"words": 1.0}
+
+
+def test_trees_need_no_penalty() -> None:
+    """With boosted stages there is nothing to choose."""
+    table, target = embedding(100)
+    assert Problem.of(table, target, stages="boosted").learner.vector_penalties == {}
+
+
+def test_an_empty_vector_of_a_fold_is_scaled_once() -> None:
+    """A fold in which the vector is missing in every row has the block of all rows, as it is."""
+    table, target = embedding(400)
+    problem = Problem.of(table, target, folds=2)
+    codes = problem.train.codes.copy()
+    codes[:, 1:] = np.nan
+    learnt = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
+    assert learnt.blocks[1:] == problem.encoder.blocks[1:]
 
 
 # Files

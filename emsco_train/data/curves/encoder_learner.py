@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties
 from emsco_train.data.curves.learning import choose_penalties, learn_curves
+from emsco_train.data.curves.vector_ridge import choose_vector_penalty
 from emsco_train.data.directions import UNDIRECTED, Directions
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import first_codes
@@ -22,17 +25,22 @@ __all__ = ["EncoderLearner"]
 
 @dataclass(frozen=True, slots=True)
 class EncoderLearner:
-    """What the encoders of all folds share: the features, the number of labels, and how strongly curves are shrunk."""
+    """What the encoders of all folds share: the features, the number of labels, and how strongly curves and vectors are shrunk.
+
+    `vector_penalties` are those of vectors by name, as multiples of the penalty of other columns: see `choose_vector_penalty`.
+    """
 
     features: tuple[Feature, ...]
     labels: int
     penalties: CurvePenalties
     seed: int
     directions: Directions = UNDIRECTED
+    vector_penalties: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def choose(
         cls,
+        encoder: BlockEncoder,
         features: Sequence[Feature],
         codes: Floats,
         target: Ints,
@@ -42,7 +50,10 @@ class EncoderLearner:
         weights: Floats | None,
         settings: StageSettings,
     ) -> EncoderLearner:
-        """Return the learner for train rows; where curves were asked for, cross-validation inside these says how strong."""
+        """Return the learner for train rows, on whose codes the encoder was fitted.
+
+        Cross-validation inside these says how strongly to shrink curves, where they were asked for, and vectors.
+        """
         penalties = CurvePenalties()
         if settings.kind == "curved" and any(feature.kind != "vector" for feature in features):
             rng = np.random.default_rng((settings.seed, 3))
@@ -50,7 +61,19 @@ class EncoderLearner:
             penalties = choose_penalties(
                 *curved, target, labels=labels, groups=groups, weights=weights, rng=rng, directions=settings.directions
             )
-        return cls(tuple(features), len(labels), penalties, settings.seed, settings.directions)
+        vectors = {}
+        for feature in features if settings.is_logistic else ():
+            if feature.kind == "vector":
+                vectors[feature.name] = choose_vector_penalty(
+                    encoder.select([feature.name]).transform(codes[:, encoder.positions([feature.name])]),
+                    target,
+                    labels=labels,
+                    groups=groups,
+                    weights=weights,
+                    C=settings.C,
+                    rng=np.random.default_rng((settings.seed, 5)),
+                )
+        return cls(tuple(features), len(labels), penalties, settings.seed, settings.directions, vectors)
 
     @property
     def is_curved(self) -> bool:
@@ -59,12 +82,27 @@ class EncoderLearner:
 
     def learn(self, codes: Floats, target: Ints, weights: Floats | None, *, default: BlockEncoder | None = None) -> BlockEncoder:
         """Learn from the codes [rows, features] and the labels of rows that fit models; `default` as in `BlockEncoder.fit`."""
-        return self.add_curves(BlockEncoder.fit(self.features, codes, default=default), codes, target, weights)
+        return self.refine(BlockEncoder.fit(self.features, codes, default=default), codes, target, weights)
 
-    def add_curves(self, encoder: BlockEncoder, codes: Floats, target: Ints, weights: Floats | None) -> BlockEncoder:
-        """Return the encoder with curves, where features get some; it was fitted on the same codes."""
-        if not self.is_curved:
-            return encoder
+    def refine(self, encoder: BlockEncoder, codes: Floats, target: Ints, weights: Floats | None) -> BlockEncoder:
+        """Return the encoder with curves, where features get some, and with vectors scaled by their penalties.
+
+        It was fitted on the same codes. What is divided by the root of a penalty has this penalty in all models.
+        """
+        is_empty = np.atleast_1d(np.isnan(codes).all(axis=0))
+        curves = self._learn_curves(codes, target, weights) if self.is_curved else {}
+        # An empty block is that of all rows, which has both already.
+        return BlockEncoder(
+            tuple(
+                block if empty else replace(block, curve=curves.get(block.name), scale=block.scale * self._scale(block.name))
+                for block, empty in zip(encoder.blocks, is_empty, strict=True)
+            )
+        )
+
+    def _scale(self, name: str) -> float:
+        return math.sqrt(self.vector_penalties.get(name, 1.0))
+
+    def _learn_curves(self, codes: Floats, target: Ints, weights: Floats | None) -> dict[str, Curve]:
         described, own_codes = _without_vectors(self.features, codes)
         learnt = learn_curves(
             *(described, own_codes, target),
@@ -74,11 +112,7 @@ class EncoderLearner:
             rng=np.random.default_rng((self.seed, 4)),
             directions=self.directions,
         )
-        curves = {feature.name: curve for feature, curve in zip(described, learnt, strict=True)}
-        blocks = zip(encoder.blocks, np.atleast_1d(np.isnan(codes).all(axis=0)), strict=True)
-        return BlockEncoder(
-            tuple(block if is_empty else replace(block, curve=curves.get(block.name)) for block, is_empty in blocks)
-        )
+        return {feature.name: curve for feature, curve in zip(described, learnt, strict=True)}
 
 
 def _without_vectors(features: Sequence[Feature], codes: Floats) -> tuple[list[Feature], Floats]:

@@ -14,25 +14,19 @@ import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
+from emsco_train.data.curves.choice_rows import ChoiceRows, one_against_others, sample_rows
 from emsco_train.data.directions import UNDIRECTED, Directions
-from emsco_train.data.folds import Fold, make_folds
-from emsco_train.data.split_keys import group_codes
-from emsco_train.errors import DataError
 
 __all__ = ["choose_penalties", "learn_curves"]
 
 _LINE_PENALTIES = (1.0, 8.0, 64.0, 512.0)
 # Times that of lines.
 _STEP_PENALTIES = (1.0, 4.0, 16.0, 64.0)
-_FOLDS = 3
-# Fewer rows cannot say whether a curve is better than a line.
-_MIN_CHOICE_ROWS = 50
-# Rows that penalties are chosen on, and that curves are learnt from, at most: thirty cells need no more.
-_MAX_CHOICE_ROWS = 5_000
+# Rows that curves are learnt from, at most.
 _MAX_ROWS = 100_000
 # Beyond these decimals levels depend on the machine.
 _DECIMALS = 12
@@ -50,10 +44,10 @@ def learn_curves(
     directions: Directions = UNDIRECTED,
 ) -> tuple[Curve, ...]:
     """Return the curve of each feature, from the codes [rows, features] and the labels of the rows that fit models."""
-    rows = _sample(len(codes), _MAX_ROWS, rng)
+    rows = sample_rows(len(codes), _MAX_ROWS, rng)
     bases = _make_bases(features, codes[rows], directions)
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
-    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in _targets(target[rows], labels)]
+    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_against_others(target[rows], labels)]
     return tuple(_make_curve(basis, models, position, row_weights) for position, basis in enumerate(bases))
 
 
@@ -69,27 +63,21 @@ def choose_penalties(
     directions: Directions = UNDIRECTED,
 ) -> CurvePenalties:
     """Return how strongly to shrink curves; steps are `STRAIGHT` where straight lines predict about as well."""
-    rows = _sample(len(codes), _MAX_CHOICE_ROWS, rng)
-    codes, target, row_weights = codes[rows], target[rows], np.ones(len(rows)) if weights is None else weights[rows]
-    own_groups = None if groups is None else group_codes(groups[rows], rows=len(rows))
-    try:
-        folds = make_folds(target, _FOLDS, groups=own_groups, rng=rng, labels=labels)
-    except DataError:
-        # Too few groups, or too few rows of a label.
+    chosen = ChoiceRows.draw(target, labels=labels, groups=groups, weights=weights, rng=rng)
+    if chosen is None:
         return CurvePenalties()
-    if sum(len(fold.scored) for fold in folds) < _MIN_CHOICE_ROWS:
-        return CurvePenalties()
+    codes = codes[chosen.rows]
     curved = _make_bases(features, codes, directions)
-    if sum(int(basis.is_step.sum()) for basis in curved) > len(rows):
+    if sum(int(basis.is_step.sum()) for basis in curved) > len(codes):
         # A wide table: where steps outnumber rows, which penalty is best says nothing about their shape.
         return CurvePenalties()
     straight = [basis.straightened(column) for basis, column in zip(curved, codes.T, strict=True)]
     lines = [CurvePenalties(line) for line in _LINE_PENALTIES]
-    straight_losses = _held_out_losses(straight, target, len(labels), row_weights, folds, lines)
+    straight_losses = _held_out_losses(straight, chosen, len(labels), lines)
     best = int(np.argmin(straight_losses.sum(axis=1)))
     line = _LINE_PENALTIES[best]
     candidates = [CurvePenalties(line, factor * line) for factor in _STEP_PENALTIES]
-    curved_losses = _held_out_losses(curved, target, len(labels), row_weights, folds, candidates)
+    curved_losses = _held_out_losses(curved, chosen, len(labels), candidates)
     losses = np.vstack([curved_losses, straight_losses[best]])
     return [*candidates, CurvePenalties(line)][_strongest_of_the_good(losses)]
 
@@ -107,16 +95,11 @@ def _strongest_of_the_good(losses: Floats) -> int:
 
 
 def _held_out_losses(
-    bases: Sequence[FeatureBasis],
-    target: Ints,
-    labels: int,
-    weights: Floats,
-    folds: Sequence[Fold],
-    candidates: Sequence[CurvePenalties],
+    bases: Sequence[FeatureBasis], chosen: ChoiceRows, labels: int, candidates: Sequence[CurvePenalties]
 ) -> Floats:
     """Return the loss of each row [candidates, rows], by weight, under models of the other folds; penalties are ascending."""
-    losses = np.zeros((len(candidates), len(target)))
-    for fold, wanted in itertools.product(folds, _targets(target, labels)):
+    losses, weights = np.zeros((len(candidates), len(chosen.rows))), chosen.weights
+    for fold, wanted in itertools.product(chosen.folds, one_against_others(chosen.target, labels)):
         fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
         model = None
         for place in reversed(range(len(candidates))):
@@ -124,11 +107,6 @@ def _held_out_losses(
             model = fit_additive(fitted, wanted[fold.fitted], weights[fold.fitted], candidates[place], model)
             losses[place, fold.scored] += log_losses(model.scores(scored), wanted[fold.scored])
     return losses * weights
-
-
-def _targets(target: Ints, labels: int) -> list[Floats]:
-    """Return what each output is fitted to: the second of two labels, or each of several against the others."""
-    return [(target == label).astype(np.float64) for label in ((1,) if labels == 2 else range(labels))]
 
 
 def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: int, weights: Floats) -> Curve:
@@ -145,8 +123,3 @@ def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: 
         way = np.maximum if basis.direction > 0 else np.minimum
         rounded[:, :-1] = way.accumulate(rounded[:, :-1], axis=1)
     return Curve(knots, tuple(map(tuple, rounded.tolist())))
-
-
-def _sample(count: int, most: int, rng: np.random.Generator) -> Array:
-    """Return the positions of at most so many rows."""
-    return np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
