@@ -137,7 +137,15 @@ def test_classifiers_that_score_many_rows_at_a_time() -> None:
 @pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not beside the project")
 @pytest.mark.parametrize(
-    "table", ["spambase.csv", "pima.csv", "heart_failure.csv", "australian_credit.csv", "nsl_kdd_train.csv.gz"]
+    "table",
+    [
+        "spambase.csv",
+        "pima.csv",
+        "heart_failure.csv",
+        "heart_disease_cleveland.csv",
+        "australian_credit.csv",
+        "nsl_kdd_train.csv.gz",
+    ],
 )
 @pytest.mark.parametrize("name", ["sklearn", "lightgbm", "xgboost"])
 def test_no_row_of_real_tables_differs(name: str, table: str, tmp_path: Path) -> None:
