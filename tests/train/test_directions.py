@@ -226,6 +226,19 @@ def test_a_wrong_weight_is_zero_and_the_others_are_fitted_without_it() -> None:
     assert found.intercept[2, 0] == pytest.approx(np.log(share / (1 - share)), abs=1e-9)
 
 
+def test_many_wrong_weights_take_few_fits() -> None:
+    """The worse half of the wrong columns goes at a time: the fits grow with the logarithm of their number."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 20))
+    target = (-x.sum(axis=1) + rng.normal(size=300) > 0).astype(np.intp)
+    problem = LogisticProblem(x, target, 2, signs=np.ones(20, dtype=np.intp))
+    fits: list[int] = []
+    free = problem._fit_freely
+    problem._fit_freely = lambda *arguments: fits.append(1) or free(*arguments)  # type: ignore[method-assign, func-returns-value]
+    assert not problem.fit(np.ones((1, 20), dtype=np.bool_)).coef.any()
+    assert len(fits) <= 6
+
+
 def test_faults_are_refused_with_their_names() -> None:
     """Names that are no features, kinds without an order, both ways at once, several labels, classifiers that cannot be told."""
     columns, label = make_table()
