@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emsco_runtime import EmscoError
 
-__all__ = ["CorpusError", "ModelError", "StoreError"]
+__all__ = ["CorpusError", "LookupFailed", "ModelError", "StoreError"]
 
 
 class StoreError(EmscoError):
@@ -17,3 +17,7 @@ class CorpusError(EmscoError):
 
 class ModelError(EmscoError):
     """A model's folder is incomplete, or its parts do not belong together."""
+
+
+class LookupFailed(EmscoError):
+    """A question was not answered: by a name server, or by a block list that cannot be believed."""

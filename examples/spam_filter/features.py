@@ -5,6 +5,7 @@
 | header | (none) | the header alone: microseconds each |
 | look-up | sender, subject_words | a few rows from SQLite, by the header alone |
 | body | text, links, opening_words, hosts | decoding the body, then one pass, or one look-up |
+| look-ups by DNS | spf, dkim, dmarc, authenticated, client_lists, domain_lists | the network; only in models trained with them |
 | expensive | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
 
 Splitting a message into header and parts is not an acquisition: the first acquirer that needs the body does it, and it is kept.
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from emsco_runtime import Acquirers, CircuitBreaker
+from spam_filter.evidence.names import dns_feature_names
 from spam_filter.extractors import header as header_extractors, store_scores
 from spam_filter.extractors.html_page import PAGE_FEATURES, page_features
 from spam_filter.extractors.language import LANGUAGE_FEATURES, language_features
@@ -73,13 +75,15 @@ def feature_names() -> tuple[str, ...]:
 
 
 def source_name(feature: str) -> str:
-    """Return where a feature comes from: "store" for a look-up, else the feature's own name.
+    """Return where a feature comes from: "store" or "dns" for a look-up, else the feature's own name.
 
     Examples
     --------
-    >>> source_name("words_score"), source_name("hops")
-    ('store', 'hops')
+    >>> source_name("words_score"), source_name("spf_pass"), source_name("hops")
+    ('store', 'dns', 'hops')
     """
+    if feature in dns_feature_names():
+        return "dns"
     return "store" if any(feature in GROUPS[group] for group in _FROM_STORES) else feature
 
 

@@ -5,6 +5,7 @@
     MODEL/bundle/        the emsco bundle; its version names the stores it was trained with
     MODEL/stores.sqlite  what the training mail taught
     MODEL/costs.toml     what the features cost, as it was measured
+    MODEL/lookups.json   which block lists it asks; only if it was trained with look-ups
 
 Bundle and stores are loaded together. A decision under way ends with the pair that it began with; a new pair that cannot be
 used leaves the old one in service.
@@ -22,7 +23,7 @@ from typing import Final, NamedTuple, Self
 from emsco_runtime import AcquirerPool, Acquirers, Cascade, read_bundle
 from emsco_runtime.observers import Observer
 from spam_filter.errors import ModelError
-from spam_filter.features import acquirers
+from spam_filter.evidence.registry import model_acquirers
 from spam_filter.learned.stores import Stores
 
 __all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
@@ -57,6 +58,8 @@ class Model:
         Notified of every decision; they outlive a reload.
     timeout_s
         How long a look-up waits for a locked store before it falls back.
+    dns
+        Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
 
     Raises
     ------
@@ -71,11 +74,13 @@ class Model:
         pool: AcquirerPool | None = None,
         observers: Sequence[Observer] = (),
         timeout_s: float = 0.1,
+        dns: str = "system",
     ) -> None:
         self.folder = Path(folder)
         self._pool = pool
         self._observers = tuple(observers)
         self._timeout_s = timeout_s
+        self._dns = dns
         self._reloading = threading.Lock()
         self._pair = self._load(None)
 
@@ -87,9 +92,10 @@ class Model:
         pool: AcquirerPool | None = None,
         observers: Sequence[Observer] = (),
         timeout_s: float = 0.1,
+        dns: str = "system",
     ) -> Model:
         """Open a model; the same as calling the class."""
-        return cls(folder, pool=pool, observers=observers, timeout_s=timeout_s)
+        return cls(folder, pool=pool, observers=observers, timeout_s=timeout_s, dns=dns)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -135,7 +141,7 @@ class Model:
         stores = Stores.open(self.folder / STORES, timeout_s=self._timeout_s)
         try:
             self._check_pair(bundle.manifest.version, bundle_version(stores.id))
-            registry = acquirers(stores)
+            registry = model_acquirers(self.folder, stores, self._dns)
             if old is not None:
                 return _Pair(old.with_bundle(bundle, registry), stores, registry)
             return _Pair(Cascade(bundle, registry, pool=self._pool, observers=self._observers), stores, registry)

@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             hop_s=options.hop_s,
             grace_s=options.grace_s,
             threads=options.threads,
+            dns=options.dns,
         )
         serve(settings, open_model or _model_opener(settings))
     except SettingsError as error:
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
 def _model_opener(settings: Settings) -> OpenModel:
     from spam_filter.model import Model  # noqa: PLC0415 - heavy
 
-    return partial(Model.open, settings.model)
+    return partial(Model.open, settings.model, dns=settings.dns)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,6 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--hop-s", type=float, default=default["hop_s"], help="time for each answer of the next hop (default: %(default)s)")
     add("--grace-s", type=float, default=default["grace_s"], help="time to finish after a stop signal (default: %(default)s)")
     add("--threads", type=int, default=default["threads"], help="messages decided at the same time (default: %(default)s)")
+    add(
+        "--dns",
+        default=default["dns"],
+        metavar="WHERE",
+        help="whom a model with look-ups asks: HOST:PORT, a zone file, or system (default: %(default)s)",
+    )
     return parser
 
 

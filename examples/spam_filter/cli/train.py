@@ -11,6 +11,7 @@ from spam_filter.cli.console import run_command
 
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail
+    from spam_filter.training.lookups import LookupPlan
     from spam_filter.training.pipeline import TrainedModel
 
 __all__ = ["main"]
@@ -24,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("give a folder of mail, or --spam and --ham")
     if (options.spam is None) != (options.ham is None):
         parser.error("give both --spam and --ham")
+    if options.dns is None and (options.client_list or options.domain_list):
+        parser.error("block lists are asked by DNS: give --dns too")
     return run_command("spam_filter train", lambda: _train(options))
 
 
@@ -66,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
         help="share of the mail that must be decided (as much as possible)",
     )
     add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
+    add("--dns", metavar="WHERE", help="learn from look-ups too, and ask here: HOST:PORT, a zone file, or system")
+    add("--client-list", action="append", default=[], metavar="ZONE", help="a block list of client addresses; may repeat")
+    add("--domain-list", action="append", default=[], metavar="ZONE", help="a block list of domains in links; may repeat")
+    add("--query-ms", type=float, default=20.0, metavar="MS", help="what one DNS question costs, in time (20)")
     add("--cost-messages", type=int, default=200, metavar="N", help="messages that costs are measured on (200)")
     add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
     add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
@@ -85,6 +92,7 @@ def _train(options: argparse.Namespace) -> None:
         own_domains=frozenset(options.own_domain),
         without=frozenset(options.without),
         cost_messages=options.cost_messages,
+        lookups=_lookup_plan(options),
         generations=options.generations,
         seed=options.seed,
     )
@@ -93,6 +101,14 @@ def _train(options: argparse.Namespace) -> None:
         mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )
     print("\n".join(format_model(trained)))
+
+
+def _lookup_plan(options: argparse.Namespace) -> LookupPlan | None:
+    from spam_filter.training.lookups import LookupPlan  # noqa: PLC0415 - after the arguments
+
+    if options.dns is None:
+        return None
+    return LookupPlan(options.dns, tuple(options.client_list), tuple(options.domain_list), options.query_ms)
 
 
 def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
@@ -107,6 +123,7 @@ def format_model(trained: TrainedModel) -> list[str]:
 
     exported = trained.exported
     expected, full = exported.export.expected, exported.opened.problem.full_cost
+    unit = exported.export.bundle.manifest.cost_unit
     exits = [percent(stage.accepted, expected.rows) for stage in expected.stages]
     decided, right = percent(expected.accepted, expected.rows), percent(expected.right, expected.accepted)
     stages = [
@@ -117,7 +134,7 @@ def format_model(trained: TrainedModel) -> list[str]:
         *stages,
         f"test mail    {decided} decided, {right} of it right",
         f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
-        f"cost         {expected.cost.mean:.0f} us of CPU time on average; everything for every message: {full:.0f}",
+        f"cost         {expected.cost.mean:.0f} {unit} on average; everything for every message: {full:.0f}",
         *describe_certificate(exported.choice.certificate)[:1],
         f"written      {trained.folder}",
     ]

@@ -38,11 +38,14 @@ class Envelope:
         RCPT TO.
     peer
         Address of the client.
+    helo
+        How the client called itself.
     """
 
     sender: str
     recipients: tuple[str, ...]
     peer: str
+    helo: str = ""
 
 
 class Mail:

@@ -1,8 +1,9 @@
 """`classify`: one message through the cascade; whatever goes wrong becomes the status ``error``.
 
-The service calls it in a thread, not with `decide_async` in its event loop. Parsing MIME and counting words is plain code that
-keeps the processor busy, and SQLite is plain code that may wait: in the loop either would hold up every other connection.
-`decide_async` is for sources that wait for the network in coroutines, and there is none here.
+The service calls it in a thread: parsing MIME and counting words is plain code that keeps the processor busy, and SQLite is plain
+code that may wait; in the event loop either would hold up every other connection. A model that asks the network is decided by
+`classify_async` in the loop: its look-ups wait in coroutines, many at the same time, and plain acquirers run in
+the cascade's pool.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from emsco_runtime.errors import AcquisitionError
+from spam_filter.evidence.names import dns_feature_names
 from spam_filter.features import source_name
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.verdict import MailStatus, Verdict
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
     from emsco_runtime.decision import Decision
     from emsco_runtime.manifest import Manifest
 
-__all__ = ["MESSAGE_ID", "Decider", "ModelProtocol", "classify"]
+__all__ = ["MESSAGE_ID", "Decider", "ModelProtocol", "asks_network", "classify", "classify_async"]
 
 # Which message this thread is at; the audit log asks for it.
 MESSAGE_ID: ContextVar[str | None] = ContextVar("MESSAGE_ID", default=None)
 
 _LABELS: Final[dict[object, MailStatus]] = {"spam": "spam", "ham": "ham"}
+_DNS_FEATURES: Final = frozenset(dns_feature_names())
 _log = logging.getLogger("spam_filter")
 
 
@@ -38,6 +41,9 @@ class Decider(Protocol):
 
     def decide(self, item: Any, *, deadline_s: float | None = None) -> Decision:
         """Decide one item."""
+
+    async def decide_async(self, item: Any, *, deadline_s: float | None = None) -> Decision:
+        """Decide one item without waiting in the event loop."""
 
 
 class ModelProtocol(Protocol):
@@ -71,6 +77,23 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
         return _failed(f"{error.feature}: {error.kind}")
     except Exception as error:  # noqa: BLE001 - a message is never lost because of an error of ours
         return _failed(type(error).__name__)
+
+
+async def classify_async(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadline_s: float | None) -> Verdict:
+    """Return the verdict on one message, as `classify`, without waiting in the event loop."""
+    try:
+        cascade = model.cascade
+        decision = await cascade.decide_async(Mail.parse(raw, envelope), deadline_s=deadline_s)
+        return _verdict(decision, cascade.manifest.cost_unit)
+    except AcquisitionError as error:
+        return _failed(f"{error.feature}: {error.kind}")
+    except Exception as error:  # noqa: BLE001 - as above
+        return _failed(type(error).__name__)
+
+
+def asks_network(model: ModelProtocol) -> bool:
+    """Return whether a model in service has features that come from the network."""
+    return any(feature in _DNS_FEATURES for stage in model.cascade.manifest.stages for feature in stage.acquire)
 
 
 def _verdict(decision: Decision, unit: str) -> Verdict:

@@ -49,6 +49,8 @@ class Settings:
         Time for what is under way when the service stops.
     threads
         Messages that are decided at the same time.
+    dns
+        Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
     hostname
         How the service calls itself.
     """
@@ -66,6 +68,7 @@ class Settings:
     hop_s: float = 60.0
     grace_s: float = 20.0
     threads: int = 4
+    dns: str = "system"
     # Once: a look-up for each connection may be a DNS query.
     hostname: str = field(default_factory=socket.gethostname)
 

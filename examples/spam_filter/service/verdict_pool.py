@@ -7,6 +7,9 @@ work (0.5 ms for each message, beside 0.7 ms for the decision itself).
 A thread cannot be stopped. One that has missed its deadline is abandoned: its message is delivered at once, marked ``error``,
 and a fresh thread takes its place. The pool counts the abandoned ones; when there are too many, it accepts no more calls, and
 messages are marked ``error`` without waiting. So a source that hangs costs verdicts, never mail.
+
+A model that asks the network is decided in the event loop itself, with the runtime's deadline around the whole call: messages
+that wait for answers then take no threads.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from dataclasses import dataclass
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.message.mail import Envelope
-from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, classify
+from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, asks_network, classify, classify_async
 from spam_filter.service.verdict import Verdict
 
 __all__ = ["VerdictPool"]
@@ -49,6 +52,9 @@ class VerdictPool:
 
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
+        if asks_network(self._model):
+            MESSAGE_ID.set(message_id)
+            return await classify_async(self._model, raw, envelope, self._deadline_s)
         case = _Message(message_id, raw, envelope)
         try:
             call = self.pool.submit(self._classify, case)

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spam_filter.errors import CorpusError, ModelError
+from spam_filter.evidence.names import dns_feature_names
 from spam_filter.features import feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
+from spam_filter.training.lookups import LookupPlan, add_lookups, count_queries, price_lookups
 from spam_filter.training.near_duplicates import group_near_duplicates
 from spam_filter.training.splitting import SplitBy, SplitName, split_mail
 from spam_filter.training.tables import LABEL_COLUMN, write_tables
@@ -58,6 +60,8 @@ class TrainingSettings:
         Of the search.
     cost_messages
         Messages on which costs are measured.
+    lookups
+        Whom to ask for features from the network; None for a model without them.
     seed
         Of splits, costs and search.
     """
@@ -75,6 +79,7 @@ class TrainingSettings:
     population: int = 120
     generations: int = 60
     cost_messages: int = 200
+    lookups: LookupPlan | None = None
     seed: int = 0
 
 
@@ -149,9 +154,15 @@ def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool)
         raise ModelError(f"{keep} already exists: choose another folder to keep the run in")
     if plan.cost_messages < 1:
         raise ModelError(f"cost_messages is {plan.cost_messages}: expected at least 1 message to measure costs on")
-    unknown = sorted(plan.without - set(feature_names()))
+    names = _names(plan)
+    unknown = sorted(plan.without - set(names))
     if unknown:
-        raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(feature_names())})")
+        raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(names)})")
+
+
+def _names(plan: TrainingSettings) -> tuple[str, ...]:
+    """Return the features to learn from."""
+    return feature_names() if plan.lookups is None else (*feature_names(), *dns_feature_names())
 
 
 def _train(
@@ -165,8 +176,9 @@ def _train(
     detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
     on_step(f"mail         {detail}; near-duplicates stay together")
     extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
-    tables = write_tables(work, mails, splits, extracted.rows, feature_names())
-    count = len(feature_names()) - len(plan.without)
+    rows = extracted.rows if plan.lookups is None else add_lookups([mail.raw for mail in mails], extracted.rows, plan.lookups)
+    tables = write_tables(work, mails, splits, rows, _names(plan))
+    count = len(_names(plan)) - len(plan.without)
     on_step(f"features     {count} of each message; scores of the stores are cross-fitted on the train mail")
     raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
     sample = random.Random(plan.seed).sample(raws, min(plan.cost_messages, len(raws)))
@@ -174,6 +186,12 @@ def _train(
     profile.write(new / COSTS)
     together = "" if profile.together is None else f"; all for one message: {profile.together.value * 1e6:.0f} us of CPU time"
     on_step(f"costs        measured on {len(sample)} messages{together}")
+    if plan.lookups is not None:
+        queries = count_queries(sample, plan.lookups)
+        costs = price_lookups(profile.cost_model(), queries, plan.lookups.query_ms)
+        (new / COSTS).write_text(costs.to_toml(), encoding="utf-8")
+        plan.lookups.settings.write(new)
+        on_step(f"look-ups     {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
     exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
     return TrainedModel(new, exported, tuple(splits))
 
