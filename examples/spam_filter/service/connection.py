@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosmtpd.smtp import SMTP, Envelope
+from aiosmtpd.smtp import Envelope
 
 from spam_filter.service.message_text import MessageText
 from spam_filter.service.smtp_path import read_path
+from spam_filter.service.xforward import ForwardedClient
 
 if TYPE_CHECKING:
     from spam_filter.service.settings import Settings
@@ -64,7 +65,7 @@ class Connections:
         return len(self._open)
 
 
-class Connection(SMTP):
+class Connection(ForwardedClient):
     """One client.
 
     Parameters

@@ -21,6 +21,7 @@ from spam_filter.service.headers import mark_message
 from spam_filter.service.outgoing import Delivery, DeliveryResult, OutgoingMessage
 from spam_filter.service.smtp_path import NOBODY
 from spam_filter.service.verdict import Verdict
+from spam_filter.service.xforward import KEYWORD, client_of
 
 if TYPE_CHECKING:
     from aiosmtpd.smtp import Envelope as SmtpEnvelope, Session
@@ -73,6 +74,13 @@ class Handler:
         self._deliverers = deliverers
         self._measures = measures
 
+    async def handle_EHLO(  # noqa: N802 - aiosmtpd's name
+        self, _server: Any, session: Session, _envelope: SmtpEnvelope, hostname: str, responses: list[str]
+    ) -> list[str]:
+        """Say what we know, XFORWARD among it."""
+        session.host_name = hostname
+        return [*responses[:-1], f"250-{KEYWORD}", responses[-1]]
+
     async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
@@ -102,7 +110,8 @@ class Handler:
         raw = envelope.content if isinstance(envelope.content, bytes) else b""
         sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
         recipients = tuple(envelope.rcpt_tos)
-        verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, _peer(session)))
+        client = client_of(session, envelope)
+        verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, client.address, client.helo))
         parcel = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
         receipt, forged = await self._mark_and_deliver(parcel, verdict)
         seconds = time.perf_counter() - started
@@ -145,9 +154,3 @@ class Handler:
         measures.forged.inc(forged)
         if verdict.status == "error":
             measures.errors.labels(verdict.note).inc()
-
-
-def _peer(session: Session) -> str:
-    """Return the address of the client; a socket of the file system has none."""
-    peer: object = session.peer
-    return str(peer[0]) if isinstance(peer, tuple) and peer else str(peer or "")
