@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -15,104 +12,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import dns.exception
 import dns.message
-import dns.query
+from spam_filter.synthetic.name_server import HOST, NSD, NameServer, free_port, nsd
 
-from tests.runtime.waiting import wait_until
+__all__ = ["HEAD", "HOST", "NSD", "RBLDNSD", "NameServer", "Proxy", "nsd", "rbldnsd"]
 
-HOST = "127.0.0.1"
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
-NSD = shutil.which("nsd", path=_PATH)
-RBLDNSD = shutil.which("rbldnsd", path=_PATH)
+RBLDNSD = shutil.which("rbldnsd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 HEAD = """$TTL 300
 . IN SOA ns.example. admin.example. 1 3600 600 86400 300
 . IN NS ns.example.
 ns.example. IN A 127.0.0.1
 """
-_NSD = """
-server:
-    ip-address: {host}@{port}
-    username: ""
-    chroot: ""
-    zonesdir: "{folder}"
-    database: ""
-    pidfile: "{folder}/nsd.pid"
-    xfrdfile: ""
-    zonelistfile: "{folder}/zone.list"
-    xfrdir: "{folder}"
-    cookie-secret-file: ""
-    server-count: 1
-    rrl-ratelimit: 0
-    verbosity: 1
-remote-control:
-    control-enable: no
-zone:
-    name: "."
-    zonefile: "{folder}/root.zone"
-"""
-
-
-def free_udp_port() -> int:
-    """Return a port that nothing listens on now, for UDP and TCP."""
-    while True:
-        port = random.randrange(12_000, 30_000)
-        with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
-            try:
-                udp.bind((HOST, port))
-                tcp.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-
-
-class NameServer:
-    """A server process; a context manager."""
-
-    def __init__(self, command: list[str], port: int, question: str) -> None:
-        self.port = port
-        self._command = command
-        self._question = question
-
-    @property
-    def where(self) -> str:
-        """Return it as the commands take it."""
-        return f"{HOST}:{self.port}"
-
-    def __enter__(self) -> Self:
-        """Start it, and wait until it answers."""
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self._answers, f"{self._command[0]} answers")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop it."""
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
-
-    def _answers(self) -> bool:
-        assert self._process.poll() is None, f"{self._command}: ended with status {self._process.returncode}"
-        try:
-            dns.query.udp(dns.message.make_query(self._question, "A"), HOST, 0.2, self.port)
-        except (dns.exception.DNSException, OSError):
-            return False
-        return True
-
-
-def nsd(folder: Path, zone: str) -> NameServer:
-    """Return nsd with a zone of the root; its lines are put under a head unless they have one."""
-    assert NSD is not None
-    port = free_udp_port()
-    (folder / "root.zone").write_text(zone if zone.startswith("$TTL") else HEAD + zone)
-    config = folder / "nsd.conf"
-    config.write_text(_NSD.format(host=HOST, port=port, folder=folder))
-    return NameServer([NSD, "-d", "-c", str(config)], port, "ns.example.")
 
 
 def rbldnsd(folder: Path, zone: str, kind: str, lines: str) -> NameServer:
     """Return rbldnsd with one list: `kind` is ip4set or dnset."""
     assert RBLDNSD is not None
-    port = free_udp_port()
+    port = free_port()
     (folder / "list").write_text(lines)
     # It would give up root's rights and change to a user of the system's; here it stays who we are.
     user = ["-u", "nobody"] if os.geteuid() == 0 else []
@@ -132,7 +48,7 @@ class Proxy:
     """
 
     def __init__(self, port: int) -> None:
-        self.port = free_udp_port()
+        self.port = free_port()
         # May be replaced while it runs: question, answer -> what is sent, or None for nothing.
         self.change: Callable[[dns.message.Message, bytes], bytes | None] = lambda _, answer: answer
         self.delay_s = 0.0

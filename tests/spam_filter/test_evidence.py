@@ -72,7 +72,7 @@ def mail(sender: str = "a@good.example", peer: str = "192.0.2.1", mail_from: str
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameServer]:
     """Return nsd with the zone above."""
-    with nsd(tmp_path_factory.mktemp("nsd"), ZONE) as running:
+    with nsd(tmp_path_factory.mktemp("nsd"), HEAD + ZONE) as running:
         yield running
 
 
