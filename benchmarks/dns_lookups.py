@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3, help="splits by families (3)")
     parser.add_argument("--first-seed", type=int, default=0, help="of the first of them (0)")
     parser.add_argument("--messages", type=int, default=0, help="a random part of the sample, to try it (all)")
-    parser.add_argument("--generations", type=int, default=TrainingSettings.generations, help="of the search (%(default)s)")
+    parser.add_argument("--generations", type=int, default=60, help="of the search (%(default)s)")
     parser.add_argument("--out", default="build/bench-dns-lookups.json", help="where the figures go")
     options = parser.parse_args(arguments)
     if not ARCHIVE.is_file() or NSD is None:

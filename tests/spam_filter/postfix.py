@@ -100,12 +100,15 @@ class Postfix:
         For all that it writes. Its own users must be able to go there.
     filter_port
         Where the filter listens.
+    milter
+        It is a milter.
     """
 
-    def __init__(self, folder: Path, filter_port: int) -> None:
+    def __init__(self, folder: Path, filter_port: int, *, milter: bool = False) -> None:
         self.folder = folder
         self.port, self.back_port = free_port(), free_port()
         self._filter_port = filter_port
+        self._milter = milter
         self._mail_owner = pwd.getpwnam("postfix")
 
     @property
@@ -131,7 +134,8 @@ class Postfix:
             (self.folder / name).mkdir()
         for name in ("data", "mail"):
             os.chown(self.folder / name, user.pw_uid, user.pw_gid)
-        page = page_lines("main.cf").replace("10025", str(self._filter_port))
+        port = str(self._filter_port)
+        page = page_lines("milter.cf").replace("10027", port) if self._milter else page_lines("main.cf").replace("10025", port)
         main = _MAIN.format(folder=self.folder, daemons=DAEMONS, uid=user.pw_uid, gid=user.pw_gid, page=page)
         master = _MASTER.format(port=f"{HOST}:{self.port}", page=page_lines("master.cf").replace("10026", str(self.back_port)))
         (self.folder / "etc" / "main.cf").write_text(main)

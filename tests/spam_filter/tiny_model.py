@@ -1,6 +1,7 @@
 """A model without training for tests of the service: three features, one of them from an SQLite file that may be locked.
 
-Run as a program, it serves: ``python tiny_model.py --model FOLDER --maildir ...``. A message that holds ``!hang!`` makes its
+Run as a program, it serves: ``python tiny_model.py --model FOLDER --maildir ...``; with ``--milter``, as a milter.
+A message that holds ``!hang!`` makes its
 source hang, ``!raise!`` makes it raise, ``!slow!`` makes it take 0.2 s.
 """
 
@@ -86,9 +87,12 @@ def _links(mail: Any) -> float:
 def main() -> int:
     """Serve as the command does, with this model."""
     sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+    from spam_filter.cli.milter import main as milter_main
     from spam_filter.cli.serve import main as serve_main
 
     folder = Path(sys.argv[sys.argv.index("--model") + 1])
+    if "--milter" in sys.argv:
+        return milter_main([one for one in sys.argv[1:] if one != "--milter"], partial(TinyModel.open, folder))
     return serve_main(sys.argv[1:], partial(TinyModel.open, folder))
 
 

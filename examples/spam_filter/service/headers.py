@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from spam_filter.service.verdict import Verdict
 
-__all__ = ["PREFIX", "MarkedMessage", "mark_message", "remove_forged_headers"]
+__all__ = ["PREFIX", "MarkedMessage", "header_fields", "mark_message", "remove_forged_headers"]
 
 PREFIX: Final = "X-Emsco-"
 # The colon may come in a folded line, and some readers put the line together first: so the beginning is enough.
@@ -81,11 +81,16 @@ def mark_message(raw: bytes, verdict: Verdict) -> MarkedMessage:
      1
     """
     clean, forged = remove_forged_headers(raw)
-    lines = [_line(name, value) for name, value in _values(verdict)]
+    lines = [_line(name, value) for name, value in header_fields(verdict)]
     if clean.startswith(_FOLD):
         # It would be read as the rest of the line before it. This one may be read that way without harm.
-        lines.append(_line("Note", "the message began with a folded line"))
+        lines.append(_line(f"{PREFIX}Note", "the message began with a folded line"))
     return MarkedMessage(b"".join(lines) + clean, forged)
+
+
+def header_fields(verdict: Verdict) -> list[tuple[str, str]]:
+    """Return our headers, name and value, in order; whatever a value is, it is one line of plain ASCII."""
+    return [(f"{PREFIX}{name}", _plain(value)) for name, value in _values(verdict)]
 
 
 def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -99,10 +104,12 @@ def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "Degraded", ", ".join(verdict.failed_sources)
 
 
+def _plain(value: str) -> str:
+    return "".join(character if " " <= character <= "~" else "?" for character in value[:_MOST_VALUE])
+
+
 def _line(name: str, value: str) -> bytes:
-    """Return one header line; whatever the value is, it stays one line of plain ASCII."""
-    plain = "".join(character if " " <= character <= "~" else "?" for character in value[:_MOST_VALUE])
-    return f"{PREFIX}{name}: {plain}\r\n".encode("ascii")
+    return f"{name}: {value}\r\n".encode("ascii")
 
 
 def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:

@@ -1,0 +1,297 @@
+"""The milter: by a conversation of our own, by Debian's miltertest, and inside of a real Postfix."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import smtplib
+import socket
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from prometheus_client import CollectorRegistry
+from spam_filter.message.mail import Envelope
+from spam_filter.service.metrics import ServiceMetrics
+from spam_filter.service.milter import Milter
+from spam_filter.service.milter_packets import NO_REPLY, Packet, PacketError, negotiate
+from spam_filter.service.verdict import Verdict
+
+from tests.runtime.waiting import wait_until
+from tests.spam_filter.postfix import Postfix, skip_reason
+from tests.spam_filter.service_under_test import HOST, Running
+from tests.spam_filter.tiny_model import write_tiny_model
+
+MILTERTEST = shutil.which("miltertest")
+ALL_OPTIONS = Packet(b"O", struct.pack("!LLL", 6, 0x1FF, 0x1FFFFF))
+CONNECT = Packet(b"C", b"mx.example\x004\x00\x19192.0.2.7\0")
+
+
+class Verdicts:
+    """Says what it is told to, and notes what it is asked."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict_given = verdict
+        self.asked: list[tuple[bytes, Envelope]] = []
+
+    async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
+        """Return the verdict."""
+        self.asked.append((raw, envelope))
+        return self.verdict_given
+
+
+def milter(verdicts: Verdicts, *, on_error: str = "accept", max_bytes: int = 1 << 20) -> Milter:
+    """Return a milter with such verdicts."""
+    return Milter(verdicts, ServiceMetrics(CollectorRegistry()), max_bytes, on_error)  # type: ignore[arg-type]
+
+
+def talk(one: Milter, *packets: Packet) -> list[Packet]:
+    """Return the answers to packets."""
+
+    async def run() -> list[Packet]:
+        return [answer for packet in packets for answer in await one._answers(packet)]
+
+    return asyncio.run(run())
+
+
+MESSAGE = (
+    Packet(b"M", b"<a@x.example>\0SIZE=10\0"),
+    Packet(b"R", b"<b@us.example>\0"),
+    Packet(b"L", b"Subject\0 hello\0"),
+    Packet(b"L", b"X-Emsco-Status\0 ham\0"),
+    Packet(b"L", b"X-Folded\0 a\n\tb\0"),
+    Packet(b"N"),
+    Packet(b"B", b"text\r\n"),
+    Packet(b"E"),
+)
+
+
+def test_a_message_is_decided_with_its_client_and_marked() -> None:
+    """The verdict sees the message and the envelope; the forged header goes, ours come first and in order."""
+    verdicts = Verdicts(Verdict("spam", 0.99, 1, 1.0, "us", "ab"))
+    answers = talk(milter(verdicts), ALL_OPTIONS, CONNECT, Packet(b"H", b"helo.example\0"), *MESSAGE)
+    [(raw, envelope)] = verdicts.asked
+    assert raw == b"Subject: hello\r\nX-Emsco-Status: ham\r\nX-Folded: a\r\n\tb\r\n\r\ntext\r\n"
+    assert envelope == Envelope("a@x.example", ("b@us.example",), "192.0.2.7", "helo.example")
+    # The options, one removal, five headers, and that is all: no other packet needs a reply.
+    assert [answer.command for answer in answers] == [b"O", b"m", *[b"i"] * 5, b"a"]
+    assert answers[1].data == b"\x00\x00\x00\x01X-Emsco-Status\0\0"
+    assert answers[-2].data == b"\x00\x00\x00\x00X-Emsco-Status\0 spam\0"
+
+
+def test_an_old_mail_server_gets_a_reply_to_everything() -> None:
+    """One that knows no silent packets, and cuts the blank before a header's value."""
+    verdicts = Verdicts(Verdict("ham"))
+    old = Packet(b"O", struct.pack("!LLL", 2, 0x1F, 0))
+    answers = talk(milter(verdicts), old, CONNECT, Packet(b"L", b"Subject\0hello\0"), Packet(b"D", b"Mi\0x\0"), Packet(b"E"))
+    assert [answer.command for answer in answers[:3]] == [b"O", b"c", b"c"]
+    assert answers[0].data[:4] == b"\0\0\0\x02"
+    assert verdicts.asked[0][0] == b"Subject: hello\r\n\r\n"
+    assert answers[-2].data.endswith(b"X-Emsco-Status\0ham\0")
+
+
+def test_what_is_agreed_on_is_what_was_offered() -> None:
+    """Never a flag that the mail server does not have; without headers to add there is nothing to do."""
+    for offered in (0, 0x80, *NO_REPLY.values(), 0x1FFFFF):
+        flags = struct.unpack("!LLL", negotiate(struct.pack("!LLL", 6, 0x11, offered)).answer.data)[2]
+        assert flags & ~offered == 0
+    with pytest.raises(PacketError, match="does not let headers be added"):
+        negotiate(struct.pack("!LLL", 6, 0x02, 0))
+    with pytest.raises(PacketError, match="12 bytes"):
+        negotiate(b"")
+
+
+@pytest.mark.parametrize(("on_error", "last"), [("accept", b"a"), ("tempfail", b"t")])
+def test_a_message_that_cannot_be_decided_is_accepted_or_tried_again(on_error: str, last: bytes) -> None:
+    """As the administrator says; an accepted one is marked."""
+    answers = talk(milter(Verdicts(Verdict("error", note="deadline")), on_error=on_error), ALL_OPTIONS, *MESSAGE)
+    assert answers[-1].command == last
+    assert any(b"error" in answer.data for answer in answers) == (on_error == "accept")
+
+
+def test_one_message_leaves_nothing_for_the_next() -> None:
+    """Messages of one connection, an aborted one, and another client on the same connection."""
+    verdicts = Verdicts(Verdict("ham"))
+    one = milter(verdicts)
+    talk(one, ALL_OPTIONS, CONNECT, *MESSAGE, MESSAGE[0], MESSAGE[2], Packet(b"A"), MESSAGE[0], Packet(b"E"))
+    assert verdicts.asked[1] == (b"\r\n", Envelope("a@x.example", (), "192.0.2.7", ""))
+    talk(one, Packet(b"K"), Packet(b"M", b"<>\0"), Packet(b"E", b"last piece"))
+    assert verdicts.asked[2] == (b"\r\nlast piece", Envelope("", (), "", ""))
+
+
+def test_a_large_message_is_kept_in_part_and_its_forged_headers_go() -> None:
+    """Memory is bounded; a forged header that comes late is removed all the same."""
+    verdicts = Verdicts(Verdict("ham"))
+    many = [Packet(b"L", b"A\0" + b"x" * 1000 + b"\0")] * 100
+    late = Packet(b"L", b"x-EMSCO-note\0 y\0")
+    answers = talk(
+        milter(verdicts, max_bytes=5000), ALL_OPTIONS, MESSAGE[0], *many, late, *[Packet(b"B", b"z" * 3000)] * 9, Packet(b"E")
+    )
+    assert len(verdicts.asked[0][0]) < 11_000
+    assert b"x-EMSCO-note" in answers[1].data
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([bytes([one]) for one in b"CHMRLNBEADKUTXO"]), st.binary(max_size=60)), max_size=12))
+def test_no_packet_raises_anything_but_that_it_is_no_packet(packets: list[tuple[bytes, bytes]]) -> None:
+    """Whatever comes: answers, or an error that closes the connection, which the mail server takes as our failure."""
+    one = milter(Verdicts(Verdict("ham")))
+    try:
+        talk(one, *(Packet(command, data) for command, data in packets))
+    except PacketError:
+        assert any(command == b"O" for command, _ in packets)
+
+
+# ----- the service
+
+
+def start(model: Path, *more: str) -> Running:
+    """Return the milter as a process, with the tiny model."""
+    return Running("--milter", "--model", str(model), *more)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return the folder of the tiny model."""
+    return write_tiny_model(tmp_path / "model")
+
+
+SCRIPT = """
+conn = mt.connect("inet:%(port)d@127.0.0.1")
+if conn == nil then error("no connection") end
+for round = 1, 2 do
+  if round == 1 and mt.conninfo(conn, "mx.example", "192.0.2.7") ~= nil then error("conninfo") end
+  if round == 1 and mt.helo(conn, "caf\\233.example") ~= nil then error("helo") end
+  if mt.mailfrom(conn, "<a@x.example>") ~= nil then error("mailfrom") end
+  if mt.rcptto(conn, "<b@us.example>") ~= nil then error("rcptto") end
+  if mt.header(conn, "Subject", "hello") ~= nil then error("header") end
+  if mt.header(conn, "X-Emsco-Status", "ham") ~= nil then error("forged header") end
+  if mt.eoh(conn) ~= nil then error("eoh") end
+  if mt.bodystring(conn, "%(text)s\\r\\n") ~= nil then error("body") end
+  if mt.eom(conn) ~= nil then error("eom") end
+  if mt.getreply(conn) ~= %(reply)s then error("reply " .. mt.getreply(conn)) end
+  if %(marked)s then
+    if not mt.eom_check(conn, MT_HDRINSERT, "X-Emsco-Status", " %(status)s") and
+       not mt.eom_check(conn, MT_HDRINSERT, "X-Emsco-Status", "%(status)s") then error("not marked") end
+    if not mt.eom_check(conn, MT_HDRDELETE, "X-Emsco-Status") then error("the forged one is still there") end
+  end
+end
+mt.disconnect(conn)
+"""
+
+
+@pytest.mark.skipif(MILTERTEST is None, reason="miltertest is not installed (Debian: apt-get install miltertest)")
+@pytest.mark.parametrize(
+    ("text", "more", "wanted"),
+    [
+        ("BUY BUY BUY", (), {"reply": "SMFIR_ACCEPT", "marked": "true", "status": "spam"}),
+        ("regards regards", (), {"reply": "SMFIR_ACCEPT", "marked": "true", "status": "ham"}),
+        ("!raise!", (), {"reply": "SMFIR_ACCEPT", "marked": "true", "status": "error"}),
+        ("!raise!", ("--on-error", "tempfail"), {"reply": "SMFIR_TEMPFAIL", "marked": "false", "status": ""}),
+        ("!hang!", ("--deadline-s", "0.3"), {"reply": "SMFIR_ACCEPT", "marked": "true", "status": "error"}),
+    ],
+)
+def test_miltertest(model: Path, tmp_path: Path, text: str, more: tuple[str, ...], wanted: dict[str, str]) -> None:
+    """Debian's test tool, as a mail server: two messages of one connection, marked, the forged header removed."""
+    with start(model, *more) as running:
+        script = tmp_path / "script.lua"
+        script.write_text(SCRIPT % {"port": running.port, "text": text, **wanted})
+        done = subprocess.run([str(MILTERTEST), "-s", str(script)], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), running.text
+        wait_until(lambda: running.metric("spam_filter_messages_total") == 2, "both are counted")
+
+
+def test_a_message_under_way_is_answered_before_the_end(model: Path) -> None:
+    """SIGTERM while a message is decided: its answer still comes, and the exit status is 0."""
+    with start(model) as running, socket.create_connection((HOST, running.port), timeout=60) as client:
+        slow = (Packet(b"M", b"<a@x.example>\0"), Packet(b"E", b"BUY BUY BUY !slow!"))
+        client.sendall(b"".join(packet.encode() for packet in (ALL_OPTIONS, *slow)))
+        seen = client.recv(65_536)
+        running.process.send_signal(signal.SIGTERM)
+        while piece := client.recv(65_536):
+            seen += piece
+        assert b"X-Emsco-Status\0 spam" in seen
+        assert running.ended() == 0
+
+
+def test_what_is_no_milter_protocol_ends_its_connection_alone(model: Path) -> None:
+    """A web browser, a length of 4 GB, half a packet: closed, and the next connection is served."""
+    with start(model) as running:
+        for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xffX", b"\0\0\0\0", b"\0\0\0\x10O"):
+            with socket.create_connection((HOST, running.port), timeout=60) as client:
+                client.sendall(nonsense)
+                client.shutdown(socket.SHUT_WR)
+                assert client.recv(100) == b""
+        with socket.create_connection((HOST, running.port), timeout=60) as client:
+            client.sendall(ALL_OPTIONS.encode())
+            assert client.recv(100)[4:5] == b"O"
+
+
+@pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
+def test_inside_of_postfix() -> None:
+    """Marked before it is queued, forged headers gone, text intact; without the milter the client is told to try again."""
+    folder = Path(tempfile.mkdtemp(prefix="postfix-"))
+    folder.chmod(0o755)
+    header = (
+        b"From: a@elsewhere.example\r\nDate: Mon, 5 Jan 2026 10:00:00 +0000\r\nMessage-ID: <1@x.example>\r\nSubject: hello\r\n"
+    )
+    text = b"\r\nBUY BUY BUY\r\n.\r\n.dot\r\ncaf\xe9\r\n"
+
+    def send(postfix: Postfix) -> None:
+        with smtplib.SMTP(HOST, postfix.port, timeout=60) as client:
+            client.sendmail("a@elsewhere.example", ["b@example.org", "c@example.org"], b"X-EMSCO-Status: ham\r\n" + header + text)
+
+    running = start(write_tiny_model(folder / "model"))
+    try:
+        with Postfix(folder, running.port, milter=True) as postfix:
+            with running:
+                send(postfix)
+                wait_until(lambda: len(postfix.inbox) == 2, f"both copies arrive\n{postfix.log}")
+                for content in postfix.inbox:
+                    assert content.lower().count(b"x-emsco-status") == 1
+                    assert b"X-Emsco-Status: spam\n" in content
+                    assert content.endswith((header + text).replace(b"\r", b""))
+                running.kill()
+                with pytest.raises(smtplib.SMTPException) as refused:
+                    send(postfix)
+                assert b"451" in str(refused.value).encode() or "4.7.1" in str(refused.value)
+                running.start()
+                send(postfix)
+                wait_until(lambda: len(postfix.inbox) == 4, f"it is sent again, and arrives\n{postfix.log}")
+            assert "status=bounced" not in postfix.log
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
+def test_no_mail_is_lost_when_the_milter_is_killed_again_and_again() -> None:
+    """Every message that Postfix accepted arrives, marked; those that it did not are its client's still."""
+    folder = Path(tempfile.mkdtemp(prefix="postfix-"))
+    folder.chmod(0o755)
+    running = start(write_tiny_model(folder / "model"))
+    accepted: list[str] = []
+    try:
+        with Postfix(folder, running.port, milter=True) as postfix, running:
+            for number in range(24):
+                if number % 6 == 3:
+                    running.kill()
+                if number % 6 == 5:
+                    running.start()
+                subject = f"number-{number}-"
+                try:
+                    with smtplib.SMTP(HOST, postfix.port, timeout=60) as client:
+                        client.sendmail("a@elsewhere.example", ["b@example.org"], f"Subject: {subject}\r\n\r\nBUY BUY BUY\r\n")
+                except smtplib.SMTPException:
+                    continue
+                accepted.append(subject)
+            wait_until(lambda: len(postfix.inbox) >= len(accepted), f"all of them arrive\n{postfix.log}")
+            arrived = b"\n".join(postfix.inbox)
+            assert accepted
+            assert all(subject.encode() in arrived for subject in accepted)
+            assert all(b"X-Emsco-Status: spam" in content for content in postfix.inbox)
+    finally:
+        shutil.rmtree(folder)
