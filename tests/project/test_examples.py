@@ -37,3 +37,17 @@ def test_the_tickets_are_looked_up_only_where_needed() -> None:
     shown = ran(script).stdout
     routed, tickets, looked_up = map(int, re.findall(r"routed (\d+) of (\d+).*\n.*looked up (\d+)", shown)[0])
     assert looked_up < tickets / 2 < routed
+
+
+def test_the_slow_source_is_asked_seldom_and_never_waited_for() -> None:
+    """Fewer requests than orders that need them, thanks to the cache; while it hangs, all are answered after three requests."""
+    (script,) = [path for path in EXAMPLES if path.name == "slow_lookup.py"]
+    shown = ran(script).stdout
+    needed, asked = map(int, re.findall(r"needed the risk of (\d+) orders, and asked for it (\d+) times", shown)[0])
+    answered, orders, degraded = map(
+        int, re.findall(r"it hangs: (\d+) of (\d+) orders got an answer, (\d+) by a fallback", shown)[0]
+    )
+    assert asked < needed < orders == answered
+    assert 0 < degraded < orders
+    assert "it was asked 3 times, then the breaker was open" in shown
+    assert len(script.read_text().splitlines()) <= 150
