@@ -21,12 +21,12 @@ PIP := -m pip --disable-pip-version-check install --quiet
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-# Without isolation the package is built by the pinned tools, too. pip would compile everything in one process, the packages' own
-# tests with it; some files are no Python, and are left out.
+# Without isolation the package is built by the pinned tools, too, and two packages that the example needs, by setuptools. pip would
+# compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
 $(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
 	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@

@@ -18,9 +18,9 @@ from pythons import ROOT, find_pythons, supported_versions
 
 FOLDER = ROOT / "requirements"
 # What builds the package comes before it: an isolated build would take the newest.
-REQUIREMENTS = ("pip", "hatchling", "editables", f"{ROOT}[dev]")
+REQUIREMENTS = ("pip", "hatchling", "editables", "setuptools", f"{ROOT}[dev]")
 # Extras whose lower bounds are guaranteed to users; `dev` is for development only.
-PUBLIC_EXTRAS = ("train", "boosted-cpu", "parquet", "metrics", "otel", "example")
+PUBLIC_EXTRAS = ("train", "boosted-cpu", "parquet", "metrics", "otel", "example", "example-dns")
 
 
 def main() -> None:

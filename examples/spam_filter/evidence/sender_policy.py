@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-import spf
+with warnings.catch_warnings():
+    # Newer Pythons warn of an escape in its source when they compile it.
+    warnings.simplefilter("ignore")
+    import spf
 
 from spam_filter.errors import LookupFailed
 from spam_filter.evidence.known_answers import KnownAnswers, evaluate
