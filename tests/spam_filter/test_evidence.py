@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
 import shutil
 import subprocess
 from collections.abc import Coroutine, Iterator
@@ -16,13 +17,15 @@ import dns.message
 import dns.rcode
 import pytest
 from spam_filter.errors import LookupFailed, ModelError
-from spam_filter.evidence.acquirers import Evidence
+from spam_filter.evidence.acquirers import Evidence, lookup_acquirers
 from spam_filter.evidence.block_list import BlockList, address_name
+from spam_filter.evidence.names import dns_feature_names
 from spam_filter.evidence.origin import Origin
 from spam_filter.evidence.resolver import DnsResolver, Resolver, ZoneFileResolver, open_resolver
 from spam_filter.evidence.sender_policy import check_spf
 from spam_filter.evidence.settings import LookupSettings
 from spam_filter.evidence.signatures import check_signatures
+from spam_filter.learned.stores import Stores, train_stores
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.endpoint import Endpoint
 
@@ -174,6 +177,32 @@ def test_only_an_aligned_sender_is_authenticated(tmp_path: Path, message: Mail, 
         return authenticated["sender_authenticated"], dmarc["dmarc_pass"], dmarc["dmarc_fail"]
 
     assert run(ask()) == found
+
+
+def test_a_reputation_counts_only_for_an_authenticated_sender(tmp_path: Path) -> None:
+    """The same good name, from a client of its domain and from another: the second has no reputation at all."""
+    train_stores(tmp_path / "stores", [(mail(), "ham"), (mail(), "ham"), (mail("x@evil.example"), "spam")])
+
+    async def ask(stores: Stores) -> list[float]:
+        registry = lookup_acquirers(zone_file(tmp_path), LookupSettings(), stores)
+        (entry,) = [one for one in registry.entries if "authenticated_reputation" in one.names]
+        return [(await entry.function(one))["authenticated_reputation"] for one in (mail(), mail(peer="192.0.2.9"))]
+
+    with Stores.open(tmp_path / "stores") as stores:
+        honest, forged = run(ask(stores))
+    assert honest < 0.0 == forged
+
+
+def test_every_look_up_is_guarded(tmp_path: Path) -> None:
+    """Async, with a time-out, a breaker of its own and the bundle's fallback; what depends on the client is cached by it."""
+    train_stores(tmp_path / "stores", [(mail(), "ham"), (mail("x@evil.example"), "spam")])
+    with Stores.open(tmp_path / "stores") as stores:
+        entries = lookup_acquirers(zone_file(tmp_path), LookupSettings(timeout_s=0.7), stores).entries
+    assert {name for entry in entries for name in entry.names} == set(dns_feature_names())
+    assert all(inspect.iscoroutinefunction(entry.function) for entry in entries)
+    assert {(entry.timeout_s, entry.on_failure) for entry in entries} == {(0.7, "default")}
+    assert len({id(entry.breaker) for entry in entries}) == len(entries)
+    assert {entry.names[0] for entry in entries if entry.cache is not None} == {"spf_pass", "client_listed"}
 
 
 # ----- DKIM

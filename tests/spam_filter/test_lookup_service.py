@@ -10,18 +10,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from spam_filter.cli.train import main
+from spam_filter.errors import ModelError
 from spam_filter.evidence.names import dns_feature_names
+from spam_filter.evidence.settings import LOOKUPS, LookupSettings
+from spam_filter.features import feature_names
+from spam_filter.load.lookup_counts import count_lookups, decide_without_answers
 from spam_filter.message.mail import Envelope
 from spam_filter.model import Model
 from spam_filter.service.classification import asks_network, classify_async
 from spam_filter.service.verdict import Verdict
 from spam_filter.service.verdict_pool import VerdictPool
+from spam_filter.service.xforward import client_of
 from spam_filter.synthetic.generator import generate
 from spam_filter.synthetic.zones import CLIENT_LIST, DOMAIN_LIST, make_zone, with_origins
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import TrainingSettings, train_model
 
+from emsco_train import CostModel
 from tests.spam_filter.dns_server import HOST, NSD, NameServer, Proxy, nsd
 from tests.spam_filter.service_under_test import Running
 
@@ -33,7 +40,7 @@ _KEPT = ("subject_length", "subject_entropy", "sender_reputation")
 @pytest.fixture(scope="module")
 def corpus() -> list[LabelledMail]:
     """Return synthetic messages with made-up clients."""
-    return with_origins(generate(500, seed=5), seed=1)
+    return with_origins(generate(300, seed=5), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +55,6 @@ def model_folder(corpus: list[LabelledMail], zone: str, tmp_path_factory: pytest
     folder = tmp_path_factory.mktemp("lookups")
     (folder / "zone").write_text(zone)
     plan = LookupPlan(str(folder / "zone"), (CLIENT_LIST,), (DOMAIN_LIST,), timeout_s=2.0)
-    from spam_filter.features import feature_names
-
     settings = TrainingSettings(
         max_error=0.3,
         population=20,
@@ -100,6 +105,49 @@ def test_a_name_server_and_the_zone_file_give_the_same_verdicts(
 
 
 @needs_nsd
+def test_the_cascade_asks_less_than_everything(corpus: list[LabelledMail], model_folder: Path, server: NameServer) -> None:
+    """The short form of benchmarks/dns_lookups.py: the same decisions with fewer questions, counted at a real name server."""
+    counts = count_lookups(model_folder, server.where, [one.raw for one in corpus[:60]])
+    assert 0 < counts.cascade < counts.everything
+    assert any(one.accepted for one in counts.decisions)
+
+
+def test_a_silent_name_server_delays_no_message_beyond_its_deadline(corpus: list[LabelledMail], model_folder: Path) -> None:
+    """All get a verdict; none of those that needed a look-up is ham."""
+    figures = decide_without_answers(model_folder, [one.raw for one in corpus[:30]], deadline_s=30.0)
+    assert len(figures.verdicts) == 30
+    assert any(one.degraded for one in figures.verdicts)
+    assert not any(one.degraded and one.status == "ham" for one in figures.verdicts)
+    assert not any(one.status == "error" for one in figures.verdicts)
+
+
+def test_look_ups_are_priced_by_their_questions_and_shared(model_folder: Path) -> None:
+    """What is derived from SPF and DKIM is paid through them; the model keeps which lists it asks."""
+    costs = CostModel.from_file(model_folder / "costs.toml")
+    meter = costs.meter()
+    spf = meter.cost(["spf_pass"])
+    # A question costs 20 ms, and SPF asks one for most messages.
+    assert 0 < spf <= 40_000
+    assert meter.cost(["spf_pass", "spf_fail", "sender_authenticated"]) == spf
+    assert meter.cost(["authenticated_reputation"]) == pytest.approx(meter.cost(["spf_pass", "sender_reputation"]))
+    assert LookupSettings.read(model_folder) == LookupSettings((CLIENT_LIST,), (DOMAIN_LIST,), 2.0)
+
+
+def test_lists_without_anybody_to_ask_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A block list alone would be left out without a word."""
+    with pytest.raises(SystemExit):
+        main(["mail", "--out", "model", "--client-list", "bl.example"])
+    assert "give --dns too" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_look_ups_is_named(tmp_path: Path) -> None:
+    """One line that says what to do."""
+    (tmp_path / LOOKUPS).write_text("{}")
+    with pytest.raises(ModelError, match=r"lookups\.json: not readable .* train again"):
+        LookupSettings.read(tmp_path)
+
+
+@needs_nsd
 def test_a_dead_resolver_is_told_and_makes_no_ham(corpus: list[LabelledMail], model_folder: Path, server: NameServer) -> None:
     """Fallbacks decide; what they decided is named, and is never ham. When the resolver is back, all is as before."""
     with Proxy(server.port) as proxy, Model.open(model_folder, dns=proxy.where) as model:
@@ -147,14 +195,14 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
         Running(*arguments, "--dns", proxy.where, command=("-m", "spam_filter", "serve")) as running,
     ):
         proxy.change = lambda _question, _answer: None
-        for one in corpus[:12]:
+        for one in corpus[:8]:
             with smtplib.SMTP(HOST, running.port, timeout=60) as client:
                 client.ehlo("mx.example")
                 assert client.has_extn("xforward")
                 client.docmd("XFORWARD", "ADDR=203.0.120.9 HELO=mx.example")
                 client.sendmail("a@nowhere.example", ["b@example.org"], one.raw)
     delivered = [path.read_bytes() for path in sorted((tmp_path / "box").rglob("*")) if path.is_file()]
-    assert len(delivered) == 12
+    assert len(delivered) == 8
     degraded = [content for content in delivered if b"X-Emsco-Degraded: dns\r\n" in content]
     assert degraded
     assert not any(b"X-Emsco-Status: ham" in content for content in degraded)
@@ -163,7 +211,6 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
 
 def test_the_client_of_a_forwarded_message_is_believed_for_one_message(tmp_path: Path) -> None:
     """XFORWARD holds until the end of its message, and what is no attribute is refused."""
-    from spam_filter.service.xforward import client_of
 
     class Session:
         peer = ("127.0.0.1", 1)
@@ -181,7 +228,5 @@ def test_the_client_of_a_forwarded_message_is_believed_for_one_message(tmp_path:
 
 def test_a_model_with_look_ups_needs_somebody_to_ask(model_folder: Path) -> None:
     """An address that is none is an error at the start, and not at the first message."""
-    from spam_filter.errors import ModelError
-
     with pytest.raises(ModelError, match="expected HOST:PORT"):
         Model.open(model_folder, dns="nowhere")
