@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pandas as pd
 from _spam_sample import ARCHIVE, ARTEFACTS, COLLECTORS, read_sample
 from spam_filter.load.lookup_counts import count_lookups, decide_without_answers
 from spam_filter.synthetic.name_server import NSD, nsd
@@ -23,8 +24,11 @@ from spam_filter.synthetic.zones import CLIENT_LIST, DOMAIN_LIST, ZoneRates, mak
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import TrainingSettings, train_model
+from spam_filter.training.tables import LABEL_COLUMN
 
 from emsco_runtime.cli.console import format_table
+from emsco_runtime.manifest import Expected
+from emsco_train import export_design
 from emsco_train.errors import CertificationError, SelectionError
 
 # Wanted: questions of everything over those of the cascade.
@@ -42,6 +46,8 @@ class Figures:
         Of the split.
     messages, decided, wrong
         Counts of test mail.
+    one_stage_decided, one_stage_wrong
+        Of one model on all features, look-ups included, with the thresholds that training was given.
     cascade, everything
         Questions for each message.
     cost_share
@@ -57,6 +63,8 @@ class Figures:
     messages: int
     decided: int
     wrong: int
+    one_stage_decided: int
+    one_stage_wrong: int
     cascade: float
     everything: float
     cost_share: float
@@ -114,12 +122,13 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
             lookups=LookupPlan(server.where, (CLIENT_LIST,), (DOMAIN_LIST,)),
         )
         began = time.perf_counter()
-        trained = train_model(mails, folder / "model", plan)
+        trained = train_model(mails, folder / "model", plan, keep=folder / "work")
         train_s = time.perf_counter() - began
         tests = [mail for mail, split in zip(mails, trained.splits, strict=True) if split == "test"]
         raws = [mail.raw for mail in tests]
         counts = count_lookups(folder / "model", server.where, raws)
     made = [(one.label, mail.label) for one, mail in zip(counts.decisions, tests, strict=True) if one.label is not None]
+    one_stage = _fit_one_stage(folder, plan)
     dead = decide_without_answers(folder / "model", raws, deadline_s=DEADLINE_S)
     assert len(dead.verdicts) == len(tests)
     return Figures(
@@ -127,6 +136,8 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
         messages=len(tests),
         decided=len(made),
         wrong=sum(label != truth for label, truth in made),
+        one_stage_decided=one_stage.accepted,
+        one_stage_wrong=one_stage.accepted - one_stage.right,
         cascade=counts.cascade / len(tests),
         everything=counts.everything / len(tests),
         cost_share=sum(one.cost for one in counts.decisions) / len(tests) / trained.exported.opened.problem.full_cost,
@@ -138,10 +149,30 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
     )
 
 
+def _fit_one_stage(folder: Path, plan: TrainingSettings) -> Expected:
+    """Return what a single model on all features does with the test mail."""
+    train, test = (pd.read_csv(folder / "work" / f"{name}.csv") for name in ("train", "test"))
+    names = [
+        name
+        for name in train.columns
+        if name != LABEL_COLUMN and name not in plan.without and train[name].min() < train[name].max()
+    ]
+    return export_design(
+        folder / "one-stage",
+        stages=[names],
+        X=train[names],
+        y=train[LABEL_COLUMN],
+        held_out=(test[names], test[LABEL_COLUMN]),
+        threshold={"ham": plan.ham_threshold, "spam": plan.spam_threshold},
+    ).expected
+
+
 def _table(found: Sequence[Figures]) -> str:
     header = [
         "seed",
         "decided",
+        "wrong",
+        "one stage decided",
         "wrong",
         "questions",
         "everything",
@@ -157,6 +188,8 @@ def _table(found: Sequence[Figures]) -> str:
             str(one.seed),
             f"{one.decided / one.messages:.1%}",
             f"{one.wrong / max(one.decided, 1):.2%}",
+            f"{one.one_stage_decided / one.messages:.1%}",
+            f"{one.one_stage_wrong / max(one.one_stage_decided, 1):.2%}",
             f"{one.cascade:.2f}",
             f"{one.everything:.2f}",
             f"{one.everything / max(one.cascade, 1e-9):.1f}",
