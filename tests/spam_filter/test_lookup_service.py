@@ -18,7 +18,7 @@ from spam_filter.features import feature_names
 from spam_filter.load.lookup_counts import count_lookups, decide_without_answers
 from spam_filter.message.mail import Envelope
 from spam_filter.model import Model
-from spam_filter.service.classification import asks_network, classify_async
+from spam_filter.service.classification import asks_network, classify, classify_async
 from spam_filter.service.verdict import Verdict
 from spam_filter.service.verdict_pool import VerdictPool
 from spam_filter.service.xforward import client_of
@@ -98,6 +98,8 @@ def test_a_name_server_and_the_zone_file_give_the_same_verdicts(
         assert {name for stage in model.cascade.manifest.stages for name in stage.acquire} & set(dns_feature_names())
     with Model.open(model_folder, dns=server.where) as model:
         found = verdicts(model, corpus[:60])
+        # Without an event loop, as the commands do it.
+        assert [classify(model, one.raw, None, None).status for one in corpus[:5]] == [one.status for one in from_file[:5]]
     assert [one.status for one in found] == [one.status for one in from_file]
     assert {"spam", "ham"} <= {one.status for one in found} <= {"spam", "ham", "unsure"}
     assert not any(one.degraded for one in found)
@@ -199,7 +201,8 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
             with smtplib.SMTP(HOST, running.port, timeout=60) as client:
                 client.ehlo("mx.example")
                 assert client.has_extn("xforward")
-                client.docmd("XFORWARD", "ADDR=203.0.120.9 HELO=mx.example")
+                assert client.docmd("XFORWARD", "COLOUR=red")[0] == 501
+                assert client.docmd("XFORWARD", "ADDR=203.0.120.9 HELO=mx.example")[0] == 250
                 client.sendmail("a@nowhere.example", ["b@example.org"], one.raw)
     delivered = [path.read_bytes() for path in sorted((tmp_path / "box").rglob("*")) if path.is_file()]
     assert len(delivered) == 8

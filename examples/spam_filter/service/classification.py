@@ -8,6 +8,7 @@ the cascade's pool.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -55,7 +56,7 @@ class ModelProtocol(Protocol):
 
 
 def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadline_s: float | None) -> Verdict:
-    """Return the verdict on one message; never raises.
+    """Return the verdict on one message; never raises. A model that asks the network does so in an event loop of its own.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
         Seconds that it may take. None: the caller sees to that.
     """
     try:
+        if asks_network(model):
+            return asyncio.run(classify_async(model, raw, envelope, deadline_s))
         cascade = model.cascade
         decision = cascade.decide(Mail.parse(raw, envelope), deadline_s=deadline_s)
         return _verdict(decision, cascade.manifest.cost_unit)
