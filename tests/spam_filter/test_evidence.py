@@ -7,6 +7,7 @@ import base64
 import inspect
 import shutil
 import subprocess
+import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,7 @@ import dns.flags
 import dns.message
 import dns.rcode
 import pytest
+import spf
 from spam_filter.errors import LookupFailed, ModelError
 from spam_filter.evidence.acquirers import Evidence, lookup_acquirers
 from spam_filter.evidence.block_list import BlockList, address_name
@@ -122,6 +124,23 @@ def test_spf_from_a_zone_file(tmp_path: Path, sender: str, address: str, result:
 def test_spf_from_a_name_server(server: NameServer, sender: str, address: str, result: str) -> None:
     """The same from a real name server: the zone file behaves as it does."""
     assert run(check_spf(Origin(address, "helo.example", sender), open_resolver(server.where, timeout_s=5))) == result
+
+
+def test_a_long_policy_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever publishes a policy decides how long it is: the event loop reads short ones alone, and the result is the same."""
+    threads: list[bool] = []
+    checked = spf.query.check
+
+    def check(query: object) -> object:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return checked(query)
+
+    monkeypatch.setattr(spf.query, "check", check)
+    path = tmp_path / "zone"
+    strings = " ".join(f'"ip4:198.51.100.{number} "' for number in range(1, 101))
+    path.write_text(f'{HEAD}long.example. IN TXT "v=spf1 " {strings} "a:mx.long.example -all"\nmx.long.example. IN A 192.0.2.1\n')
+    assert run(check_spf(Origin("192.0.2.1", "helo.example", "a@long.example"), ZoneFileResolver(path))) == "pass"
+    assert threads == [True, False, False]
 
 
 @needs_nsd

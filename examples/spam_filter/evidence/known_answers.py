@@ -19,6 +19,8 @@ __all__ = ["KnownAnswers", "evaluate"]
 _Result = TypeVar("_Result")
 # SPF allows ten, and ten addresses for each of them; a policy that needs more is somebody's trap.
 _MOST_QUESTIONS: Final = 30
+# Characters of answers; whoever publishes them decides how many, and every one is read again after each question.
+_SMALL: Final = 1_000
 
 
 class _NotKnown(BaseException):
@@ -51,7 +53,7 @@ class KnownAnswers:
         return found
 
 
-async def evaluate(check: Callable[[KnownAnswers], _Result], resolver: Resolver, *, in_thread: bool) -> _Result:
+async def evaluate(check: Callable[[KnownAnswers], _Result], resolver: Resolver, *, in_thread: bool = False) -> _Result:
     """Run a check, again for each answer that it needs, and return its result.
 
     Parameters
@@ -61,7 +63,7 @@ async def evaluate(check: Callable[[KnownAnswers], _Result], resolver: Resolver,
     resolver
         Answers them.
     in_thread
-        It takes its time, and must not hold up the event loop.
+        It takes its time, and must not hold up the event loop. In any case it is run in a thread once the answers are long.
 
     Raises
     ------
@@ -69,13 +71,15 @@ async def evaluate(check: Callable[[KnownAnswers], _Result], resolver: Resolver,
         If it asks too many questions.
     """
     answers: dict[tuple[str, str], Records | LookupFailed] = {}
+    size = 0
     while len(answers) <= _MOST_QUESTIONS:
         known = KnownAnswers(answers)
-        result = await asyncio.to_thread(_run, check, known) if in_thread else _run(check, known)
+        result = await asyncio.to_thread(_run, check, known) if in_thread or size > _SMALL else _run(check, known)
         if known.missing is None:
             return cast(tuple[_Result], result)[0]
         try:
-            answers[known.missing] = await resolver.resolve(*known.missing)
+            found = answers[known.missing] = await resolver.resolve(*known.missing)
+            size += sum(map(len, found))
         except LookupFailed as error:
             answers[known.missing] = error
     raise LookupFailed(f"more than {_MOST_QUESTIONS} questions for one check")

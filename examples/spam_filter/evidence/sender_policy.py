@@ -38,7 +38,7 @@ async def check_spf(origin: Origin, resolver: Resolver) -> SpfResult:
             return "permerror"
         return result if result in _RESULTS else "permerror"
 
-    return await evaluate(check, resolver, in_thread=False)
+    return await evaluate(check, resolver)
 
 
 class _Query(spf.query):  # type: ignore[misc] # the library has no types
