@@ -157,7 +157,7 @@ def _fit_one_stage(folder: Path, plan: TrainingSettings) -> Expected:
     names = [
         name
         for name in train.columns
-        if name != LABEL_COLUMN and name not in plan.without and train[name].min() < train[name].max()
+        if name != LABEL_COLUMN and name not in plan.left_out and train[name].min() < train[name].max()
     ]
     return export_design(
         folder / "one-stage",

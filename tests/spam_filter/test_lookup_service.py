@@ -28,13 +28,14 @@ from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import TrainingSettings, train_model
 
+from emsco_runtime import read_bundle
 from emsco_train import CostModel
 from tests.spam_filter.dns_server import HOST, NSD, NameServer, Proxy, nsd
 from tests.spam_filter.service_under_test import Running
 
 needs_nsd = pytest.mark.skipif(NSD is None, reason="nsd is not installed (Debian: apt-get install nsd)")
 # Nothing of the text and little of the header: so that look-ups are what is left.
-_KEPT = ("subject_length", "subject_entropy", "sender_reputation")
+_KEPT = ("subject_length", "subject_entropy", "subject_digits")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,12 @@ def test_a_name_server_and_the_zone_file_give_the_same_verdicts(
     assert {"spam", "ham"} <= {one.status for one in found} <= {"spam", "ham", "unsure"}
     assert not any(one.degraded for one in found)
     assert found[0].unit == "us of CPU and look-up time"
+
+
+def test_a_bare_name_has_no_reputation(model_folder: Path) -> None:
+    """A model that can tell who sent a message does not take the name in From for it."""
+    names = {feature.name for feature in read_bundle(model_folder / "bundle").manifest.features}
+    assert names.isdisjoint({"sender_reputation", "sender_known"})
 
 
 @needs_nsd

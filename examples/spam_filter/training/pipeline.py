@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.evidence.names import dns_feature_names
+from spam_filter.extractors.store_scores import SENDER_SCORES
 from spam_filter.features import feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
@@ -61,7 +62,8 @@ class TrainingSettings:
     cost_messages
         Messages on which costs are measured.
     lookups
-        Whom to ask for features from the network; None for a model without them.
+        Whom to ask for features from the network; None for a model without them. A model that can tell who sent a message takes
+        a reputation for nothing unless its sender is authenticated: what is known of a bare name is left out.
     seed
         Of splits, costs and search.
     """
@@ -81,6 +83,11 @@ class TrainingSettings:
     cost_messages: int = 200
     lookups: LookupPlan | None = None
     seed: int = 0
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The features that are not learnt from."""
+        return self.without if self.lookups is None else self.without.union(SENDER_SCORES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +185,7 @@ def _train(
     extracted = extract(mails, splits, groups, new / STORES, own_domains=plan.own_domains)
     rows = extracted.rows if plan.lookups is None else add_lookups([mail.raw for mail in mails], extracted.rows, plan.lookups)
     tables = write_tables(work, mails, splits, rows, _names(plan))
-    count = len(_names(plan)) - len(plan.without)
+    count = len(_names(plan)) - len(plan.left_out)
     on_step(f"features     {count} of each message; scores of the stores are cross-fitted on the train mail")
     raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
     sample = random.Random(plan.seed).sample(raws, min(plan.cost_messages, len(raws)))
@@ -213,7 +220,7 @@ def _search_and_export(
 
     request = TrainRequest(
         paths=tables,
-        columns=Columns(label=LABEL_COLUMN, drop=tuple(sorted(plan.without))),
+        columns=Columns(label=LABEL_COLUMN, drop=tuple(sorted(plan.left_out))),
         thresholds=({"ham": plan.ham_threshold, "spam": plan.spam_threshold},),
         costs=str(new / COSTS),
         method="evolve",
