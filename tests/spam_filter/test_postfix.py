@@ -64,12 +64,17 @@ def test_mail_passes_the_filter_and_waits_for_it_when_it_is_away(folder: Path, t
                 b"X-Original-To: b@example.org",
                 b"X-Original-To: c@example.org",
             }
+            # The filter knows whom Postfix has a message from.
+            with smtplib.SMTP(HOST, postfix.port, local_hostname="client.example", timeout=60) as client:
+                client.sendmail("a@elsewhere.example", ["b@example.org"], HEADER % b"!client!" + b"\r\n")
+            wait_until(lambda: len(postfix.inbox) == 3, f"it arrives\n{postfix.log}")
+            assert [one for one in postfix.inbox if b"!client!" in one and b"X-Emsco-Status: spam\n" in one]
             assert running.end() == 0
             send(postfix, b"second", "b@example.org")
             wait_until(lambda: "Connection refused" in postfix.log, f"Postfix notices\n{postfix.log}")
-            assert len(postfix.inbox) == 2
+            assert len(postfix.inbox) == 3
             running.start()
             postfix.flush()
-            wait_until(lambda: len(postfix.inbox) == 3, f"it arrives when the filter is back\n{postfix.log}")
+            wait_until(lambda: len(postfix.inbox) == 4, f"it arrives when the filter is back\n{postfix.log}")
         assert "status=bounced" not in postfix.log
         assert "passed on: " in postfix.log

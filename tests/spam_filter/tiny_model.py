@@ -2,7 +2,8 @@
 
 Run as a program, it serves: ``python tiny_model.py --model FOLDER --maildir ...``; with ``--milter``, as a milter.
 A message that holds ``!hang!`` makes its
-source hang, ``!raise!`` makes it raise, ``!slow!`` makes it take 0.2 s.
+source hang, ``!raise!`` makes it raise, ``!slow!`` makes it take 0.2 s;
+``!client!`` is spam from client.example, and ham from everybody else.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def _shouts(mail: Any) -> float:
         raise RuntimeError("asked to")
     if b"!slow!" in mail.raw:
         time.sleep(0.2)
+    if b"!client!" in mail.raw:
+        return 9.0 if mail.envelope.helo == "client.example" else -9.0
     return float(mail.raw.count(b"BUY") - mail.raw.count(b"regards"))
 
 
