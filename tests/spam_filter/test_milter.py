@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,25 @@ def test_what_is_no_milter_protocol_ends_its_connection_alone(model: Path) -> No
         with socket.create_connection((HOST, running.port), timeout=60) as client:
             client.sendall(ALL_OPTIONS.encode())
             assert client.recv(100)[4:5] == b"O"
+
+
+def test_a_flood_of_headers_holds_nobody_up(model: Path) -> None:
+    """While one mail server sends 300,000 header lines, another one's message is answered first; then the flood is, too."""
+    flood = Packet(b"L", b"a\0b\0").encode() * 300_000
+    with start(model) as running, socket.create_connection((HOST, running.port), timeout=120) as large:
+        sender = threading.Thread(target=large.sendall, args=(ALL_OPTIONS.encode() + flood,))
+        sender.start()
+        with socket.create_connection((HOST, running.port), timeout=120) as small:
+            small.sendall(b"".join(packet.encode() for packet in (ALL_OPTIONS, *MESSAGE)))
+            seen = b""
+            while not seen.endswith(Packet(b"a").encode()):
+                seen += small.recv(65_536)
+        assert running.metric("spam_filter_messages_total") == 1
+        sender.join(120)
+        large.sendall(Packet(b"E").encode())
+        seen = b""
+        while not seen.endswith(Packet(b"a").encode()):
+            seen += large.recv(65_536)
 
 
 @pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))

@@ -51,6 +51,7 @@ _BARE_BREAK: Final = re.compile(rb"\r(?!\n)")
 _LINE_BREAK: Final = re.compile(rb"\r?\n")
 # More are not looked at.
 _MOST_RECIPIENTS: Final = 1_000
+_AT_ONCE: Final = 200
 # What a packet means for which the mail server waits, and that needs nothing of us.
 _EVENTS: Final = frozenset({b"C", b"H", b"M", b"R", b"T", b"U", b"L", b"N", b"B"})
 _log = logging.getLogger("spam_filter")
@@ -96,8 +97,13 @@ class Milter:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve the connection to its end; an error of ours closes it, and the mail server keeps the message."""
+        packets = 0
         try:
             while (packet := await read_packet(reader)) is not None and packet.command != b"Q":
+                packets += 1
+                if packets % _AT_ONCE == 0:
+                    # Thousands of them may have come already, which are read without a pause: others have their turn.
+                    await asyncio.sleep(0)
                 for answer in await self._answers(packet):
                     writer.write(answer.encode())
                 await writer.drain()
