@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import inspect
+import ipaddress
 import shutil
 import subprocess
 import threading
@@ -18,11 +19,12 @@ import dns.message
 import dns.rcode
 import pytest
 import spf
+from hypothesis import given, strategies as st
 from spam_filter.errors import LookupFailed, ModelError
 from spam_filter.evidence.acquirers import Evidence, lookup_acquirers
 from spam_filter.evidence.block_list import BlockList, address_name
 from spam_filter.evidence.names import dns_feature_names
-from spam_filter.evidence.origin import Origin
+from spam_filter.evidence.origin import Origin, origin_of
 from spam_filter.evidence.resolver import DnsResolver, Resolver, ZoneFileResolver, open_resolver
 from spam_filter.evidence.sender_policy import check_spf
 from spam_filter.evidence.settings import LookupSettings
@@ -332,6 +334,47 @@ def test_a_list_by_rbldnsd(tmp_path: Path) -> None:
 
     with rbldnsd(folder, "bl.example", "ip4set", lines) as server:
         assert run(ask(server.where)) == [True, False]
+
+
+HOSTILE = [
+    b"see http://a\\b.example/ http://x..y/ http://\xff.example http://" + b"a" * 290 + b".example http://a b.example",
+    b"http://" + b"a." * 140 + b"example",
+    b"http://%00.example http://[::1]/ http://user@host:port@",
+]
+
+
+@needs_nsd
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_link_looks_like_a_failure_of_the_list(server: NameServer, text: bytes) -> None:
+    """Else a few messages would open the breaker of a list for everybody."""
+    evidence = Evidence(open_resolver(server.where, timeout_s=5), LookupSettings((), ("dom.example",)))
+    assert run(evidence.domain_lists(mail(text=text))) == {"links_listed": 0.0}
+
+
+@needs_nsd
+@pytest.mark.parametrize(
+    "sender", ["a@b\\c.example", "a@" + "b." * 130 + "example", "a@\udcff.example", "a@b\x00.example", "@", "a@.", "a@_dmarc"]
+)
+def test_no_sender_looks_like_a_failure_of_the_name_server(server: NameServer, sender: str) -> None:
+    """The same for SPF, DKIM and DMARC, whose questions are made from what the sender says."""
+
+    async def ask() -> list[float]:
+        evidence = Evidence(open_resolver(server.where, timeout_s=5), LookupSettings(timeout_s=10))
+        raw = (
+            b"DKIM-Signature: v=1; a=rsa-sha256; d=b\\c..example; s=s; h=from; bh=YQ==; b=YQ==\r\nFrom: <a@b\\c.example>\r\n\r\n"
+        )
+        message = Mail.parse(raw, Envelope(sender, ("b@us.example",), "192.0.2.1", sender))
+        return [max((await getattr(evidence, name)(message)).values()) for name in ("spf", "dmarc", "authenticated")]
+
+    assert run(ask()) == [0.0, 0.0, 0.0]
+
+
+@given(st.binary(max_size=300))
+def test_an_origin_is_found_in_anything(raw: bytes) -> None:
+    """Whatever the bytes are: an address that is one, or none."""
+    for prefix in (b"", b"Received: from ", b"Received: from x ([", b"Return-Path: <"):
+        origin = origin_of(Mail.parse(prefix + raw))
+        assert origin.address is None or ipaddress.ip_address(origin.address)
 
 
 # ----- servers that are slow, broken, or lie

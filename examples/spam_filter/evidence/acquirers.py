@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 from emsco_runtime import AcquirerCache, Acquirers, CircuitBreaker
-from spam_filter.evidence.block_list import BlockList, address_name
+from spam_filter.evidence.block_list import BlockList, address_name, is_listable
 from spam_filter.evidence.names import DNS_GROUPS
 from spam_filter.evidence.off_loop import read_off_loop
 from spam_filter.evidence.origin import origin_of
@@ -136,13 +136,7 @@ def lookup_acquirers(resolver: Resolver, settings: LookupSettings, stores: Store
 
 
 def _listable_domains(mail: Mail) -> list[str]:
-    return [domain for domain in link_domains(mail) if _is_name(domain)][:_MOST_DOMAINS]
-
-
-def _is_name(domain: str) -> bool:
-    """Return whether a list can be asked for it."""
-    labels = domain.split(".")
-    return len(domain) <= 200 and len(labels) > 1 and all(0 < len(label) <= 63 and label.isascii() for label in labels)
+    return [domain for domain in link_domains(mail) if is_listable(domain)][:_MOST_DOMAINS]
 
 
 # The event loop makes keys: in service they come from the envelope, and no byte of the message is read.

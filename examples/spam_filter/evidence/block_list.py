@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import time
 from typing import Final, Literal, TypeAlias
 
 from spam_filter.errors import LookupFailed
 from spam_filter.evidence.resolver import Records, Resolver
 
-__all__ = ["BlockList", "ListKind", "address_name"]
+__all__ = ["BlockList", "ListKind", "address_name", "is_listable"]
 
 ListKind: TypeAlias = Literal["addresses", "domains"]
 _TESTS: Final[dict[ListKind, tuple[str, str]]] = {"addresses": ("2.0.0.127", "1.0.0.127"), "domains": ("test", "invalid")}
 _CHECK_S: Final = 600.0
+_MOST_NAME: Final = 150
+_NAME: Final = re.compile(r"(?:[a-z0-9_-]{1,63}\.)+[a-z0-9_-]{1,63}", re.IGNORECASE | re.ASCII)
 _LISTINGS: Final = ipaddress.ip_network("127.0.0.0/8")
 _ERRORS: Final = ipaddress.ip_network("127.255.255.0/24")
 _NOT_LISTED: Final = ipaddress.ip_address("127.0.0.1")
@@ -34,6 +37,22 @@ def address_name(address: str) -> str:
     ('7.2.0.192', '1.0.0.0.0.0.0.0')
     """
     return ipaddress.ip_address(address).reverse_pointer.removesuffix(".in-addr.arpa").removesuffix(".ip6.arpa")
+
+
+def is_listable(domain: str) -> bool:
+    r"""Return whether a list can be asked for a domain.
+
+    Links hold whatever the sender writes. A name that no list can have must not be asked for: it would look like a failure of the
+    list, and a few messages would open its breaker.
+
+    Examples
+    --------
+    >>> [is_listable(domain) for domain in ("example.org", "10.0.0.1", "a_b.example")]
+    [True, True, True]
+    >>> [is_listable(domain) for domain in ("x", "a\\.example", "a b.example", "..", "é.example")]
+    [False, False, False, False, False]
+    """
+    return len(domain) <= _MOST_NAME and _NAME.fullmatch(domain) is not None
 
 
 class BlockList:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spam_filter.evidence.block_list import address_name
+from spam_filter.evidence.block_list import address_name, is_listable
 from spam_filter.evidence.origin import origin_of
 from spam_filter.learned.clues import link_domains
 from spam_filter.message.mail import Mail
@@ -32,7 +32,6 @@ _HEAD: Final = (
     f"2.0.0.127.{CLIENT_LIST}. IN A 127.0.0.2",
     f"test.{DOMAIN_LIST}. IN A 127.0.0.2",
 )
-_LABEL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +82,13 @@ def make_zone(mails: Sequence[LabelledMail], rates: ZoneRates = ZoneRates(), *, 
         sender = origin.sender.rpartition("@")[2].lower()
         if origin.address is not None:
             addresses[origin.address] = addresses.get(origin.address, False) or is_ham
-        if origin.address is not None and _is_name(sender) and (is_ham or sender not in ham_senders):
+        if origin.address is not None and is_listable(sender) and (is_ham or sender not in ham_senders):
             if is_ham and sender not in ham_senders:
                 # What spam claimed before was forged.
                 ham_senders.add(sender)
                 clients[sender].clear()
             clients[sender].add(origin.address)
-        for domain in filter(_is_name, link_domains(mail)):
+        for domain in filter(is_listable, link_domains(mail)):
             domains[domain] = domains.get(domain, False) or is_ham
     return "\n".join(
         [
@@ -132,13 +131,6 @@ def _listings(names: dict[str, bool], zone: str, shares: tuple[float, float], rn
     for name in sorted(names):
         if rng.random() < shares[names[name]]:
             yield f"{name}.{zone}. IN A 127.0.0.2"
-
-
-def _is_name(domain: str) -> bool:
-    labels = domain.split(".")
-    return (
-        len(labels) > 1 and len(domain) < 150 and all(0 < len(label) < 60 and set(label) <= _LABEL_CHARACTERS for label in labels)
-    )
 
 
 def with_origins(mails: Iterable[LabelledMail], *, seed: int = 0) -> list[LabelledMail]:
