@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 from _spam_sample import ARCHIVE, ARTEFACTS, COLLECTORS, read_sample
+from spam_filter.evidence.names import dns_feature_names
+from spam_filter.features import feature_names
 from spam_filter.load.lookup_counts import count_lookups, decide_without_answers
 from spam_filter.synthetic.name_server import NSD, nsd
 from spam_filter.synthetic.zones import CLIENT_LIST, DOMAIN_LIST, ZoneRates, make_zone
@@ -154,11 +156,8 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
 def _fit_one_stage(folder: Path, plan: TrainingSettings) -> Expected:
     """Return what a single model on all features does with the test mail."""
     train, test = (pd.read_csv(folder / "work" / f"{name}.csv") for name in ("train", "test"))
-    names = [
-        name
-        for name in train.columns
-        if name != LABEL_COLUMN and name not in plan.left_out and train[name].min() < train[name].max()
-    ]
+    learnt = [name for name in (*feature_names(), *dns_feature_names()) if name not in plan.left_out]
+    names = [name for name in learnt if train[name].min() < train[name].max()]
     return export_design(
         folder / "one-stage",
         stages=[names],
