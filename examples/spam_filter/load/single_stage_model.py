@@ -12,6 +12,7 @@ from emsco_runtime import read_bundle, write_bundle
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.bundle.rule import accept
 from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
+from spam_filter.model_files import MODEL_FILE, write_model_file
 
 __all__ = ["make_single_stage", "write_single_stage_model"]
 
@@ -26,9 +27,10 @@ def write_single_stage_model(model: Path, out: Path) -> None:
     out
         The new folder.
     """
-    shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle"))
+    shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle", MODEL_FILE))
     manifest, content = make_single_stage(read_bundle(model / "bundle"))
     write_bundle(out / "bundle", manifest, [content])
+    write_model_file(out)
 
 
 def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:

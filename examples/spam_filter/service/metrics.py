@@ -8,6 +8,7 @@
 ``spam_filter_connections``           clients that are connected
 ``spam_filter_refused_total``         clients that were answered 421: too many at once
 ``spam_filter_reloads_total``         by ``outcome`` (done, failed)
+``spam_filter_model_changed``         1 while the model's files on the disk are not those in service
 ====================================  =================================================================
 """
 
@@ -47,3 +48,9 @@ class ServiceMetrics:
         self.connections = Gauge("spam_filter_connections", "Clients that are connected.", registry=registry)
         self.refused = Counter("spam_filter_refused_total", "Clients that were one too many.", registry=registry)
         self.reloads = Counter("spam_filter_reloads_total", "Reloads of the model, by outcome.", ["outcome"], registry=registry)
+        self.model_changed = Gauge(
+            "spam_filter_model_changed",
+            "Whether the files on the disk are not those in service.",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )

@@ -26,6 +26,7 @@ from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.handler import Handler
 from spam_filter.service.metrics import ServiceMetrics
+from spam_filter.service.model_watch import ModelWatch, WatchedModel
 from spam_filter.service.settings import Settings, SettingsError
 from spam_filter.service.verdict_pool import VerdictPool
 
@@ -37,7 +38,7 @@ __all__ = ["OpenModel", "ServedModel", "Service", "serve"]
 _log = logging.getLogger("spam_filter")
 
 
-class ServedModel(ModelProtocol, Protocol):
+class ServedModel(ModelProtocol, WatchedModel, Protocol):
     """What the service needs of a model."""
 
     def reload(self) -> object:
@@ -113,6 +114,7 @@ class Service:
         deliverers = AcquirerPool(settings.max_connections)
         SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
         self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
+        self._watch = ModelWatch(model, self._measures.model_changed)
         self._reloads: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -125,12 +127,14 @@ class Service:
         loop.add_signal_handler(signal.SIGHUP, self._start_reload)
         server = await self._start_server()
         metrics = self._metrics_server()
+        watching = asyncio.ensure_future(self._watch.run())
         try:
             await stop_requested.wait()
             _log.info("stopping: %d connections are open", len(self._connections))
             server.close()
             await self._stop_connections(stop_now)
         finally:
+            watching.cancel()
             metrics()
 
     async def _start_server(self) -> asyncio.Server:
@@ -191,6 +195,7 @@ class Service:
         """Reload the model in a thread: decisions go on with the old one until the new one is ready."""
         try:
             await asyncio.to_thread(self._model.reload)
+            await self._watch.look()
         except Exception as error:  # noqa: BLE001 - whatever it is, the old model stays in service
             self._measures.reloads.labels("failed").inc()
             _log.error("not reloaded, the old model stays in service: %s", error)

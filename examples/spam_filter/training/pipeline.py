@@ -18,6 +18,7 @@ from spam_filter.errors import CorpusError, ModelError
 from spam_filter.features import feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
+from spam_filter.model_files import write_model_file
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
@@ -136,6 +137,7 @@ def train_model(
         new = Path(place) / "model"
         new.mkdir()
         trained = _train(mails, new, work, plan, on_step)
+        write_model_file(new)
         _install(new, out, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
