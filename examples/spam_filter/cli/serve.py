@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-bytes", type=int, default=default["max_bytes"], help="largest message (default: %(default)s)")
     add("--max-connections", type=int, default=default["max_connections"], help="clients at the same time (default: %(default)s)")
     add("--deadline-s", type=float, default=default["deadline_s"], help="time for one decision (default: %(default)s)")
-    add("--idle-s", type=float, default=default["idle_s"], help="time that a client may take (default: %(default)s)")
+    add(
+        "--idle-s", type=float, default=default["idle_s"], help="time that a client may take for a message (default: %(default)s)"
+    )
     add("--hop-s", type=float, default=default["hop_s"], help="time for each answer of the next hop (default: %(default)s)")
     add("--grace-s", type=float, default=default["grace_s"], help="time to finish after a stop signal (default: %(default)s)")
     add("--threads", type=int, default=default["threads"], help="messages decided at the same time (default: %(default)s)")

@@ -27,6 +27,7 @@ from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.handler import Handler
 from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.model_watch import ModelWatch, WatchedModel
+from spam_filter.service.refusals import Refusals
 from spam_filter.service.settings import Settings, SettingsError
 from spam_filter.service.verdict_pool import VerdictPool
 
@@ -109,6 +110,7 @@ class Service:
         self._connections = Connections()
         self._measures = ServiceMetrics(registry)
         self._measures.connections.set_function(lambda: len(self._connections))
+        self._refusals = Refusals(self._measures.refused)
         self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
         # One for each client: all of them may wait for the disk or the next hop.
         deliverers = AcquirerPool(settings.max_connections)
@@ -155,9 +157,8 @@ class Service:
 
     def _protocol(self) -> asyncio.Protocol:
         if len(self._connections) >= self._settings.max_connections:
-            self._measures.refused.inc()
-            return RefusedConnection()
-        return Connection(self._handler, self._settings, self._connections)
+            return RefusedConnection(self._refusals)
+        return Connection(self._handler, self._settings, self._connections, self._refusals)
 
     def _metrics_server(self) -> Callable[[], None]:
         """Answer Prometheus, in a thread; return what ends it."""

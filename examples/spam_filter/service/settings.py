@@ -42,7 +42,7 @@ class Settings:
     deadline_s
         Time for the decision on one message. A message that takes longer is delivered undecided, marked ``error``.
     idle_s
-        Time that a client may take between two commands, and for the text of a message.
+        Time that a client may take from one message to the next, all its commands together, and for the text of a message.
     hop_s
         Time that the next hop may take for each of its answers.
     grace_s
