@@ -36,10 +36,17 @@ _LAST_WORD_S: Final = 5.0
 
 
 class Connections:
-    """The clients that are connected."""
+    """The clients that are connected.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    on_change
+        Called with their number when it changes.
+    """
+
+    def __init__(self, on_change: Callable[[float], None]) -> None:
         self.stopping = False
+        self._on_change = on_change
         self._open: set[Connection] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -51,11 +58,13 @@ class Connections:
     def add(self, connection: Connection) -> None:
         """Note a client."""
         self._open.add(connection)
+        self._on_change(len(self._open))
         self._empty.clear()
 
     def remove(self, connection: Connection) -> None:
         """Forget a client."""
         self._open.discard(connection)
+        self._on_change(len(self._open))
         if not self._open:
             self._empty.set()
 

@@ -46,7 +46,9 @@ class ServiceMetrics:
             "spam_filter_decision_errors_total", "Messages marked error, by kind of failure.", ["kind"], registry=registry
         )
         self.forged = Counter("spam_filter_forged_headers_total", "Forged headers that were removed.", registry=registry)
-        self.connections = Gauge("spam_filter_connections", "Clients that are connected.", registry=registry)
+        self.connections = Gauge(
+            "spam_filter_connections", "Clients that are connected.", registry=registry, multiprocess_mode="livesum"
+        )
         self.refused = Counter("spam_filter_refused_total", "Clients that were answered 421.", ["reason"], registry=registry)
         self.reloads = Counter("spam_filter_reloads_total", "Reloads of the model, by outcome.", ["outcome"], registry=registry)
         self.model_changed = Gauge(

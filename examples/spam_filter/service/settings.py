@@ -38,7 +38,7 @@ class Settings:
     max_bytes
         The largest message that is accepted.
     max_connections
-        Clients at the same time; one more is answered 421.
+        Clients at the same time, of each process; one more is answered 421.
     deadline_s
         Time for the decision on one message. A message that takes longer is delivered undecided, marked ``error``.
     idle_s
@@ -48,7 +48,9 @@ class Settings:
     grace_s
         Time for what is under way when the service stops.
     threads
-        Messages that are decided at the same time.
+        Messages that are decided at the same time, in each process.
+    processes
+        Processes that accept mail; above 1, one more watches over them.
     hostname
         How the service calls itself.
     """
@@ -66,12 +68,13 @@ class Settings:
     hop_s: float = 60.0
     grace_s: float = 20.0
     threads: int = 4
+    processes: int = 1
     # Once: a look-up for each connection may be a DNS query.
     hostname: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is opened."""
-        for name in ("max_bytes", "max_connections", "threads"):
+        for name in ("max_bytes", "max_connections", "threads", "processes"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(self, name)}")
         for name in ("deadline_s", "idle_s", "hop_s", "grace_s"):
