@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.runtime.waiting import wait_until
-from tests.spam_filter.service_under_test import Running
+from tests.spam_filter.service_under_test import Running, worker_processes
 from tests.spam_filter.test_service import SPAM, begin, conversation, delivered, header, reply, send
 from tests.spam_filter.tiny_model import write_tiny_model
 from tests.spam_filter.traffic import Traffic
@@ -28,12 +28,6 @@ def model(tmp_path: Path) -> Path:
 def start(model: Path, *more: str) -> Running:
     """Return a service of two processes."""
     return Running("--model", str(model), "--maildir", str(model.parent / "mail"), "--processes", "2", *more)
-
-
-def workers(running: Running) -> list[psutil.Process]:
-    """Return the processes that accept mail."""
-    children = psutil.Process(running.process.pid).children()
-    return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
 
 
 def test_metrics_and_audit_lines_add_up(model: Path) -> None:
@@ -57,14 +51,14 @@ def test_a_worker_that_is_killed_is_replaced_and_its_counts_stay(model: Path) ->
     with start(model) as running:
         for _ in range(4):
             send(running, SPAM)
-        first, second = workers(running)
+        first, second = worker_processes(running)
         first.kill()
         for _ in range(4):
             send(running, SPAM)
         wait_until(lambda: running.metric("spam_filter_restarts_total") == 1, "another one is started")
         assert f"process {first.pid} has ended (signal 9): another one takes its place" in running.text
-        wait_until(lambda: len(workers(running)) == 2, "there are two again")
-        assert second.pid in {one.pid for one in workers(running)}
+        wait_until(lambda: len(worker_processes(running)) == 2, "there are two again")
+        assert second.pid in {one.pid for one in worker_processes(running)}
         assert running.metric("spam_filter_messages_total") == 8
         assert running.end() == 0
 
@@ -78,7 +72,7 @@ def test_signals_reach_every_process(model: Path) -> None:
         running.process.send_signal(signal.SIGHUP)
         wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 2, "both have reloaded")
         assert all(header(delivered(running, mail, SPAM), "Bundle") != first for _ in range(4))
-        pids = [worker.pid for worker in workers(running)]
+        pids = [worker.pid for worker in worker_processes(running)]
         with conversation(running) as idle, conversation(running) as busy:
             begin(busy)
             busy.sendall(b"Subject: x\r\n")
@@ -93,7 +87,7 @@ def test_signals_reach_every_process(model: Path) -> None:
 def test_workers_end_with_their_supervisor(model: Path) -> None:
     """A supervisor that is killed leaves nobody behind, and the address is free for the next one."""
     with start(model) as running:
-        pids = [worker.pid for worker in workers(running)]
+        pids = [worker.pid for worker in worker_processes(running)]
         os.kill(running.process.pid, signal.SIGKILL)
         wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), "the workers are gone")
         running.ended()

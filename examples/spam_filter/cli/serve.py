@@ -78,7 +78,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument(
-        "--maildir", type=Path, metavar="FOLDER", help="put messages into this Maildir; created if it does not exist"
+        "--maildir",
+        type=Path,
+        metavar="FOLDER",
+        help="put messages into this Maildir; with {recipient}, {user} or {domain} in it, one for each; created where missing",
     )
     place.add_argument("--next-hop", type=_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
     add(

@@ -28,7 +28,7 @@ class Settings:
     model
         Folder of the trained model.
     maildir, next_hop
-        Where messages go: into a Maildir, or to one SMTP server. One of the two, and nowhere else.
+        Where messages go: into a Maildir, or one for each recipient, or to one SMTP server. One of the two, and nowhere else.
     listen
         Where the service accepts mail. Port 0: the system chooses.
     metrics
