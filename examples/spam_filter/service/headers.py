@@ -6,7 +6,9 @@ Programs that may read the message later disagree about where a line ends. SMTP 
 servers take a bare ``\n`` as well, and Python's email package a bare ``\r`` too. A forged header must be seen by none of them, so
 it is looked for in each of these readings.
 
-The sender chooses the bytes, so the work grows with their number and no faster: each byte is searched once by each reading.
+The sender chooses the bytes, so the work grows with their number and no faster: each byte is searched once by each reading. Where
+our names come more than a thousand times, the rest of them is overwritten, wherever they are: quicker than cutting each out, and
+nobody writes such a message but to keep us busy.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ _FORGED: Final = re.compile(rb"x-emsco-", re.IGNORECASE)
 _NAME_BYTES: Final = len(PREFIX)
 _FOLD: Final = (b" ", b"\t")
 _MOST_VALUE: Final = 200
+_MOST_NAMES: Final = 1000
+_OVERWRITTEN: Final = b"X-Forged"
 # One search holds Python's lock to its end: a large message is searched in windows, and other threads run in between.
 _WINDOW: Final = 65_536
 
@@ -113,13 +117,13 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     >>> remove_forged_headers(b"A: 1\r\nX-EMSCO-Cost : 0\r\n\tmore\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n")
     (b'A: 1\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n', 1)
     """
-    if PREFIX.lower().encode() not in raw.lower():
+    if not _has_name(raw):
         return raw, 0
     kept = bytearray(_LINE_BEFORE)
     # Those that are still in the header; what is kept, not what came, says where they are.
     readings: tuple[_Reading, ...] = _READINGS
-    at = removed = 0
-    while readings and at < len(raw):
+    at = removed = met = 0
+    while readings and at < len(raw) and met < _MOST_NAMES:
         start = _find_name(raw, at)
         if start > at:
             searched = max(0, len(kept) - _LONGEST_MARK + 1)
@@ -128,6 +132,7 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
             at = start
         if not _FORGED.match(raw, at):
             continue
+        met += 1
         reading = next((one for one in readings if kept.endswith(one.before_line)), None)
         if reading is None:
             # Inside of a line.
@@ -136,10 +141,31 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
         else:
             removed += 1
             at = _field_end(raw, at, reading.line_break)
-    if not removed:
-        return raw, 0
-    kept += raw[at:]
-    return bytes(memoryview(kept)[len(_LINE_BEFORE) :]), removed
+    if readings and met >= _MOST_NAMES:
+        removed += _overwrite_names(kept, raw, at)
+    else:
+        kept += raw[at:]
+    return (bytes(memoryview(kept)[len(_LINE_BEFORE) :]), removed) if removed else (raw, 0)
+
+
+def _overwrite_names(kept: bytearray, raw: bytes, at: int) -> int:
+    """Append the rest of a message with our name overwritten; return how often it was there."""
+    count = 0
+    while at < len(raw):
+        end = at + _WINDOW
+        # Not in the middle of a name.
+        if (cut := _FORGED.search(raw, max(at, end - _NAME_BYTES + 1), end + _NAME_BYTES - 1)) is not None:
+            end = cut.end()
+        text, found = _FORGED.subn(_OVERWRITTEN, raw[at:end])
+        kept += text
+        count += found
+        at = end
+    return count
+
+
+def _has_name(raw: bytes) -> bool:
+    """Return whether our name is anywhere; windows overlap by a name less a byte."""
+    return any(_FORGED.search(raw, at, at + _WINDOW + _NAME_BYTES - 1) for at in range(0, len(raw), _WINDOW))
 
 
 def _find_name(raw: bytes, at: int) -> int:

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenModel", "ServedModel", "Service", "open_service", "serve"]
 
+_SWITCH_S: Final = 0.001
 _log = logging.getLogger("spam_filter")
 
 
@@ -145,6 +147,8 @@ class Service:
         lifeline
             A pipe from the process that started this one: its end stops the service, too.
         """
+        # A large message keeps a thread busy; the others, and the event loop, must not wait for it longer than this each time.
+        sys.setswitchinterval(_SWITCH_S)
         loop = asyncio.get_running_loop()
         stop_requested = asyncio.Event()
         stop_now = asyncio.Event()
