@@ -12,6 +12,8 @@ COMMANDS: Final = {
     "generate": ("spam_filter.cli.generate", "write synthetic mail to try things with"),
     "train": ("spam_filter.cli.train", "learn a model from labelled mail"),
     "serve": ("spam_filter.cli.serve", "accept mail by SMTP, mark it, and hand it on"),
+    "check": ("spam_filter.cli.check", "say what a model thinks of messages, and why"),
+    "evaluate": ("spam_filter.cli.evaluate", "decide labelled mail, and count what is right, wrong and unsure"),
     "load": ("spam_filter.cli.load", "send mail to a service, and report its speed"),
     "demo": ("spam_filter.cli.demo", "all of it on synthetic mail, step by step"),
 }
