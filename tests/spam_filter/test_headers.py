@@ -221,7 +221,7 @@ def test_each_byte_is_looked_at_a_bounded_number_of_times(monkeypatch: pytest.Mo
     looked_at: list[int] = []
     readings = tuple(
         one._replace(
-            line_break=CountingPattern(one.line_break, looked_at),  # type: ignore[arg-type]
+            field_end=CountingPattern(one.field_end, looked_at),  # type: ignore[arg-type]
             empty_line=CountingPattern(one.empty_line, looked_at),  # type: ignore[arg-type]
         )
         for one in headers._READINGS
@@ -233,6 +233,16 @@ def test_each_byte_is_looked_at_a_bounded_number_of_times(monkeypatch: pytest.Mo
     assert sum(looked_at) <= 6 * len(raw)
     assert len(looked_at) <= len(raw)
     assert remove_forged_headers(clean) == (clean, 0)
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+@pytest.mark.parametrize("length", [65_533, 65_534, 65_535, 65_536, 65_537, 65_538, 131_070, 131_071])
+@pytest.mark.parametrize("fold", [b"", b" fold", b"\tfold"])
+def test_a_folded_line_belongs_to_its_field_wherever_a_window_ends(end: bytes, length: int, fold: bytes) -> None:
+    """A forged header whose line break lies at the end of a window takes its folded line along, and no other."""
+    forged = b"X-Emsco-Status: " + b"x" * (length - 16)
+    raw = forged + end + (fold + end if fold else b"") + b"A: b" + end + end + b"body"
+    assert remove_forged_headers(raw) == (b"A: b" + end + end + b"body", 1)
 
 
 @pytest.mark.parametrize("before", [65_520, 65_527, 65_528, 65_529, 65_534, 65_535, 65_536, 131_064, 200_000])

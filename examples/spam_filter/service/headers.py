@@ -34,18 +34,18 @@ _WINDOW: Final = 65_536
 
 
 class _Reading(NamedTuple):
-    """One way to read lines: what a line begins after, what ends it, and what ends the header."""
+    """One way to read lines: what a line begins after, what ends a field (a folded line goes on), and what ends the header."""
 
     before_line: tuple[bytes, ...]
-    line_break: re.Pattern[bytes]
+    field_end: re.Pattern[bytes]
     empty_line: re.Pattern[bytes]
 
 
 # The shortest lines first, so that a forged one takes as little along as can be.
 _READINGS: Final = (
-    _Reading((b"\r", b"\n"), re.compile(rb"\r\n|\n|\r"), re.compile(rb"\n[\r\n]|\r\r")),
-    _Reading((b"\n",), re.compile(rb"\n"), re.compile(rb"\n\r?\n")),
-    _Reading((b"\r\n",), re.compile(rb"\r\n"), re.compile(rb"\r\n\r\n")),
+    _Reading((b"\r", b"\n"), re.compile(rb"(?:\r\n|\n|\r(?!\n))(?![ \t])"), re.compile(rb"\n[\r\n]|\r\r")),
+    _Reading((b"\n",), re.compile(rb"\n(?![ \t])"), re.compile(rb"\n\r?\n")),
+    _Reading((b"\r\n",), re.compile(rb"\r\n(?![ \t])"), re.compile(rb"\r\n\r\n")),
 )
 _LONGEST_MARK: Final = 4
 # Our own headers come before the message, and end with it.
@@ -140,7 +140,7 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
             at += _NAME_BYTES
         else:
             removed += 1
-            at = _field_end(raw, at, reading.line_break)
+            at = _field_end(raw, at, reading.field_end)
     if readings and met >= _MOST_NAMES:
         removed += _overwrite_names(kept, raw, at)
     else:
@@ -177,12 +177,13 @@ def _find_name(raw: bytes, at: int) -> int:
     return len(raw) if at + _WINDOW >= len(raw) else at + _WINDOW - _NAME_BYTES + 1
 
 
-def _field_end(raw: bytes, at: int, line_break: re.Pattern[bytes]) -> int:
+def _field_end(raw: bytes, at: int, field_end: re.Pattern[bytes]) -> int:
     """Return where a header field ends: a folded line shares the fate of the line before it."""
-    while True:
-        found = line_break.search(raw, at)
-        if found is None:
-            return len(raw)
-        at = found.end()
-        if not raw.startswith(_FOLD, at):
-            return at
+    while at < len(raw):
+        until = at + _WINDOW
+        found = field_end.search(raw, at, until)
+        # At the end of a window nobody sees whether the next line is folded: the next window begins with the line break.
+        if found is not None and (found.end() < until or until >= len(raw)):
+            return found.end()
+        at = until - len(_LINE_BEFORE)
+    return len(raw)
