@@ -180,11 +180,12 @@ def test_the_bytes_of_the_wire_are_the_bytes_of_the_mailbox(shared: Running, mai
 
 
 def test_what_it_offers_and_that_it_takes_it(shared: Running, mail: Path) -> None:
-    """SIZE with the limit, 8BITMIME and SMTPUTF8; a message that uses them arrives as it is. No AUTH, no STARTTLS."""
+    """SIZE with the limit, PIPELINING, 8BITMIME and SMTPUTF8; a message that uses them arrives. No AUTH, no STARTTLS."""
     with smtplib.SMTP(HOST, shared.port, timeout=30) as client:
         client.ehlo()
-        assert {name: client.esmtp_features.get(name) for name in ("size", "8bitmime", "smtputf8")} == {
+        assert {name: client.esmtp_features.get(name) for name in ("size", "pipelining", "8bitmime", "smtputf8")} == {
             "size": "300000",
+            "pipelining": "",
             "8bitmime": "",
             "smtputf8": "",
         }
@@ -526,6 +527,8 @@ def test_commands_that_come_with_the_end_of_a_message_are_answered(shared: Runni
     """A client that does not wait for our answer gets all of them, in order."""
     with conversation(shared) as client:
         begin(client)
+        client.sendall(b"x\r\n.\r\nMAIL FROM:<a@x.org>\r\nRCPT TO:<b@x.org>\r\nDATA\r\n")
+        assert [line[:3] for line in read_lines(client, 4)] == [b"250", b"250", b"250", b"354"]
         client.sendall(b"x\r\n.\r\nNOOP\r\nQUIT\r\n")
         # Several answers may come at once; after the last one it hangs up.
         answers = b"".join(iter(lambda: client.recv(4096), b"")).splitlines()

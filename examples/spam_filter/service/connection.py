@@ -109,6 +109,7 @@ class Connection(SMTP):
         self._busy = False
         self._refused = False
         self._commands = 0
+        self._time_limit = 0.0
         super().__init__(
             handler,
             data_size_limit=settings.max_bytes,
@@ -163,11 +164,18 @@ class Connection(SMTP):
 
     def _reset_timeout(self, duration: float | None = None) -> None:
         """Begin to count time; aiosmtpd does it again at each command, and a client that says NOOP would stay for ever."""
-        if duration is not None or self._timeout_handle is None:
+        if self._timeout_handle is None:
             super()._reset_timeout(duration)
+        if duration is not None:
+            # The timer goes on, and looks at this when it rings: a new one for each message would cost more.
+            self._time_limit = self.loop.time() + duration
 
     def _timeout_cb(self) -> None:
-        self._refuse("time")
+        left = self._time_limit - self.loop.time()
+        if left <= 0:
+            self._refuse("time")
+        else:
+            self._timeout_handle = self.loop.call_later(left, self._timeout_cb)
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
         """Return an address unchanged."""

@@ -73,7 +73,14 @@ class Handler:
         self._deliverers = deliverers
         self._measures = measures
 
-    async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
+    async def handle_EHLO(  # noqa: N802 - aiosmtpd's name
+        self, _server: Any, session: Session, _envelope: SmtpEnvelope, hostname: str, replies: list[str]
+    ) -> list[str]:
+        """Offer PIPELINING too: commands are read one by one, however many come at once."""
+        session.host_name = hostname
+        return [replies[0], "250-PIPELINING", *replies[1:]]
+
+    async def handle_MAIL(  # noqa: N802
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a sender."""

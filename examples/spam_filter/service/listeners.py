@@ -32,8 +32,15 @@ def open_listeners(listen: Endpoint, backlog: int) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         addresses = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, _, _, _, address in dict.fromkeys(addresses):
-            found.append(socket.create_server(address[:2], family=family, backlog=backlog))
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
+            # With its protocol, which socket.create_server leaves out: asyncio sends small answers at once by TCP alone.
+            listener = socket.socket(family, kind, protocol)
+            found.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(backlog)
     except OSError as error:
         for listener in found:
             listener.close()

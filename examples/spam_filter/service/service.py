@@ -7,6 +7,7 @@ reloads the model. A model that cannot be loaded then leaves the old one in serv
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -97,7 +98,11 @@ def open_service(settings: Settings, open_model: OpenModel, registry: CollectorR
             observers.append(stack.enter_context(_audit(settings)))
         model = open_model(observers=observers)
         stack.callback(model.close)
-        yield Service(settings, model, registry)
+        service = Service(settings, model, registry)
+        # What is here now stays: it is not looked through again and again for what can be thrown away.
+        gc.collect()
+        gc.freeze()
+        yield service
 
 
 def _audit(settings: Settings) -> AuditWriter:
