@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from spam_filter.service.folder_sync import FolderSync, sync_folder
+
 __all__ = ["MaildirFolder"]
 
 # As the description of the format says: no delivery takes so long.
@@ -41,7 +43,8 @@ class MaildirFolder:
         for name in ("tmp", "new", "cur"):
             (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for folder in (path.parent, path):
-            _sync(folder)
+            sync_folder(folder)
+        self._new = FolderSync(path / "new")
         self._remove_stale_files()
 
     def write(self, head: bytes, content: bytes) -> Path:
@@ -69,7 +72,7 @@ class MaildirFolder:
 
     def sync(self) -> None:
         """Wait until what was published is on the disk."""
-        _sync(self._path / "new")
+        self._new.sync()
 
     def _remove_stale_files(self) -> None:
         """Remove what a crash left in tmp/ long ago."""
@@ -88,11 +91,3 @@ def _write(path: Path, head: bytes, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
