@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             listen=options.listen,
             metrics=options.metrics,
             audit=options.audit,
+            allow=options.allow,
+            block=options.block,
             max_bytes=options.max_bytes,
             max_connections=options.max_connections,
             deadline_s=options.deadline_s,
@@ -89,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
     add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
+    add("--block", type=Path, metavar="FILE", help="addresses and domains whose mail is spam")
+    add("--allow", type=Path, metavar="FILE", help="addresses and domains whose mail is unsure where it would be spam")
     add("--max-bytes", type=int, default=default["max_bytes"], help="largest message (default: %(default)s)")
     add(
         "--max-connections",

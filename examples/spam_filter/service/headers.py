@@ -101,6 +101,8 @@ def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "Bundle", verdict.bundle or "none"
     if verdict.degraded:
         yield "Degraded", ", ".join(verdict.failed_sources)
+    if verdict.listed:
+        yield "List", verdict.listed
 
 
 def _line(name: str, value: str) -> bytes:

@@ -31,6 +31,7 @@ from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.metrics_server import metrics_server
 from spam_filter.service.model_watch import ModelWatch, WatchedModel
 from spam_filter.service.refusals import Refusals
+from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.settings import Settings, SettingsError
 from spam_filter.service.verdict_pool import VerdictPool
 
@@ -132,7 +133,8 @@ class Service:
         self._measures = ServiceMetrics(registry)
         self._connections = Connections(self._measures.connections.set)
         self._refusals = Refusals(self._measures.refused)
-        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
+        lists = SenderLists.read(settings.allow, settings.block)
+        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads, lists)
         # One for each client: all of them may wait for the disk or the next hop.
         deliverers = AcquirerPool(settings.max_connections)
         SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
@@ -205,9 +207,11 @@ class Service:
         task.add_done_callback(self._reloads.discard)
 
     async def _reload(self) -> None:
-        """Reload the model in a thread: decisions go on with the old one until the new one is ready."""
+        """Reload model and lists in a thread: decisions go on with the old ones until the new ones are ready."""
         try:
+            lists = await asyncio.to_thread(SenderLists.read, self._settings.allow, self._settings.block)
             await asyncio.to_thread(self._model.reload)
+            self._verdicts.lists = lists
             await self._watch.look()
         except Exception as error:  # noqa: BLE001 - whatever it is, the old model stays in service
             self._measures.reloads.labels("failed").inc()

@@ -35,6 +35,8 @@ class Settings:
         Where Prometheus can ask; on the loopback interface only. None: nowhere.
     audit
         A file for one line of JSON per decision, without anything of the message. None: no such file.
+    allow, block
+        Files of senders, as `SenderLists` reads them. None: no such list.
     max_bytes
         The largest message that is accepted.
     max_connections
@@ -61,6 +63,8 @@ class Settings:
     listen: Endpoint = _LISTEN
     metrics: Endpoint | None = None
     audit: Path | None = None
+    allow: Path | None = None
+    block: Path | None = None
     max_bytes: int = 25 * 1024 * 1024
     max_connections: int = 32
     deadline_s: float = 5.0

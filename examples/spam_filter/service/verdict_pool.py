@@ -15,8 +15,9 @@ import asyncio
 from dataclasses import dataclass
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
-from spam_filter.message.mail import Envelope
+from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, classify
+from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.verdict import Verdict
 
 __all__ = ["VerdictPool"]
@@ -40,11 +41,14 @@ class VerdictPool:
         Time for each message, from the moment that it is handed in.
     threads
         Messages under way at the same time.
+    lists
+        Have the last word; may be replaced at any time.
     """
 
-    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int) -> None:
+    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int, lists: SenderLists | None = None) -> None:
         self._model = model
         self._deadline_s = deadline_s
+        self.lists = lists or SenderLists()
         self.pool = AcquirerPool(threads, max_abandoned=2 * threads)
 
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
@@ -64,4 +68,5 @@ class VerdictPool:
 
     def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
-        return classify(self._model, case.raw, case.envelope, None)
+        verdict = classify(self._model, case.raw, case.envelope, None)
+        return self.lists.apply(verdict, Mail.parse(case.raw, case.envelope))
