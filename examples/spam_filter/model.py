@@ -6,6 +6,7 @@
     MODEL/bundle/        the emsco bundle
     MODEL/stores.sqlite  what the training mail taught
     MODEL/costs.toml     what the features cost, as it was measured
+    MODEL/seen.txt       hashes of the mail that it was made from
 
 They are one unit: checked, opened and replaced together. The stores are read into memory, so that nothing that happens to the
 files changes a decision until the model is reloaded; `find_change` says that it happened. A decision under way ends with the unit

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
+from spam_filter.cli.learn import _parser as learn_parser
+from spam_filter.cli.retrain import _parser as retrain_parser
 from spam_filter.cli.serve import _parser
+from spam_filter.cli.train import make_parser
 from spam_filter.service.metrics import ServiceMetrics
 
 PACKAGING = Path(__file__).parents[2] / "examples" / "spam_filter" / "packaging"
@@ -57,10 +60,26 @@ def test_the_unit_starts_what_there_is() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
-    """No setting of the unit is unknown to systemd."""
-    text = (PACKAGING / "spam-filter.service").read_text(encoding="utf-8")
-    unit = tmp_path / "spam-filter.service"
-    unit.write_text(text.replace("/opt/spam-filter/bin/spam-filter", "/bin/true"), encoding="utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
-    assert "Unknown" not in done.stderr, done.stderr
+def test_systemd_understands_the_units(tmp_path: Path) -> None:
+    """No setting of a unit is unknown to systemd."""
+    for name in ("spam-filter.service", "spam-filter-retrain.service", "spam-filter-retrain.timer"):
+        text = (PACKAGING / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("/opt/spam-filter/bin/spam-filter", "/bin/true"), encoding="utf-8")
+    for unit in tmp_path.iterdir():
+        done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+        assert "Unknown" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", ["learn", "retrain"])
+def test_the_retraining_uses_options_that_there_are(command: str) -> None:
+    """Its lines are understood by the commands, with the options of its example."""
+    text = (PACKAGING / "spam-filter-retrain.service").read_text(encoding="utf-8")
+    given = dict(re.findall(r"#   (\w+)=(.*)", text))
+    line = next(line for line in text.splitlines() if line.startswith(f"ExecStart=/opt/spam-filter/bin/spam-filter {command} "))
+    arguments = re.sub(r"\$(\w+)", lambda found: given[found[1]], line).split()[2:]
+    if command == "learn":
+        assert len(learn_parser().parse_args(arguments).spam) == 1
+    else:
+        options, others = retrain_parser().parse_known_args(arguments)
+        assert len(options.mail) == 2
+        assert make_parser().parse_args(["--out", "x", *others]).own_domain == ["example.org"]
