@@ -218,10 +218,9 @@ def test_a_long_storm_on_real_mail(
                     trouble.lock_store(2.0)
                     trouble.to_hop()
                 trouble.wait_for(300 * turn + 250)
-                if processes > 1 and turn % 2:
+                if processes > 1:
                     trouble.kill_worker()
-                else:
-                    trouble.kill()
+                trouble.kill()
             trouble.lock_store(2.0)
             traffic.join()
             assert running.end() == 0
