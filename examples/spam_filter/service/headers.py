@@ -30,7 +30,7 @@ _MOST_VALUE: Final = 200
 _MOST_NAMES: Final = 1000
 _OVERWRITTEN: Final = b"X-Forged"
 # One search holds Python's lock to its end: a large message is searched in windows, and other threads run in between.
-_WINDOW: Final = 65_536
+_WINDOW: Final = 8_192
 
 
 class _Reading(NamedTuple):
