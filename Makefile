@@ -117,6 +117,8 @@ bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/nsl_kdd.py
 	$(BIN)/python benchmarks/spam_filter.py
+	$(BIN)/python benchmarks/bogofilter.py
+	$(BIN)/python benchmarks/hostile_mail.py
 
 experiments: $(READY)  ## the long measurements of docs/experiments.md; needs the shared data, and an hour or two
 	$(BIN)/python benchmarks/landscapes.py

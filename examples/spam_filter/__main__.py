@@ -11,8 +11,12 @@ __all__ = ["COMMANDS", "main", "run"]
 COMMANDS: Final = {
     "generate": ("spam_filter.cli.generate", "write synthetic mail to try things with"),
     "train": ("spam_filter.cli.train", "learn a model from labelled mail"),
+    "learn": ("spam_filter.cli.learn", "collect what people moved to Junk, or out of it, as training mail"),
+    "retrain": ("spam_filter.cli.retrain", "train again, and replace the model if the new one is no worse"),
     "serve": ("spam_filter.cli.serve", "accept mail by SMTP, mark it, and hand it on"),
     "milter": ("spam_filter.cli.milter", "mark mail inside of a mail server, by the milter protocol"),
+    "check": ("spam_filter.cli.check", "say what a model thinks of messages, and why"),
+    "evaluate": ("spam_filter.cli.evaluate", "decide labelled mail, and count what is right, wrong and unsure"),
     "load": ("spam_filter.cli.load", "send mail to a service, and report its speed"),
     "demo": ("spam_filter.cli.demo", "all of it on synthetic mail, step by step"),
 }

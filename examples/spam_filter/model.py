@@ -2,13 +2,16 @@
 
 ::
 
-    MODEL/bundle/        the emsco bundle; its version names the stores it was trained with
+    MODEL/model.json     every other file, with its SHA-256
+    MODEL/bundle/        the emsco bundle
     MODEL/stores.sqlite  what the training mail taught
     MODEL/costs.toml     what the features cost, as it was measured
     MODEL/lookups.json   which block lists it asks; only if it was trained with look-ups
+    MODEL/seen.txt       hashes of the mail that it was made from
 
-Bundle and stores are loaded together. A decision under way ends with the pair that it began with; a new pair that cannot be
-used leaves the old one in service.
+They are one unit: checked, opened and replaced together. The stores are read into memory, so that nothing that happens to the
+files changes a decision until the model is reloaded; `find_change` says that it happened. A decision under way ends with the unit
+that it began with; a new one that cannot be used leaves the old one in service.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from emsco_runtime.observers import Observer
 from spam_filter.errors import ModelError
 from spam_filter.evidence.registry import model_acquirers
 from spam_filter.learned.stores import Stores
+from spam_filter.model_files import ModelFiles
 
 __all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
 
@@ -39,10 +43,11 @@ def bundle_version(stores_id: str) -> str:
     return f"stores-{stores_id[:_VERSION_CHARACTERS]}"
 
 
-class _Pair(NamedTuple):
+class _Unit(NamedTuple):
     cascade: Cascade
     stores: Stores
     registry: Acquirers
+    files: ModelFiles
 
 
 class Model:
@@ -56,8 +61,6 @@ class Model:
         As in `emsco_runtime.Cascade`.
     observers
         Notified of every decision; they outlive a reload.
-    timeout_s
-        How long a look-up waits for a locked store before it falls back.
     dns
         Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
 
@@ -73,16 +76,14 @@ class Model:
         *,
         pool: AcquirerPool | None = None,
         observers: Sequence[Observer] = (),
-        timeout_s: float = 0.1,
         dns: str = "system",
     ) -> None:
         self.folder = Path(folder)
         self._pool = pool
         self._observers = tuple(observers)
-        self._timeout_s = timeout_s
         self._dns = dns
         self._reloading = threading.Lock()
-        self._pair = self._load(None)
+        self._unit = self._load(None)
 
     @classmethod
     def open(
@@ -91,11 +92,10 @@ class Model:
         *,
         pool: AcquirerPool | None = None,
         observers: Sequence[Observer] = (),
-        timeout_s: float = 0.1,
         dns: str = "system",
     ) -> Model:
         """Open a model; the same as calling the class."""
-        return cls(folder, pool=pool, observers=observers, timeout_s=timeout_s, dns=dns)
+        return cls(folder, pool=pool, observers=observers, dns=dns)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -108,12 +108,12 @@ class Model:
     @property
     def cascade(self) -> Cascade:
         """The cascade in service."""
-        return self._pair.cascade
+        return self._unit.cascade
 
     @property
     def acquirers(self) -> Acquirers:
         """The acquirers that the cascade in service is bound to."""
-        return self._pair.registry
+        return self._unit.registry
 
     def reload(self) -> bool:
         """Load what is in the folder now, and return whether that is another bundle.
@@ -124,32 +124,33 @@ class Model:
             If bundle or stores cannot be used; the old ones stay in service.
         """
         with self._reloading:
-            pair = self._load(self.cascade)
-            changed = pair.cascade.manifest.id != self.cascade.manifest.id
+            unit = self._load(self.cascade)
+            changed = unit.cascade.manifest.id != self.cascade.manifest.id
             # The old stores are closed when the last decision that uses them has ended, and nothing holds them any more.
-            self._pair = pair
+            self._unit = unit
             return changed
+
+    def find_change(self) -> str | None:
+        """Return the name of a file on the disk that is not the one in service; None if there is none."""
+        return self._unit.files.find_change()
 
     def close(self) -> None:
         """Close the stores; later look-ups fall back on defaults."""
-        self._pair.stores.close()
+        self._unit.stores.close()
 
-    def _load(self, old: Cascade | None) -> _Pair:
-        if not self.folder.is_dir():
-            raise ModelError(f"{self.folder}: the folder does not exist: give the one that train wrote")
+    def _load(self, old: Cascade | None) -> _Unit:
+        files = ModelFiles(self.folder)
+        files.check()
         bundle = read_bundle(self.folder / BUNDLE)
-        stores = Stores.open(self.folder / STORES, timeout_s=self._timeout_s)
+        content = files.read(STORES)
+        if (changed := files.find_change()) is not None:
+            raise ModelError(f"{self.folder / changed}: was changed while the model was read: try again")
+        stores = Stores.from_bytes(content, self.folder / STORES)
         try:
-            self._check_pair(bundle.manifest.version, bundle_version(stores.id))
             registry = model_acquirers(self.folder, stores, self._dns)
             if old is not None:
-                return _Pair(old.with_bundle(bundle, registry), stores, registry)
-            return _Pair(Cascade(bundle, registry, pool=self._pool, observers=self._observers), stores, registry)
+                return _Unit(old.with_bundle(bundle, registry), stores, registry, files)
+            return _Unit(Cascade(bundle, registry, pool=self._pool, observers=self._observers), stores, registry, files)
         except BaseException:
             stores.close()
             raise
-
-    def _check_pair(self, wanted: str, found: str) -> None:
-        if wanted != found:
-            detail = f"the bundle belongs to {wanted}, the stores are {found}"
-            raise ModelError(f"{self.folder}: {detail}: copy the folder of one training as a whole, or train again")

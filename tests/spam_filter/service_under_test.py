@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from tests.runtime.waiting import wait_until
 
 TOP = Path(__file__).parents[2]
@@ -124,3 +126,9 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
         self.ended()
+
+
+def worker_processes(running: Running) -> list[psutil.Process]:
+    """Return the processes that accept mail, of a service that has several."""
+    children = psutil.Process(running.process.pid).children()
+    return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.maildir import Maildir
+from spam_filter.service.mailboxes import Mailboxes, safe_name
 from spam_filter.service.next_hop import NextHop, can_be_smuggled, stuff_dots
 from spam_filter.service.outgoing import OutgoingMessage
 from spam_filter.service.settings import Settings, SettingsError
@@ -28,6 +28,9 @@ CONTENT = (
 PARCEL = OutgoingMessage(CONTENT, "a@example.org", ("b@example.org",))
 
 
+ENVELOPE = b"Return-Path: <a@example.org>\r\nDelivered-To: b@example.org\r\n"
+
+
 def stored(folder: Path) -> list[bytes]:
     """Return the messages of a Maildir."""
     return [path.read_bytes() for path in (folder / "new").iterdir()]
@@ -39,17 +42,17 @@ def next_hop_for(hop: FakeNextHop, timeout_s: float = 10.0) -> NextHop:
 
 
 def test_maildir_holds_the_very_bytes_and_no_rest(tmp_path: Path) -> None:
-    """What was handed in is in new/, byte by byte; tmp/ is empty; only its owner may read it."""
-    receipt = Maildir(tmp_path / "mail", "host").deliver(PARCEL)
+    """What was handed in is in new/ after its envelope, byte by byte; tmp/ is empty; only its owner may read it."""
+    receipt = Mailboxes(tmp_path / "mail", "host").deliver(PARCEL)
     assert (receipt.outcome, receipt.reply[:3]) == ("delivered", "250")
-    assert stored(tmp_path / "mail") == [CONTENT]
+    assert stored(tmp_path / "mail") == [ENVELOPE + CONTENT]
     assert not list((tmp_path / "mail" / "tmp").iterdir())
     assert next((tmp_path / "mail" / "new").iterdir()).stat().st_mode & 0o777 == 0o600
 
 
 def test_maildir_syncs_the_file_before_and_the_folder_after_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order that survives a power cut: write, sync the file, rename, sync the folder; and only then the answer."""
-    maildir = Maildir(tmp_path, "host")
+    maildir = Mailboxes(tmp_path, "host")
     order: list[str] = []
     sync, rename = os.fsync, Path.rename
 
@@ -70,7 +73,7 @@ def test_maildir_syncs_the_file_before_and_the_folder_after_the_rename(tmp_path:
 @pytest.mark.parametrize("step", ["fsync", "rename"])
 def test_maildir_that_fails_defers_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """A full disk is a 4xx, so that the sender keeps the message; no half message stays behind."""
-    maildir = Maildir(tmp_path, "host")
+    maildir = Mailboxes(tmp_path, "host")
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left\r\non device")
@@ -84,7 +87,7 @@ def test_maildir_that_fails_defers_and_leaves_nothing(tmp_path: Path, monkeypatc
 
 def test_maildir_names_are_unique_across_threads(tmp_path: Path) -> None:
     """Eight threads, and two objects for the same folder: as many files as messages."""
-    maildirs = [Maildir(tmp_path, "ho/st:x"), Maildir(tmp_path, "other")]
+    maildirs = [Mailboxes(tmp_path, "ho/st:x"), Mailboxes(tmp_path, "other")]
     texts = [[f"{worker}-{number}".encode() for number in range(25)] for worker in range(8)]
 
     def deliver(worker: int) -> None:
@@ -96,17 +99,77 @@ def test_maildir_names_are_unique_across_threads(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(stored(tmp_path)) == sorted(text for worker in texts for text in worker)
+    head = b"Return-Path: <>\r\nDelivered-To: b\r\n"
+    assert sorted(stored(tmp_path)) == sorted(head + text for worker in texts for text in worker)
+
+
+def test_each_recipient_has_a_file_with_the_envelope(tmp_path: Path) -> None:
+    """A thousand recipients are a thousand files in one Maildir, each under its own name; one that is named twice has one."""
+    recipients = tuple(f"user{number}@example.org" for number in range(1000))
+    parcel = OutgoingMessage(b"Subject: x\r\n\r\n", "jürgen@example.org", (*recipients, recipients[0]), utf8=True)
+    assert Mailboxes(tmp_path, "host").deliver(parcel).outcome == "delivered"
+    head = "Return-Path: <jürgen@example.org>\r\nDelivered-To: {}\r\nSubject: x\r\n\r\n"
+    assert sorted(stored(tmp_path)) == sorted(head.format(recipient).encode() for recipient in recipients)
+
+
+def test_each_recipient_may_have_a_maildir(tmp_path: Path) -> None:
+    """Names come from the address; whatever it holds, the Maildir lies where the path says."""
+    mailboxes = Mailboxes(tmp_path / "{domain}" / "{user}" / "Maildir", "host")
+    recipients = ("Ann@X.org", "../../etc/passwd@x.org", "/@..", "root", "x" * 300 + "@x.org")
+    assert mailboxes.deliver(OutgoingMessage(b"", "", recipients)).outcome == "delivered"
+    found = {path.parents[1].relative_to(tmp_path).as_posix() for path in tmp_path.rglob("new/*")}
+    assert {name for name in found if len(name) < 100} == {
+        "x.org/ann/Maildir",
+        "x.org/%2e.%2f..%2fetc%2fpasswd/Maildir",
+        "%2e./%2f/Maildir",
+        "%/root/Maildir",
+    }
+    assert len(found) == len(recipients)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.org", "%2e.", "%"}
+
+
+@given(text=st.text(max_size=400))
+def test_a_safe_name_is_one_plain_name(text: str) -> None:
+    """For any text: one component, no way up, no hidden file, not too long; texts that differ by more than case stay apart."""
+    name = safe_name(text)
+    assert name.isascii()
+    assert name.isprintable()
+    assert not name.startswith((".", "-"))
+    assert "/" not in name
+    assert 0 < len(name) < 200
+    assert safe_name(f"{text}%") != name
+
+
+def test_all_recipients_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full at the third of five, none of them sees the message, and the sender keeps it."""
+    mailboxes = Mailboxes(tmp_path / "{user}", "host")
+    sync, syncs = os.fsync, iter(range(1000))
+
+    def full(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().parent.name == "tmp" and next(syncs) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    receipt = mailboxes.deliver(OutgoingMessage(b"", "", tuple(f"user{number}@x.org" for number in range(5))))
+    assert (receipt.outcome, receipt.reply[:3]) == ("deferred", "452")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_other_names_in_braces_are_refused(tmp_path: Path) -> None:
+    """A name that nobody replaces would be a folder of that name."""
+    with pytest.raises(SettingsError, match=r"maildir: expected \{recipient\}, \{user\} or \{domain\} in braces, got \{name\}"):
+        make_delivery(Settings(tmp_path, maildir=tmp_path / "{name}"))
 
 
 def test_maildir_sweeps_what_a_crash_left_long_ago(tmp_path: Path) -> None:
     """Files in tmp/ older than 36 hours go; younger ones may be another process's."""
-    Maildir(tmp_path, "host")
+    Mailboxes(tmp_path, "host")
     old, young = tmp_path / "tmp" / "old", tmp_path / "tmp" / "young"
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 40 * 3600,) * 2)
-    Maildir(tmp_path, "host")
+    Mailboxes(tmp_path, "host")
     assert not old.exists()
     assert young.exists()
 
@@ -222,7 +285,7 @@ def test_a_message_without_a_last_line_break_gets_one_for_the_end() -> None:
 
 def test_settings_choose_the_place(tmp_path: Path) -> None:
     """A Maildir or a next hop; a Maildir that cannot be created is reported in one sentence."""
-    assert isinstance(make_delivery(Settings(tmp_path, maildir=tmp_path / "m")), Maildir)
+    assert isinstance(make_delivery(Settings(tmp_path, maildir=tmp_path / "m")), Mailboxes)
     assert isinstance(make_delivery(Settings(tmp_path, next_hop=Endpoint(HOST, 25))), NextHop)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SettingsError, match=r"maildir: .*file/m cannot be used: Not a directory; make it writable"):

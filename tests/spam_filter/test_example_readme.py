@@ -31,10 +31,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_every_block_of_the_readme_works_in_order(folder: Path) -> None:
-    """Demo, training, service, reload and load driver run as written, on a port that is free here."""
+    """Demo, training, checks, service, reload and load driver run as written, on a port that is free here."""
     text = README.read_text(encoding="utf-8").replace("10025", str(free_port()))
     blocks = BLOCK.findall(text)
-    assert [kind for kind, _ in blocks] == ["sh", "sh", "sh", "python", "sh", "sh"]
+    assert [kind for kind, _ in blocks] == ["sh", "sh", "sh", "sh", "python", "sh", "sh"]
     names: dict[str, object] = {}
     for kind, block in blocks:
         if kind == "sh":

@@ -10,7 +10,7 @@ from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_cos
 from spam_filter.load.service_process import ServiceProcess, ServiceProcessError
 from spam_filter.load.single_stage_model import make_single_stage, write_single_stage_model
 from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.maildir import Maildir
+from spam_filter.service.mailboxes import Mailboxes
 from spam_filter.service.outgoing import OutgoingMessage
 
 from emsco_runtime import Acquirers, Cascade, read_bundle
@@ -115,9 +115,9 @@ def test_percentiles_are_values_that_were_met() -> None:
 
 def test_costs_are_read_from_the_headers_of_what_was_delivered(tmp_path: Path) -> None:
     """The mean over messages with a cost; one in error has none."""
-    maildir = Maildir(tmp_path, "host")
+    maildir = Mailboxes(tmp_path, "host")
     for status, cost in (("spam", "1.5 us"), ("ham", "2.5e+01 us"), ("error", "none")):
-        maildir.deliver(OutgoingMessage(f"X-Emsco-Status: {status}\r\nX-Emsco-Cost: {cost}\r\n\r\n".encode(), "", ()))
+        maildir.deliver(OutgoingMessage(f"X-Emsco-Status: {status}\r\nX-Emsco-Cost: {cost}\r\n\r\n".encode(), "", ("b",)))
     costs = read_delivered_costs(tmp_path)
     assert costs.mean_cost == 13.25
     assert costs.statuses == {"error": 1, "ham": 1, "spam": 1}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import signal
 import smtplib
 import socket
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -123,7 +125,9 @@ def test_messages_are_marked_and_stored_unchanged(
     """Status, stage and cost are those of the cascade, the bundle is named, and the message follows byte by byte."""
     content = delivered(shared, mail, raw)
     assert content.endswith(b"\r\n" + raw)
-    assert content.removesuffix(raw).count(b"\r\n") == 5
+    ours = content.removesuffix(raw).split(b"\r\n")
+    assert ours[:2] == [b"Return-Path: <a@example.org>", b"Delivered-To: b@example.org"]
+    assert len(ours) == 8
     assert (header(content, "Status"), header(content, "Stage"), header(content, "Cost")) == (status, stage, cost)
     bundle = json.loads((model / "bundle" / "manifest.json").read_text())["id"]
     assert header(content, "Bundle") == bundle
@@ -172,16 +176,16 @@ def test_the_bytes_of_the_wire_are_the_bytes_of_the_mailbox(shared: Running, mai
     content = path.read_bytes()
     ours = [line for line in content.removesuffix(raw).split(b"\r\n") if line]
     assert content.endswith(raw)
-    assert len(ours) == 5
-    assert all(line.startswith(b"X-Emsco-") for line in ours)
+    assert [line.partition(b"-")[0] for line in ours] == [b"Return", b"Delivered"] + [b"X"] * 5
 
 
 def test_what_it_offers_and_that_it_takes_it(shared: Running, mail: Path) -> None:
-    """SIZE with the limit, 8BITMIME and SMTPUTF8; a message that uses them arrives as it is. No AUTH, no STARTTLS."""
+    """SIZE with the limit, PIPELINING, 8BITMIME and SMTPUTF8; a message that uses them arrives. No AUTH, no STARTTLS."""
     with smtplib.SMTP(HOST, shared.port, timeout=30) as client:
         client.ehlo()
-        assert {name: client.esmtp_features.get(name) for name in ("size", "8bitmime", "smtputf8")} == {
+        assert {name: client.esmtp_features.get(name) for name in ("size", "pipelining", "8bitmime", "smtputf8")} == {
             "size": "300000",
+            "pipelining": "",
             "8bitmime": "",
             "smtputf8": "",
         }
@@ -442,7 +446,59 @@ def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_n
             waiting.sendall(b"\r\n!hang!\r\n.\r\n")
             assert reply(waiting).startswith(b"250 2.0.0 stored")
         with conversation(running) as silent:
+            assert reply(silent).startswith(b"421 4.4.2 too much time without a message")
             assert reply(silent) == b""
+
+
+def test_a_client_that_only_chats_is_hung_up_on(model: Path, tmp_path: Path) -> None:
+    """Neither NOOP for ever nor one now and then keeps a connection: 421, logged and counted, from message to message."""
+    with Running("--model", str(model), "--maildir", str(tmp_path)) as running:
+        with conversation(running) as client:
+            for _ in range(2):
+                client.sendall(b"NOOP\r\n" * 90)
+                assert read_lines(client, 90) == [b"250 OK"] * 90
+                begin(client)
+                client.sendall(SPAM + b".\r\n")
+                assert reply(client).startswith(b"250")
+            client.sendall(b"NOOP\r\n" * 150)
+            assert read_lines(client, 200) == [b"250 OK"] * 100 + [b"421 4.7.0 too many commands without a message"]
+        assert running.metric('spam_filter_refused_total{reason="commands"}') == 1
+        assert "answered 421 4.7.0 too many commands without a message to 127.0.0.1" in running.text
+    running.more = ("--idle-s", "1")
+    with running, conversation(running) as client:
+        answers: list[bytes] = []
+        while not answers or answers[-1].startswith(b"250"):
+            client.sendall(b"NOOP\r\n")
+            answers.append(reply(client))
+            time.sleep(0.1)
+        assert answers[-1].endswith(b"421 4.4.2 too much time without a message\r\n")
+        assert running.metric('spam_filter_refused_total{reason="time"}') == 1
+
+
+@pytest.mark.uncounted
+def test_a_client_that_reads_nothing_does_not_keep_its_place(model: Path, tmp_path: Path) -> None:
+    """Its answers fill every buffer on the way; it is hung up on all the same."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--idle-s", "1")
+    with Running(*arguments) as running, conversation(running) as deaf:
+        deaf.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                deaf.send(b"\r\n" * 20_000)
+        wait_until(lambda: running.metric("spam_filter_connections") == 0, "it is hung up on")
+
+
+def read_lines(client: socket.socket, count: int) -> list[bytes]:
+    """Return so many lines; fewer if the other side hangs up."""
+    text = b""
+    while text.count(b"\r\n") < count:
+        try:
+            piece = client.recv(4096)
+        except ConnectionResetError:
+            break
+        if not piece:
+            break
+        text += piece
+    return text.splitlines()
 
 
 def test_a_decision_that_hangs_does_not_hold_up_the_others(model: Path, tmp_path: Path) -> None:
@@ -471,6 +527,8 @@ def test_commands_that_come_with_the_end_of_a_message_are_answered(shared: Runni
     """A client that does not wait for our answer gets all of them, in order."""
     with conversation(shared) as client:
         begin(client)
+        client.sendall(b"x\r\n.\r\nMAIL FROM:<a@x.org>\r\nRCPT TO:<b@x.org>\r\nDATA\r\n")
+        assert [line[:3] for line in read_lines(client, 4)] == [b"250", b"250", b"250", b"354"]
         client.sendall(b"x\r\n.\r\nNOOP\r\nQUIT\r\n")
         # Several answers may come at once; after the last one it hangs up.
         answers = b"".join(iter(lambda: client.recv(4096), b"")).splitlines()

@@ -14,8 +14,10 @@ from spam_filter.errors import CorpusError, ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
+from spam_filter.model_files import MODEL_FILE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
+from spam_filter.training.seen_mail import SEEN
 
 from emsco_runtime import EmscoError
 
@@ -23,8 +25,8 @@ MAILS = list(generate(200, seed=5))
 
 
 def test_the_folder_holds_bundle_stores_and_costs(trained: TrainedModel) -> None:
-    """Training leaves the three parts, a certificate, the stricter threshold for spam, and nothing else."""
-    assert {entry.name for entry in trained.folder.iterdir()} == {BUNDLE, STORES, COSTS}
+    """Training leaves the three parts, their hashes, a certificate, the stricter threshold for spam, and nothing else."""
+    assert {entry.name for entry in trained.folder.iterdir()} == {BUNDLE, STORES, COSTS, SEEN, MODEL_FILE}
     manifest = trained.exported.export.bundle.manifest
     assert manifest.certificate is not None
     assert manifest.cost_unit == "us of CPU time"

@@ -61,6 +61,10 @@ class TinyModel:
         if error is not None:
             raise error
 
+    def find_change(self) -> str | None:
+        """Return None: nobody looks at its files."""
+        return None
+
     def close(self) -> None:
         """Let go of it."""
         self.cascade.close()

@@ -34,6 +34,8 @@ class LoadedService:
         The mean cost of a message.
     decision_ms
         Mean time of a decision inside the service, its threads included.
+    cpu_ms
+        CPU time of a message, all processes of the service together; the clients are not in it.
     statuses
         What the headers said, in words.
     """
@@ -43,6 +45,7 @@ class LoadedService:
     mean_cost: float
     unit: str
     decision_ms: float
+    cpu_ms: float
     statuses: str
 
 
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         messages = _messages(options.corpus, options.messages, options.seed)
         with tempfile.TemporaryDirectory(prefix="spam-filter-load-") as place:
-            found = measure(options.model, messages, options.connections, options.rounds, Path(place))
+            found = measure(options.model, messages, options.connections, options.rounds, Path(place), options.processes)
     except (LoadError, ServiceProcessError, EmscoError, OSError) as error:
         print(f"load: {error}", file=sys.stderr)
         return 1
@@ -65,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path) -> list[LoadedService]:
+def measure(
+    model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path, processes: int = 1
+) -> list[LoadedService]:
     """Load both services in turn.
 
     Parameters
@@ -80,6 +85,8 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
         How often each is loaded; they take turns, so that a machine that changes its pace changes it for both.
     place
         A folder for temporary files.
+    processes
+        Of each service.
     """
     from spam_filter.load.single_stage_model import write_single_stage_model  # noqa: PLC0415 - heavy
 
@@ -89,29 +96,32 @@ def measure(model: Path, messages: Sequence[bytes], connections: int, rounds: in
     found: list[LoadedService] = []
     for number in range(rounds):
         found += [
-            _measure_service("cascade", model, messages, connections, place / f"cascade-{number}"),
-            _measure_service("everything", place / "everything", messages, connections, place / f"everything-{number}"),
+            _measure_service(name, folder, messages, connections, place / f"{name}-{number}", processes)
+            for name, folder in (("cascade", model), ("everything", place / "everything"))
         ]
     return found
 
 
-def _measure_service(name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path) -> LoadedService:
+def _measure_service(
+    name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path, processes: int
+) -> LoadedService:
     from emsco_runtime import read_bundle  # noqa: PLC0415 - heavy
     from spam_filter.load.service_process import ServiceProcess  # noqa: PLC0415
 
     manifest = read_bundle(model / "bundle").manifest
-    with ServiceProcess(model, maildir) as service:
+    with ServiceProcess(model, maildir, "--processes", str(processes)) as service:
         # The first decisions of a process are slower, and not measured.
         send_all(service.smtp, messages[: 2 * connections], connections)
         for delivered in (maildir / "new").iterdir():
             delivered.unlink()
-        before = _decision_totals(service, manifest.name)
+        before, cpu_before = _decision_totals(service, manifest.name), service.cpu_s()
         sent = send_all(service.smtp, messages, connections)
-        after = _decision_totals(service, manifest.name)
+        after, cpu_after = _decision_totals(service, manifest.name), service.cpu_s()
     decision_s = (after[0] - before[0]) / max(after[1] - before[1], 1)
     costs = read_delivered_costs(maildir)
     statuses = ", ".join(f"{count} {status}" for status, count in costs.statuses.items())
-    return LoadedService(name, sent, costs.mean_cost, manifest.cost_unit, 1000 * decision_s, statuses)
+    cpu_ms = 1000 * (cpu_after - cpu_before) / len(messages)
+    return LoadedService(name, sent, costs.mean_cost, manifest.cost_unit, 1000 * decision_s, cpu_ms, statuses)
 
 
 def _decision_totals(service: ServiceProcess, name: str) -> tuple[float, float]:
@@ -134,16 +144,21 @@ def _messages(corpus: Path | None, count: int, seed: int) -> list[bytes]:
 
 
 def _print_results(found: Sequence[LoadedService]) -> None:
-    print(f"{'':12}{'messages/s':>11}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'max ms':>9}{'decision ms':>13}  mean cost")
+    times = "".join(f"{name:>9}" for name in ("p50 ms", "p95 ms", "p99 ms", "max ms"))
+    print(f"{'':12}{'messages/s':>11}{times}{'decision ms':>13}{'CPU ms':>8}  mean cost")
     for one in found:
         times = "".join(f"{one.sent.percentile_ms(share):9.1f}" for share in (0.5, 0.95, 0.99, 1.0))
-        print(f"{one.name:12}{one.sent.rate:11.1f}{times}{one.decision_ms:13.2f}  {one.mean_cost:.4g} {one.unit}")
+        print(
+            f"{one.name:12}{one.sent.rate:11.1f}{times}{one.decision_ms:13.2f}{one.cpu_ms:8.2f}  {one.mean_cost:.4g} {one.unit}"
+        )
     for one in found[:2]:
         print(f"{one.name:12}{one.statuses}")
     cascade, everything = ([one for one in found if one.name == name] for name in ("cascade", "everything"))
+    ratios = [one.sent.rate / other.sent.rate for one, other in zip(cascade, everything, strict=True)]
+    spread = f" ({min(ratios):.2f} to {max(ratios):.2f} in the rounds)" if len(ratios) > 1 else ""
     rate = sum(one.sent.rate for one in cascade) / sum(one.sent.rate for one in everything)
     cost = cascade[0].mean_cost / everything[0].mean_cost if everything[0].mean_cost else 1.0
-    print(f"the cascade: {rate:.2f} times the messages per second of the whole service, {100 * cost:.0f} % of the cost")
+    print(f"the cascade: {rate:.2f} times the messages per second of the whole service{spread}, {100 * cost:.0f} % of the cost")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -155,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--corpus", type=Path, metavar="PATH", help="labelled mail, as train takes it (default: synthetic mail)")
     add("--messages", type=int, default=1000, help="messages in each round (default: %(default)s)")
     add("--connections", type=int, default=8, help="connections at the same time (default: %(default)s)")
+    add("--processes", type=int, default=1, help="of the service (default: %(default)s)")
     add("--rounds", type=int, default=2, help="how often each is loaded, in turns (default: %(default)s)")
     add("--seed", type=int, default=1, help="of the synthetic mail, or of the order of the corpus (default: %(default)s)")
     return parser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spam_filter.service.endpoint import Endpoint
+from spam_filter.service.logs import set_up_logging
 from spam_filter.service.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
     # Heavy, and --help does not need them.
     from emsco_runtime.errors import EmscoError  # noqa: PLC0415
     from spam_filter.service.service import serve  # noqa: PLC0415
+    from spam_filter.service.supervisor import supervise  # noqa: PLC0415
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    # Its log repeats the conversation, addresses included.
-    logging.getLogger("mail.log").setLevel(logging.WARNING)
+    set_up_logging("%(asctime)s %(levelname)s %(message)s")
     try:
         settings = Settings(
             model=options.model,
@@ -46,6 +45,8 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             listen=options.listen,
             metrics=options.metrics,
             audit=options.audit,
+            allow=options.allow,
+            block=options.block,
             max_bytes=options.max_bytes,
             max_connections=options.max_connections,
             deadline_s=options.deadline_s,
@@ -54,8 +55,10 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
             grace_s=options.grace_s,
             threads=options.threads,
             dns=options.dns,
+            processes=options.processes,
         )
-        serve(settings, open_model or _model_opener(settings))
+        run = serve if settings.processes == 1 else supervise
+        run(settings, open_model or _model_opener(settings))
     except SettingsError as error:
         print(f"serve: {error}", file=sys.stderr)
         return 2
@@ -78,7 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument(
-        "--maildir", type=Path, metavar="FOLDER", help="put messages into this Maildir; created if it does not exist"
+        "--maildir",
+        type=Path,
+        metavar="FOLDER",
+        help="put messages into this Maildir; with {recipient}, {user} or {domain} in it, one for each; created where missing",
     )
     place.add_argument("--next-hop", type=_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
     add(
@@ -86,10 +92,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
     add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
+    add("--block", type=Path, metavar="FILE", help="addresses and domains whose mail is spam")
+    add("--allow", type=Path, metavar="FILE", help="addresses and domains whose mail is unsure where it would be spam")
     add("--max-bytes", type=int, default=default["max_bytes"], help="largest message (default: %(default)s)")
-    add("--max-connections", type=int, default=default["max_connections"], help="clients at the same time (default: %(default)s)")
+    add(
+        "--max-connections",
+        type=int,
+        default=default["max_connections"],
+        help="clients of a process at the same time (default: %(default)s)",
+    )
     add("--deadline-s", type=float, default=default["deadline_s"], help="time for one decision (default: %(default)s)")
-    add("--idle-s", type=float, default=default["idle_s"], help="time that a client may take (default: %(default)s)")
+    add(
+        "--idle-s", type=float, default=default["idle_s"], help="time that a client may take for a message (default: %(default)s)"
+    )
     add("--hop-s", type=float, default=default["hop_s"], help="time for each answer of the next hop (default: %(default)s)")
     add("--grace-s", type=float, default=default["grace_s"], help="time to finish after a stop signal (default: %(default)s)")
     add("--threads", type=int, default=default["threads"], help="messages decided at the same time (default: %(default)s)")
@@ -99,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="WHERE",
         help="whom a model with look-ups asks: HOST:PORT, a zone file, or system (default: %(default)s)",
     )
+    add("--processes", type=int, default=default["processes"], help="processes that share the work (default: %(default)s)")
     return parser
 
 

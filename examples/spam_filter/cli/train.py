@@ -12,14 +12,14 @@ from spam_filter.cli.console import run_command
 if TYPE_CHECKING:
     from spam_filter.training.corpus import LabelledMail
     from spam_filter.training.lookups import LookupPlan
-    from spam_filter.training.pipeline import TrainedModel
+    from spam_filter.training.pipeline import TrainedModel, TrainingSettings
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser", "settings_of"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(argv)
     if (options.mail is None) == (options.spam is None and options.ham is None):
         parser.error("give a folder of mail, or --spam and --ham")
@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command("spam_filter train", lambda: _train(options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments, which `retrain` has too."""
     parser = argparse.ArgumentParser(
         prog="spam_filter train",
         description="Learn from labelled mail: find near-duplicates, split, learn the stores, extract features, measure what "
@@ -79,10 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _train(options: argparse.Namespace) -> None:
-    from spam_filter.training.pipeline import TrainingSettings, train_model  # noqa: PLC0415 - after the arguments: --help must answer at once
+def settings_of(options: argparse.Namespace) -> TrainingSettings:
+    """Return how to train, as the arguments say."""
+    from spam_filter.training.pipeline import TrainingSettings  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    plan = TrainingSettings(
+    return TrainingSettings(
         ham_threshold=options.ham_threshold,
         spam_threshold=options.spam_threshold,
         max_error=options.max_error,
@@ -96,7 +98,13 @@ def _train(options: argparse.Namespace) -> None:
         generations=options.generations,
         seed=options.seed,
     )
+
+
+def _train(options: argparse.Namespace) -> None:
+    from spam_filter.training.pipeline import train_model  # noqa: PLC0415 - as above
+
     mails = _read_mail(options)
+    plan = settings_of(options)
     trained = train_model(
         mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )

@@ -2,6 +2,8 @@
 
 A file is written whole and put in place at once; a reader that has the old one open keeps using it. Readers wait for a lock for a
 short time only, then fail: the acquirers take the bundle's fallback, and the message is marked degraded, not ham, and delivered.
+
+In service the bytes of the file are held in memory: no lock, and no change of the file, reaches them there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import sqlite3
 import struct
 import threading
+import uuid
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,6 +49,8 @@ class Stores:
         The file.
     timeout_s
         How long a reader waits for a lock.
+    content
+        The bytes of the file, to be held in memory; None: the file is read when it is asked.
 
     Raises
     ------
@@ -53,8 +58,12 @@ class Stores:
         If the file is missing or is not a store.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 0.1, content: bytes | None = None) -> None:
         self.path = Path(path)
+        # With a slash before its name, all connections of the process share one database in memory.
+        self._uri = (
+            f"file:{quote(str(self.path.resolve()))}?mode=ro" if content is None else f"file:/{uuid.uuid4().hex}?vfs=memdb"
+        )
         self._timeout_s = timeout_s
         self._local = threading.local()
         self._connections: set[sqlite3.Connection] = set()
@@ -63,6 +72,8 @@ class Stores:
         # Only when nothing holds the store any more: decisions under way finish with the one that they began with.
         self._finalizer = weakref.finalize(self, _close_all, self._connections)
         try:
+            if content is not None:
+                self._fill(content)
             facts = dict(self._connection().execute("SELECT name, value FROM facts"))
         except sqlite3.Error as error:
             self.close()
@@ -78,6 +89,11 @@ class Stores:
     def open(cls, path: str | os.PathLike[str], *, timeout_s: float = 0.1) -> Stores:
         """Open a store; the same as calling the class."""
         return cls(path, timeout_s=timeout_s)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, path: str | os.PathLike[str]) -> Stores:
+        """Open a store that is held in memory; the path is for error messages."""
+        return cls(path, content=content)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -105,14 +121,22 @@ class Stores:
         spam_messages, ham_messages = self.messages
         found: list[float] = []
         for question, chunk in _queries(clues):
-            rows = connection.execute(question, chunk).fetchall()
-            found += [log_odds(spam, ham, spam_messages, ham_messages) for spam, ham in rows]
+            counts = map(int, (connection.execute(question, chunk).fetchone()[0] or "").split())
+            found += [log_odds(spam, ham, spam_messages, ham_messages) for spam, ham in zip(counts, counts, strict=True)]
         return found
 
     def counts(self, clue: int) -> tuple[int, int]:
         """Return in how many spam and ham messages a clue was seen."""
         row = self._connection().execute("SELECT spam, ham FROM clues WHERE clue = ?", (clue,)).fetchone()
         return (0, 0) if row is None else (row[0], row[1])
+
+    def _fill(self, content: bytes) -> None:
+        """Copy a file into the database in memory; it lives as long as the first of its connections."""
+        target = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        self._connections.add(target)
+        with contextlib.closing(sqlite3.connect(":memory:")) as source:
+            source.deserialize(content)
+            source.backup(target)
 
     def _connection(self) -> sqlite3.Connection:
         """Return this thread's connection: SQLite lets readers work side by side, one connection does not."""
@@ -122,7 +146,7 @@ class Stores:
                 if self._closed:
                     raise sqlite3.ProgrammingError("the store is closed")
                 connection = sqlite3.connect(
-                    f"file:{quote(str(self.path.resolve()))}?mode=ro",
+                    self._uri,
                     uri=True,
                     timeout=self._timeout_s,
                     isolation_level=None,
@@ -164,7 +188,9 @@ def _queries(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         chunk = list(clues[start : start + _SIZES[-1]])
         size = next(size for size in _SIZES if size >= len(chunk))
         marks = ",".join("?" * size)
-        yield f"SELECT spam, ham FROM clues WHERE clue IN ({marks})", chunk + [_NO_CLUE] * (size - len(chunk))  # noqa: S608
+        filled = chunk + [_NO_CLUE] * (size - len(chunk))
+        # All rows in one: Python's lock is let go and taken again at each row, and beside busy threads that is a long wait.
+        yield f"SELECT group_concat(spam || ' ' || ham, ' ') FROM clues WHERE clue IN ({marks})", filled  # noqa: S608
 
 
 def train_stores(path: str | os.PathLike[str], mails: Iterable[tuple[Mail, str]]) -> str:

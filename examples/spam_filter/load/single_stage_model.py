@@ -12,6 +12,7 @@ from emsco_runtime import read_bundle, write_bundle
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.bundle.rule import accept
 from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
+from spam_filter.model_files import MODEL_FILE, write_model_file
 
 __all__ = ["make_single_stage", "write_single_stage_model"]
 
@@ -26,13 +27,21 @@ def write_single_stage_model(model: Path, out: Path) -> None:
     out
         The new folder.
     """
-    shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle"))
+    shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle", MODEL_FILE))
     manifest, content = make_single_stage(read_bundle(model / "bundle"))
     write_bundle(out / "bundle", manifest, [content])
+    write_model_file(out)
 
 
-def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
+def make_single_stage(bundle: Bundle, number: int | None = None) -> tuple[Manifest, bytes]:
     """Return the manifest and the model of the single-stage bundle.
+
+    Parameters
+    ----------
+    bundle
+        The cascade.
+    number
+        Which stage it is, counted from 1, with the features of those before it; None: the last one.
 
     Examples
     --------
@@ -41,10 +50,11 @@ def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
     >>> [stage.acquire for stage in manifest.stages]
     [('size', 'links', 'reputation')]
     """
-    manifest, content = bundle.manifest, bundle.models[-1]
-    last = manifest.stages[-1]
+    manifest = bundle.manifest
+    count = len(manifest.stages) if number is None else number
+    last, content = manifest.stages[count - 1], bundle.models[count - 1]
     stage = Stage(
-        acquire=tuple(name for stage in manifest.stages for name in stage.acquire),
+        acquire=tuple(name for stage in manifest.stages[:count] for name in stage.acquire),
         inputs=last.inputs,
         model=Model.of(1, content, input=last.model.input, output=last.model.output),
         thresholds=last.thresholds,
@@ -53,14 +63,25 @@ def make_single_stage(bundle: Bundle) -> tuple[Manifest, bytes]:
     costs = CostSummary(mean=cost, p50=cost, p95=cost, max=cost)
     # The single stage was never measured, and has no certificate.
     never = Expected(split="none", rows=1, accepted=0, right=0, stages=(StageExits(accepted=0, right=0),), cost=costs)
-    golden = tuple(_golden(one, manifest, stage, cost) for one in manifest.golden)
-    made = manifest.model_copy(update={"stages": (stage,), "expected": never, "certificate": None, "golden": golden})
+    golden = tuple(_golden(one, manifest, stage, cost, count) for one in manifest.golden)
+    kept = tuple(feature for feature in manifest.features if feature.name in stage.acquire)
+    groups = {name for feature in kept for name in feature.all_groups}
+    made = manifest.model_copy(
+        update={
+            "features": kept,
+            "groups": tuple(group for group in manifest.groups if group.name in groups),
+            "stages": (stage,),
+            "expected": never,
+            "certificate": None,
+            "golden": golden,
+        }
+    )
     return made, content
 
 
-def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float) -> Golden:
+def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float, count: int) -> Golden:
     """Return what the single stage decides on a golden item: the rule of the runtime, on the stored probabilities."""
-    row = golden.probabilities[-1]
+    row = golden.probabilities[count - 1]
     top, accepted = accept(row, [stage.thresholds[str(label)] for label in manifest.labels])
     label = manifest.labels[top]
     decision = GoldenDecision(
@@ -70,4 +91,5 @@ def _golden(golden: Golden, manifest: Manifest, stage: Stage, cost: float) -> Go
         stages=1,
         cost=cost,
     )
-    return Golden(values=golden.values, probabilities=(row,), decision=decision)
+    values = {name: value for name, value in golden.values.items() if name in stage.acquire}
+    return Golden(values=values, probabilities=(row,), decision=decision)

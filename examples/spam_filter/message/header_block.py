@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spam_filter.message.decoding import decode_text
-from spam_filter.message.limits import HEADER_BYTES, HEADER_FIELDS
+from spam_filter.message.limits import HEADER_BYTES, HEADER_FIELDS, RAW_BYTES
 
 __all__ = ["HeaderBlock", "parameter", "read_header"]
 
@@ -77,12 +77,12 @@ def read_header(content: bytes, start: int = 0) -> HeaderBlock:
 
 def _end(content: bytes, start: int) -> tuple[int, int]:
     """Return where the header ends and where the body begins: around the first empty line, wherever line ends are of any kind."""
-    # Most headers end within the limit: larger messages are not searched in vain.
-    for until in (start + HEADER_BYTES, len(content)):
+    # Most headers end within the first limit, and one that does not end within the second has no body that anybody reads.
+    for until in (start + HEADER_BYTES, start + RAW_BYTES):
         found = [(at, at + len(mark)) for mark in (b"\n\n", b"\n\r\n") if (at := content.find(mark, start, until)) >= 0]
         if found:
             return min(found)
-    at = content.find(b"\r\r", start)
+    at = content.find(b"\r\r", start, start + RAW_BYTES)
     return (at, at + 2) if at >= 0 else (len(content), len(content))
 
 

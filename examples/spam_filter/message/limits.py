@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RAW_BYTES: Final = 1_048_576
-"""Bytes of a message that are searched for parts."""
+"""Bytes of a message that are searched for the end of its header, and for parts."""
 HEADER_BYTES: Final = 65_536
 """Bytes of a header block."""
 HEADER_FIELDS: Final = 400

@@ -6,17 +6,14 @@ gives the leaves in order, as deep and as many as the limits say, and what it ca
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Final
 
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import HeaderBlock, parameter, read_header
 from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
 
 __all__ = ["Part", "leaf_parts"]
-
-_LINE_ENDS: Final = (b"\n", b"\r")
-_AFTER: Final = (b"", b"\n", b"\r", b" ", b"\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +90,19 @@ def _child_parts(kind: str, declared: str, body: bytes) -> list[bytes]:
 def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
     """Return what is between the lines that begin with a boundary; the last one may be missing."""
     parts: list[bytes] = []
-    start, at = -1, body.find(mark)
-    while at >= 0 and len(parts) < PARTS:
-        after = at + len(mark)
-        # The line of another boundary may begin in the same way.
-        if (at == 0 or body[at - 1 : at] in _LINE_ENDS) and (
-            body[after : after + 1] in _AFTER or body[after : after + 2] == b"--"
-        ):
-            if start >= 0:
-                parts.append(_trim_line_end(body[start:at]))
-            if body[after : after + 2] == b"--":
-                return parts
-            line_end = body.find(b"\n", after)
-            start = len(body) if line_end < 0 else line_end + 1
-        at = body.find(mark, after)
-    if 0 <= start < len(body) and len(parts) < PARTS:
+    start = -1
+    body = b"\n" + body
+    name = re.escape(mark)
+    # One pattern, so that text full of beginnings of boundaries is searched at once; it begins with what is rarest, the boundary
+    # itself, and then looks back. The line of another boundary may begin in the same way.
+    for found in re.finditer(name + rb"(?<=[\r\n]" + name + rb")(?:(--)|(?=[\n\r \t])|\Z)", body):
+        if start >= 0:
+            parts.append(_trim_line_end(body[start : found.start()]))
+        if found[1] or len(parts) >= PARTS:
+            return parts
+        line_end = body.find(b"\n", found.end())
+        start = len(body) if line_end < 0 else line_end + 1
+    if 0 <= start < len(body):
         parts.append(body[start:])
     return parts
 

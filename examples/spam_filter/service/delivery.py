@@ -1,8 +1,8 @@
-"""Where messages go: a Maildir, or the next hop."""
+"""Where messages go: Maildirs, or the next hop."""
 
 from __future__ import annotations
 
-from spam_filter.service.maildir import Maildir
+from spam_filter.service.mailboxes import Mailboxes
 from spam_filter.service.next_hop import NextHop
 from spam_filter.service.outgoing import Delivery
 from spam_filter.service.settings import Settings, SettingsError
@@ -23,6 +23,8 @@ def make_delivery(settings: Settings) -> Delivery:
     if settings.maildir is None:
         raise SettingsError("expected one destination for the mail, a Maildir or a next hop, got neither")
     try:
-        return Maildir(settings.maildir, settings.hostname)
+        return Mailboxes(settings.maildir, settings.hostname)
+    except ValueError as error:
+        raise SettingsError(f"maildir: {error}") from error
     except OSError as error:
         raise SettingsError(f"maildir: {settings.maildir} cannot be used: {error.strerror}; make it writable") from error

@@ -75,13 +75,13 @@ class Handler:
         self._measures = measures
 
     async def handle_EHLO(  # noqa: N802 - aiosmtpd's name
-        self, _server: Any, session: Session, _envelope: SmtpEnvelope, hostname: str, responses: list[str]
+        self, _server: Any, session: Session, _envelope: SmtpEnvelope, hostname: str, replies: list[str]
     ) -> list[str]:
-        """Say what we know, XFORWARD among it."""
+        """Offer PIPELINING too: commands are read one by one, however many come at once; and XFORWARD."""
         session.host_name = hostname
-        return [*responses[:-1], f"250-{KEYWORD}", responses[-1]]
+        return [replies[0], "250-PIPELINING", f"250-{KEYWORD}", *replies[1:]]
 
-    async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
+    async def handle_MAIL(  # noqa: N802
         self, _server: Any, _session: Session, envelope: SmtpEnvelope, address: str, options: list[str]
     ) -> str:
         """Take a sender."""

@@ -6,7 +6,9 @@ Programs that may read the message later disagree about where a line ends. SMTP 
 servers take a bare ``\n`` as well, and Python's email package a bare ``\r`` too. A forged header must be seen by none of them, so
 it is looked for in each of these readings.
 
-The sender chooses the bytes, so the work grows with their number and no faster: each byte is searched once by each reading.
+The sender chooses the bytes, so the work grows with their number and no faster: each byte is searched once by each reading. Where
+our names come more than a thousand times, the rest of them is overwritten, wherever they are: quicker than cutting each out, and
+nobody writes such a message but to keep us busy.
 """
 
 from __future__ import annotations
@@ -25,23 +27,25 @@ _FORGED: Final = re.compile(rb"x-emsco-", re.IGNORECASE)
 _NAME_BYTES: Final = len(PREFIX)
 _FOLD: Final = (b" ", b"\t")
 _MOST_VALUE: Final = 200
+_MOST_NAMES: Final = 1000
+_OVERWRITTEN: Final = b"X-Forged"
 # One search holds Python's lock to its end: a large message is searched in windows, and other threads run in between.
-_WINDOW: Final = 65_536
+_WINDOW: Final = 8_192
 
 
 class _Reading(NamedTuple):
-    """One way to read lines: what a line begins after, what ends it, and what ends the header."""
+    """One way to read lines: what a line begins after, what ends a field (a folded line goes on), and what ends the header."""
 
     before_line: tuple[bytes, ...]
-    line_break: re.Pattern[bytes]
+    field_end: re.Pattern[bytes]
     empty_line: re.Pattern[bytes]
 
 
 # The shortest lines first, so that a forged one takes as little along as can be.
 _READINGS: Final = (
-    _Reading((b"\r", b"\n"), re.compile(rb"\r\n|\n|\r"), re.compile(rb"\n[\r\n]|\r\r")),
-    _Reading((b"\n",), re.compile(rb"\n"), re.compile(rb"\n\r?\n")),
-    _Reading((b"\r\n",), re.compile(rb"\r\n"), re.compile(rb"\r\n\r\n")),
+    _Reading((b"\r", b"\n"), re.compile(rb"(?:\r\n|\n|\r(?!\n))(?![ \t])"), re.compile(rb"\n[\r\n]|\r\r")),
+    _Reading((b"\n",), re.compile(rb"\n(?![ \t])"), re.compile(rb"\n\r?\n")),
+    _Reading((b"\r\n",), re.compile(rb"\r\n(?![ \t])"), re.compile(rb"\r\n\r\n")),
 )
 _LONGEST_MARK: Final = 4
 # Our own headers come before the message, and end with it.
@@ -102,6 +106,8 @@ def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "Bundle", verdict.bundle or "none"
     if verdict.degraded:
         yield "Degraded", ", ".join(verdict.failed_sources)
+    if verdict.listed:
+        yield "List", verdict.listed
 
 
 def _plain(value: str) -> str:
@@ -120,13 +126,13 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
     >>> remove_forged_headers(b"A: 1\r\nX-EMSCO-Cost : 0\r\n\tmore\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n")
     (b'A: 1\r\nB: 2\r\n\r\nX-Emsco-Cost: in the body\r\n', 1)
     """
-    if PREFIX.lower().encode() not in raw.lower():
+    if not _has_name(raw):
         return raw, 0
     kept = bytearray(_LINE_BEFORE)
     # Those that are still in the header; what is kept, not what came, says where they are.
     readings: tuple[_Reading, ...] = _READINGS
-    at = removed = 0
-    while readings and at < len(raw):
+    at = removed = met = 0
+    while readings and at < len(raw) and met < _MOST_NAMES:
         start = _find_name(raw, at)
         if start > at:
             searched = max(0, len(kept) - _LONGEST_MARK + 1)
@@ -135,6 +141,7 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
             at = start
         if not _FORGED.match(raw, at):
             continue
+        met += 1
         reading = next((one for one in readings if kept.endswith(one.before_line)), None)
         if reading is None:
             # Inside of a line.
@@ -142,11 +149,32 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
             at += _NAME_BYTES
         else:
             removed += 1
-            at = _field_end(raw, at, reading.line_break)
-    if not removed:
-        return raw, 0
-    kept += raw[at:]
-    return bytes(memoryview(kept)[len(_LINE_BEFORE) :]), removed
+            at = _field_end(raw, at, reading.field_end)
+    if readings and met >= _MOST_NAMES:
+        removed += _overwrite_names(kept, raw, at)
+    else:
+        kept += raw[at:]
+    return (bytes(memoryview(kept)[len(_LINE_BEFORE) :]), removed) if removed else (raw, 0)
+
+
+def _overwrite_names(kept: bytearray, raw: bytes, at: int) -> int:
+    """Append the rest of a message with our name overwritten; return how often it was there."""
+    count = 0
+    while at < len(raw):
+        end = at + _WINDOW
+        # Not in the middle of a name.
+        if (cut := _FORGED.search(raw, max(at, end - _NAME_BYTES + 1), end + _NAME_BYTES - 1)) is not None:
+            end = cut.end()
+        text, found = _FORGED.subn(_OVERWRITTEN, raw[at:end])
+        kept += text
+        count += found
+        at = end
+    return count
+
+
+def _has_name(raw: bytes) -> bool:
+    """Return whether our name is anywhere; windows overlap by a name less a byte."""
+    return any(_FORGED.search(raw, at, at + _WINDOW + _NAME_BYTES - 1) for at in range(0, len(raw), _WINDOW))
 
 
 def _find_name(raw: bytes, at: int) -> int:
@@ -158,12 +186,13 @@ def _find_name(raw: bytes, at: int) -> int:
     return len(raw) if at + _WINDOW >= len(raw) else at + _WINDOW - _NAME_BYTES + 1
 
 
-def _field_end(raw: bytes, at: int, line_break: re.Pattern[bytes]) -> int:
+def _field_end(raw: bytes, at: int, field_end: re.Pattern[bytes]) -> int:
     """Return where a header field ends: a folded line shares the fate of the line before it."""
-    while True:
-        found = line_break.search(raw, at)
-        if found is None:
-            return len(raw)
-        at = found.end()
-        if not raw.startswith(_FOLD, at):
-            return at
+    while at < len(raw):
+        until = at + _WINDOW
+        found = field_end.search(raw, at, until)
+        # At the end of a window nobody sees whether the next line is folded: the next window begins with the line break.
+        if found is not None and (found.end() < until or until >= len(raw)):
+            return found.end()
+        at = until - len(_LINE_BEFORE)
+    return len(raw)

@@ -1,27 +1,27 @@
-"""`Maildir`: delivery into a folder, safe against a crash at any moment.
+"""`MaildirFolder`: one Maildir, safe against a crash at any moment.
 
 A message is written to ``tmp/``, synced, renamed to ``new/``, and the folder is synced. Readers look at ``new/`` alone: there is
-never half a message. The bytes are those that came over SMTP, line ends included.
+never half a message.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
+import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
+from spam_filter.service.folder_sync import FolderSync, sync_folder
 
-__all__ = ["Maildir"]
+__all__ = ["MaildirFolder"]
 
 # As the description of the format says: no delivery takes so long.
 _STALE_S: Final = 36 * 3600.0
 
 
-class Maildir:
+class MaildirFolder:
     """A Maildir; thread-safe, and several processes may deliver to it.
 
     Parameters
@@ -37,32 +37,42 @@ class Maildir:
         If the folder cannot be created.
     """
 
-    max_recipients: Final = 1000
-
     def __init__(self, path: Path, hostname: str) -> None:
         self._path = path
         self._host = hostname.replace("/", r"\057").replace(":", r"\072")
-        self._count = itertools.count()
         for name in ("tmp", "new", "cur"):
             (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for folder in (path.parent, path):
-            _sync(folder)
+            sync_folder(folder)
+        self._new = FolderSync(path / "new")
         self._remove_stale_files()
 
-    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
-        """Write a message; what the disk refuses, the sender keeps."""
+    def write(self, head: bytes, content: bytes) -> Path:
+        """Write a message to ``tmp/``, sync it, and return its file; nothing is left behind by a failure.
+
+        Raises
+        ------
+        OSError
+            If the disk refuses it.
+        """
         now = time.time_ns()
-        name = f"{now // 10**9}.M{now % 10**9 // 1000}P{os.getpid()}Q{next(self._count)}.{self._host}"
-        temporary = self._path / "tmp" / name
+        name = f"{now // 10**9}.M{now % 10**9 // 1000}P{os.getpid()}R{secrets.token_hex(8)}.{self._host}"
+        path = self._path / "tmp" / name
         try:
-            _write(temporary, parcel.content)
-            temporary.rename(self._path / "new" / name)
-            _sync(self._path / "new")
-        except OSError as error:
+            _write(path, head, content)
+        except OSError:
             with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
-        return DeliveryResult("delivered", "250 2.0.0 stored")
+                path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def publish(self, path: Path) -> None:
+        """Let readers see a file that was written; it is safe after `sync`."""
+        path.rename(self._path / "new" / path.name)
+
+    def sync(self) -> None:
+        """Wait until what was published is on the disk."""
+        self._new.sync()
 
     def _remove_stale_files(self) -> None:
         """Remove what a crash left in tmp/ long ago."""
@@ -74,17 +84,10 @@ class Maildir:
                     left.unlink()
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, head: bytes, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
+        file.write(head)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

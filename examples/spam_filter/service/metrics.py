@@ -6,8 +6,10 @@
 ``spam_filter_decision_errors_total`` by ``kind``: messages that were delivered marked ``error``
 ``spam_filter_forged_headers_total``  forged headers that messages brought along, and that were removed
 ``spam_filter_connections``           clients that are connected
-``spam_filter_refused_total``         clients that were answered 421: too many at once
+``spam_filter_refused_total``         clients that were answered 421, by ``reason``: too many ``connections`` at once, or too many
+                                      ``commands`` or too much ``time`` without a message
 ``spam_filter_reloads_total``         by ``outcome`` (done, failed)
+``spam_filter_model_changed``         1 while the model's files on the disk are not those in service
 ====================================  =================================================================
 """
 
@@ -44,6 +46,14 @@ class ServiceMetrics:
             "spam_filter_decision_errors_total", "Messages marked error, by kind of failure.", ["kind"], registry=registry
         )
         self.forged = Counter("spam_filter_forged_headers_total", "Forged headers that were removed.", registry=registry)
-        self.connections = Gauge("spam_filter_connections", "Clients that are connected.", registry=registry)
-        self.refused = Counter("spam_filter_refused_total", "Clients that were one too many.", registry=registry)
+        self.connections = Gauge(
+            "spam_filter_connections", "Clients that are connected.", registry=registry, multiprocess_mode="livesum"
+        )
+        self.refused = Counter("spam_filter_refused_total", "Clients that were answered 421.", ["reason"], registry=registry)
         self.reloads = Counter("spam_filter_reloads_total", "Reloads of the model, by outcome.", ["outcome"], registry=registry)
+        self.model_changed = Gauge(
+            "spam_filter_model_changed",
+            "Whether the files on the disk are not those in service.",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )

@@ -24,7 +24,7 @@ from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_li
 __all__ = ["NextHop", "can_be_smuggled", "stuff_dots"]
 
 _FALSE_END: Final = re.compile(rb"(?:(?<!\r)\n|\r)\.[\r\n]")
-_WINDOW: Final = 65_536
+_WINDOW: Final = 8_192
 _CLOSING: Final = 421
 
 

@@ -7,14 +7,16 @@ reloads the model. A model that cannot be loaded then leaves the old one in serv
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
+import socket
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
 from emsco_runtime.audit import AuditWriter
 from emsco_runtime.errors import InputError
@@ -23,21 +25,26 @@ from emsco_runtime.pool import AcquirerPool
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol
 from spam_filter.service.connection import Connection, Connections, RefusedConnection
 from spam_filter.service.delivery import make_delivery
-from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.handler import Handler
+from spam_filter.service.listeners import announce, open_listeners
 from spam_filter.service.metrics import ServiceMetrics
+from spam_filter.service.metrics_server import metrics_server
+from spam_filter.service.model_watch import ModelWatch, WatchedModel
+from spam_filter.service.refusals import Refusals
+from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.settings import Settings, SettingsError
 from spam_filter.service.verdict_pool import VerdictPool
 
 if TYPE_CHECKING:
     from emsco_runtime.observers import Observer
 
-__all__ = ["OpenModel", "ServedModel", "Service", "serve"]
+__all__ = ["OpenModel", "ServedModel", "Service", "open_service", "serve"]
 
+_SWITCH_S: Final = 0.001
 _log = logging.getLogger("spam_filter")
 
 
-class ServedModel(ModelProtocol, Protocol):
+class ServedModel(ModelProtocol, WatchedModel, Protocol):
     """What the service needs of a model."""
 
     def reload(self) -> object:
@@ -55,7 +62,7 @@ class OpenModel(Protocol):
 
 
 def serve(settings: Settings, open_model: OpenModel) -> None:
-    """Run a service until a signal stops it.
+    """Run a service in this process until a signal stops it.
 
     Parameters
     ----------
@@ -71,14 +78,32 @@ def serve(settings: Settings, open_model: OpenModel) -> None:
     EmscoError
         If the model cannot be loaded.
     """
+    registry = CollectorRegistry()
     with ExitStack() as stack:
-        registry = CollectorRegistry()
+        service = stack.enter_context(open_service(settings, open_model, registry))
+        listeners = open_listeners(settings.listen, settings.max_connections)
+
+        def on_ready() -> None:
+            announce(settings.listen, listeners)
+            stack.enter_context(metrics_server(settings.metrics, registry))
+
+        asyncio.run(service.run(listeners, on_ready))
+
+
+@contextmanager
+def open_service(settings: Settings, open_model: OpenModel, registry: CollectorRegistry) -> Iterator[Service]:
+    """Open the model and the audit log, and yield the service; raises as `serve`."""
+    with ExitStack() as stack:
         observers: list[Observer] = [Metrics(registry=registry)]
         if settings.audit is not None:
             observers.append(stack.enter_context(_audit(settings)))
         model = open_model(observers=observers)
         stack.callback(model.close)
-        asyncio.run(Service(settings, model, registry).run())
+        service = Service(settings, model, registry)
+        # What is here now stays: it is not looked through again and again for what can be thrown away.
+        gc.collect()
+        gc.freeze()
+        yield service
 
 
 def _audit(settings: Settings) -> AuditWriter:
@@ -105,72 +130,66 @@ class Service:
     def __init__(self, settings: Settings, model: ServedModel, registry: CollectorRegistry) -> None:
         self._settings = settings
         self._model = model
-        self._connections = Connections()
         self._measures = ServiceMetrics(registry)
-        self._measures.connections.set_function(lambda: len(self._connections))
-        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
+        self._connections = Connections(self._measures.connections.set)
+        self._refusals = Refusals(self._measures.refused)
+        lists = SenderLists.read(settings.allow, settings.block)
+        self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads, lists)
         # One for each client: all of them may wait for the disk or the next hop.
         deliverers = AcquirerPool(settings.max_connections)
         SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
         self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
+        self._watch = ModelWatch(model, self._measures.model_changed)
         self._reloads: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Serve until a signal says stop."""
+    async def run(self, listeners: Sequence[socket.socket], on_ready: Callable[[], None], lifeline: int | None = None) -> None:
+        """Serve until a signal says stop.
+
+        Parameters
+        ----------
+        listeners
+            Accept mail.
+        on_ready
+            Called when mail is accepted, and signals are heard.
+        lifeline
+            A pipe from the process that started this one: its end stops the service, too.
+        """
+        # A large message keeps a thread busy; the others, and the event loop, must not wait for it longer than this each time.
+        sys.setswitchinterval(_SWITCH_S)
         loop = asyncio.get_running_loop()
         stop_requested = asyncio.Event()
         stop_now = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _request_stop, stop_requested, stop_now)
         loop.add_signal_handler(signal.SIGHUP, self._start_reload)
-        server = await self._start_server()
-        metrics = self._metrics_server()
+        if lifeline is not None:
+            loop.add_reader(lifeline, stop_requested.set)
+        servers = [await self._accept_from(listener) for listener in listeners]
+        watching = asyncio.ensure_future(self._watch.run())
         try:
+            on_ready()
             await stop_requested.wait()
+            if lifeline is not None:
+                loop.remove_reader(lifeline)
             _log.info("stopping: %d connections are open", len(self._connections))
-            server.close()
+            for server in servers:
+                server.close()
             await self._stop_connections(stop_now)
         finally:
-            metrics()
+            watching.cancel()
 
-    async def _start_server(self) -> asyncio.Server:
-        listen = self._settings.listen
+    async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        try:
-            server = await loop.create_server(self._protocol, listen.host, listen.port, backlog=self._settings.max_connections)
-        except OSError as error:
-            raise SettingsError(
-                f"listen: {listen} cannot be used: {error.strerror}; choose another, or stop what is there"
-            ) from error
-        if not listen.is_loopback:
-            _log.warning("%s can be reached from other machines; anyone there can send mail through it", listen)
-        host, port = server.sockets[0].getsockname()[:2]
-        # Whatever started the service waits for this line.
-        _print_line(f"listening on {Endpoint(host, port)}")
+        # One at a time: what comes meanwhile is left to other processes that accept from the same socket.
+        server = await loop.create_server(self._protocol, sock=listener, backlog=1)
+        # asyncio has given its number to the system, too.
+        listener.listen(self._settings.max_connections)
         return server
 
     def _protocol(self) -> asyncio.Protocol:
         if len(self._connections) >= self._settings.max_connections:
-            self._measures.refused.inc()
-            return RefusedConnection()
-        return Connection(self._handler, self._settings, self._connections)
-
-    def _metrics_server(self) -> Callable[[], None]:
-        """Answer Prometheus, in a thread; return what ends it."""
-        where = self._settings.metrics
-        if where is None:
-            return lambda: None
-        try:
-            server, _ = start_http_server(where.port, where.host, self._measures.registry)
-        except OSError as error:
-            raise SettingsError(f"metrics: {where} cannot be used: {error.strerror}; choose another") from error
-        _print_line(f"metrics on {Endpoint(where.host, server.server_port)}")
-
-        def end() -> None:
-            server.shutdown()
-            server.server_close()
-
-        return end
+            return RefusedConnection(self._refusals)
+        return Connection(self._handler, self._settings, self._connections, self._refusals)
 
     async def _stop_connections(self, stop_now: asyncio.Event) -> None:
         stopping = asyncio.ensure_future(self._connections.stop(self._settings.grace_s))
@@ -188,9 +207,12 @@ class Service:
         task.add_done_callback(self._reloads.discard)
 
     async def _reload(self) -> None:
-        """Reload the model in a thread: decisions go on with the old one until the new one is ready."""
+        """Reload model and lists in a thread: decisions go on with the old ones until the new ones are ready."""
         try:
+            lists = await asyncio.to_thread(SenderLists.read, self._settings.allow, self._settings.block)
             await asyncio.to_thread(self._model.reload)
+            self._verdicts.lists = lists
+            await self._watch.look()
         except Exception as error:  # noqa: BLE001 - whatever it is, the old model stays in service
             self._measures.reloads.labels("failed").inc()
             _log.error("not reloaded, the old model stays in service: %s", error)
@@ -203,8 +225,3 @@ def _request_stop(stop_requested: asyncio.Event, stop_now: asyncio.Event) -> Non
     if stop_requested.is_set():
         stop_now.set()
     stop_requested.set()
-
-
-def _print_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

@@ -28,29 +28,33 @@ class Settings:
     model
         Folder of the trained model.
     maildir, next_hop
-        Where messages go: into a Maildir, or to one SMTP server. One of the two, and nowhere else.
+        Where messages go: into a Maildir, or one for each recipient, or to one SMTP server. One of the two, and nowhere else.
     listen
         Where the service accepts mail. Port 0: the system chooses.
     metrics
         Where Prometheus can ask; on the loopback interface only. None: nowhere.
     audit
         A file for one line of JSON per decision, without anything of the message. None: no such file.
+    allow, block
+        Files of senders, as `SenderLists` reads them. None: no such list.
     max_bytes
         The largest message that is accepted.
     max_connections
-        Clients at the same time; one more is answered 421.
+        Clients at the same time, of each process; one more is answered 421.
     deadline_s
         Time for the decision on one message. A message that takes longer is delivered undecided, marked ``error``.
     idle_s
-        Time that a client may take between two commands, and for the text of a message.
+        Time that a client may take from one message to the next, all its commands together, and for the text of a message.
     hop_s
         Time that the next hop may take for each of its answers.
     grace_s
         Time for what is under way when the service stops.
     threads
-        Messages that are decided at the same time.
+        Messages that are decided at the same time, in each process.
     dns
         Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
+    processes
+        Processes that accept mail; above 1, one more watches over them.
     hostname
         How the service calls itself.
     """
@@ -61,6 +65,8 @@ class Settings:
     listen: Endpoint = _LISTEN
     metrics: Endpoint | None = None
     audit: Path | None = None
+    allow: Path | None = None
+    block: Path | None = None
     max_bytes: int = 25 * 1024 * 1024
     max_connections: int = 32
     deadline_s: float = 5.0
@@ -69,12 +75,13 @@ class Settings:
     grace_s: float = 20.0
     threads: int = 4
     dns: str = "system"
+    processes: int = 1
     # Once: a look-up for each connection may be a DNS query.
     hostname: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is opened."""
-        for name in ("max_bytes", "max_connections", "threads"):
+        for name in ("max_bytes", "max_connections", "threads", "processes"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(self, name)}")
         for name in ("deadline_s", "idle_s", "hop_s", "grace_s"):

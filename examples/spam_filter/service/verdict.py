@@ -32,6 +32,8 @@ class Verdict:
         For an error: its kind, without anything of the message.
     failed_sources
         The sources that failed, and in whose place fallback values were used.
+    listed
+        Which list of senders had a say; empty for none.
     """
 
     status: MailStatus
@@ -42,6 +44,7 @@ class Verdict:
     bundle: str | None = None
     note: str = ""
     failed_sources: tuple[str, ...] = ()
+    listed: Literal["", "allow", "block"] = ""
 
     @property
     def degraded(self) -> bool:

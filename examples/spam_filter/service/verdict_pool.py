@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
-from spam_filter.message.mail import Envelope
+from spam_filter.evidence.off_loop import read_off_loop
+from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, asks_network, classify, classify_async
+from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.verdict import Verdict
 
 __all__ = ["VerdictPool"]
@@ -43,18 +46,22 @@ class VerdictPool:
         Time for each message, from the moment that it is handed in.
     threads
         Messages under way at the same time.
+    lists
+        Have the last word; may be replaced at any time.
     """
 
-    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int) -> None:
+    def __init__(self, model: ModelProtocol, deadline_s: float, threads: int, lists: SenderLists | None = None) -> None:
         self._model = model
         self._deadline_s = deadline_s
+        self.lists = lists or SenderLists()
         self.pool = AcquirerPool(threads, max_abandoned=2 * threads)
 
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
         if asks_network(self._model):
             MESSAGE_ID.set(message_id)
-            return await classify_async(self._model, raw, envelope, self._deadline_s)
+            decided = await classify_async(self._model, raw, envelope, self._deadline_s)
+            return await read_off_loop(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
         case = _Message(message_id, raw, envelope)
         try:
             call = self.pool.submit(self._classify, case)
@@ -70,4 +77,5 @@ class VerdictPool:
 
     def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
-        return classify(self._model, case.raw, case.envelope, None)
+        verdict = classify(self._model, case.raw, case.envelope, None)
+        return self.lists.apply(verdict, Mail.parse(case.raw, case.envelope))

@@ -20,11 +20,13 @@ from spam_filter.extractors.store_scores import SENDER_SCORES
 from spam_filter.features import feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
+from spam_filter.model_files import write_model_file
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
 from spam_filter.training.lookups import LookupPlan, add_lookups, count_queries, price_lookups
 from spam_filter.training.near_duplicates import group_near_duplicates
+from spam_filter.training.seen_mail import write_seen
 from spam_filter.training.splitting import SplitBy, SplitName, split_mail
 from spam_filter.training.tables import LABEL_COLUMN, write_tables
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from emsco_train import Front, RunExport
     from emsco_train.designs.selection import Requirements
 
-__all__ = ["TrainedModel", "TrainingSettings", "train_model"]
+__all__ = ["TrainedModel", "TrainingSettings", "install_model", "train_model"]
 
 _COVERAGE_MARGIN: Final = 0.01
 
@@ -148,7 +150,9 @@ def train_model(
         new = Path(place) / "model"
         new.mkdir()
         trained = _train(mails, new, work, plan, on_step)
-        _install(new, out, Path(place) / "old")
+        write_seen(new, (mail.raw for mail in mails))
+        write_model_file(new)
+        install_model(new, out, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
 
@@ -257,7 +261,7 @@ def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
     return Requirements(min_coverage=floor, max_cost=cap, by="accuracy", sure=None)
 
 
-def _install(new: Path, out: Path, old: Path) -> None:
+def install_model(new: Path, out: Path, old: Path) -> None:
     """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads."""
     if out.exists():
         out.rename(old)

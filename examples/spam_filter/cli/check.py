@@ -1,0 +1,74 @@
+"""The command ``check``: what a model thinks of messages, and why."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spam_filter.cli.console import columns, run_command
+
+if TYPE_CHECKING:
+    from spam_filter.explanation import Reason
+    from spam_filter.model import Model
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    options = _parser().parse_args(argv)
+    return run_command("spam_filter check", lambda: _check(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spam_filter check",
+        description="Decide messages as the service does, and say which features spoke for spam (above 0) and which for ham, in "
+        "nats against common mail.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a message; - is standard input")
+    parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
+    parser.add_argument("--reasons", type=int, default=6, metavar="N", help="features to show for each message (6)")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    from spam_filter.model import Model  # noqa: PLC0415 - after the arguments: --help must answer at once
+
+    with Model.open(options.model) as model:
+        for name in options.files:
+            raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+            print("\n".join(_lines(model, name, raw, options.reasons)), flush=True)
+
+
+def _lines(model: Model, name: str, raw: bytes, most: int) -> Iterator[str]:
+    from spam_filter.explanation import explain  # noqa: PLC0415 - as above
+    from spam_filter.message.mail import Mail  # noqa: PLC0415
+    from spam_filter.service.classification import classify  # noqa: PLC0415
+
+    verdict = classify(model, raw, None, None)
+    if verdict.confidence is None or not verdict.stage:
+        yield f"{name}: {verdict.status} ({verdict.note or 'not decided'})"
+        return
+    stages = len(model.cascade.manifest.stages)
+    degraded = f", degraded: {', '.join(verdict.failed_sources)}" if verdict.degraded else ""
+    sure = f"{int(verdict.confidence * 10_000) / 10_000:.4f}"
+    cost = f"cost {verdict.cost:.4g} {verdict.unit}"
+    yield f"{name}: {verdict.status} ({sure}), stage {verdict.stage} of {stages}, {cost}{degraded}"
+    reasons = explain(model.cascade.bundle, model.acquirers, Mail.parse(raw), verdict.stage)[:most]
+    yield from (f"  {line}" for line in columns([["", "value", "common mail", "for spam"], *map(_row, reasons)]))
+
+
+def _row(reason: Reason) -> list[str]:
+    return [reason.feature, _short(reason.value), _short(reason.usual), f"{reason.contribution:+.2f}"]
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

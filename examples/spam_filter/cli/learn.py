@@ -1,0 +1,47 @@
+"""The command ``learn``: what people moved to Junk, or out of it, becomes training mail."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spam_filter.cli.console import run_command
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if not options.spam and not options.ham:
+        parser.error("give a Maildir folder with --spam or --ham")
+    return run_command("spam_filter learn", lambda: _learn(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spam_filter learn",
+        description="Copy messages of Maildir folders into a training set: those that the filter called something else, or "
+        "nothing. Run it now and then; what is there already stays.",
+    )
+    add = parser.add_argument
+    add("--spam", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.Junk; may repeat")
+    add("--ham", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.NotJunk; may repeat")
+    add("--out", type=Path, required=True, metavar="MAIL", help="the training set; train and retrain read it")
+    add("--everything", action="store_true", help="also what the filter itself gave this label")
+    return parser
+
+
+def _learn(options: argparse.Namespace) -> None:
+    from spam_filter.training.learning import learn_from_moves  # noqa: PLC0415 - after the arguments
+
+    spam = sum(learn_from_moves("spam", folder, options.out, everything=options.everything) for folder in options.spam)
+    ham = sum(learn_from_moves("ham", folder, options.out, everything=options.everything) for folder in options.ham)
+    print(f"learnt: {spam} spam and {ham} ham messages are new in {options.out}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+r"""`Mailboxes`: delivery into Maildirs, one file for each recipient, with the envelope in it.
+
+Each file begins with ``Return-Path`` (the sender) and ``Delivered-To`` (this recipient), as mail servers write them; then come
+our headers and the bytes that came over SMTP, line ends included. All recipients have one Maildir, or each has one: the path may
+hold ``{recipient}``, ``{user}`` and ``{domain}``.
+
+A message is answered 250 when the files of all recipients are synced. If one cannot be written, none is shown to readers, and the
+sender keeps the message; after a crash in between, or if a rename fails, some have it twice, and nobody has lost it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from spam_filter.service.maildir import MaildirFolder
+from spam_filter.service.outgoing import DeliveryResult, OutgoingMessage, one_line
+
+__all__ = ["Mailboxes", "safe_name"]
+
+_FIELDS: Final = re.compile(r"\{([^{}]*)\}")
+_NAMES: Final = frozenset({"recipient", "user", "domain"})
+_UNSAFE: Final = re.compile(rb"[^a-z0-9@_+=.-]|^[.-]")
+_LONGEST_NAME: Final = 150
+# Folders are cheap to look at again; what is forgotten is only that they are there.
+_MOST_KNOWN: Final = 10_000
+
+
+class Mailboxes:
+    """Maildirs of recipients; thread-safe, and several processes may deliver to them.
+
+    Parameters
+    ----------
+    path
+        The folder of the Maildir, with ``{recipient}``, ``{user}`` or ``{domain}`` in it where there are several.
+    hostname
+        As in `MaildirFolder`.
+
+    Raises
+    ------
+    OSError
+        If the folder, or the one above the first name in braces, cannot be created.
+    ValueError
+        If there is another name in braces.
+    """
+
+    max_recipients: Final = 1000
+
+    def __init__(self, path: Path, hostname: str) -> None:
+        self._path = path
+        self._hostname = hostname
+        self._known: dict[Path, MaildirFolder] = {}
+        unknown = [name for name in _FIELDS.findall(str(path)) if name not in _NAMES]
+        if unknown:
+            raise ValueError(f"expected {{recipient}}, {{user}} or {{domain}} in braces, got {{{unknown[0]}}}")
+        if _FIELDS.search(str(path)) is None:
+            self._folder("")
+        else:
+            shared = [part for part in path.parents if not _FIELDS.search(str(part))]
+            shared[0].mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+        """Write a message for each recipient; what the disk refuses, the sender keeps."""
+        written: list[tuple[MaildirFolder, Path]] = []
+        try:
+            for recipient in dict.fromkeys(parcel.recipients):
+                folder = self._folder(recipient)
+                written.append((folder, folder.write(_envelope(parcel.sender, recipient), parcel.content)))
+            _publish(written)
+        except OSError as error:
+            for _, path in written:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+            return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
+        return DeliveryResult("delivered", "250 2.0.0 stored")
+
+    def _folder(self, recipient: str) -> MaildirFolder:
+        user, _, domain = recipient.rpartition("@")
+        parts = {"recipient": recipient, "user": user or domain, "domain": domain if user else ""}
+        # One name in braces never becomes two folders, nor one that lies elsewhere.
+        path = Path(_FIELDS.sub(lambda found: safe_name(parts[found[1]]), str(self._path)))
+        folder = self._known.get(path)
+        if folder is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            folder = self._known[path] = MaildirFolder(path, self._hostname)
+        return folder
+
+
+def _publish(written: Sequence[tuple[MaildirFolder, Path]]) -> None:
+    for folder, path in written:
+        folder.publish(path)
+    for folder in {id(folder): folder for folder, _ in written}.values():
+        folder.sync()
+
+
+def _envelope(sender: str, recipient: str) -> bytes:
+    """Return the lines that say who sent it to whom; addresses have no control characters, which was checked when they came."""
+    return f"Return-Path: <{sender}>\r\nDelivered-To: {recipient}\r\n".encode()
+
+
+def safe_name(text: str) -> str:
+    r"""Return part of an address as the name of one file: in lower case, whatever is not plain as ``%`` and its code.
+
+    Examples
+    --------
+    >>> safe_name("Ann.B+news@X.org"), safe_name("../a/b"), safe_name(""), safe_name(".")
+    ('ann.b+news@x.org', '%2e.%2fa%2fb', '%', '%2e')
+    """
+    plain = _UNSAFE.sub(lambda found: b"%%%02x" % found[0][0], text.lower().encode("utf-8", "surrogateescape")).decode("ascii")
+    if len(plain) > _LONGEST_NAME:
+        return f"{plain[:_LONGEST_NAME]}%{hashlib.sha256(plain.encode()).hexdigest()[:16]}"
+    return plain or "%"

@@ -1,0 +1,99 @@
+"""`SenderLists`: senders that an administrator has an opinion about, whatever the model thinks.
+
+A file has one address or domain on each line (a domain stands for its subdomains too; ``#`` begins a comment). A message is
+looked up by the address in From and by the sender of its envelope. Neither is authenticated, and anyone can write either:
+
+- **block**: the message is ``spam``. Nobody gains by forging a blocked sender.
+- **allow**: the message is ``unsure`` where it would have been ``spam``, so that a person sees it. It is never made ``ham``:
+  whoever knows an allowed sender can forge it.
+
+A sender that is on both lists is blocked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set as AbstractSet
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from spam_filter.message.address import read_address
+from spam_filter.message.mail import Mail
+from spam_filter.service.settings import SettingsError
+from spam_filter.service.verdict import Verdict
+
+__all__ = ["SenderLists", "read_list"]
+
+_ENTRY: Final = re.compile(r"(?:[^\s@<>,;]+@)?[^\s@<>,;]+\.?[^\s@<>,;.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SenderLists:
+    """Addresses and domains, in lower case.
+
+    Parameters
+    ----------
+    allow, block
+        What the module says.
+
+    Examples
+    --------
+    >>> lists = SenderLists(block=frozenset({"shop.example"}))
+    >>> lists.apply(Verdict("ham"), Mail.parse(b"From: <a@mail.shop.example>")).status
+    'spam'
+    """
+
+    allow: AbstractSet[str] = frozenset()
+    block: AbstractSet[str] = frozenset()
+
+    @classmethod
+    def read(cls, allow: Path | None, block: Path | None) -> SenderLists:
+        """Read the files; raises as `read_list`."""
+        return cls(
+            frozenset() if allow is None else read_list("allow", allow),
+            frozenset() if block is None else read_list("block", block),
+        )
+
+    def apply(self, verdict: Verdict, mail: Mail) -> Verdict:
+        """Return the verdict that the lists make of one."""
+        if not self.allow and not self.block:
+            return verdict
+        names = set(_names(mail))
+        if not names.isdisjoint(self.block):
+            return replace(verdict, status="spam", listed="block", note="")
+        if not names.isdisjoint(self.allow):
+            return replace(verdict, status="unsure" if verdict.status == "spam" else verdict.status, listed="allow")
+        return verdict
+
+
+def _names(mail: Mail) -> Iterable[str]:
+    """Yield the addresses of the sender, and the domains that each is in."""
+    envelope = mail.envelope
+    for address in (mail.sender, *(() if envelope is None else (read_address(envelope.sender),))):
+        if address.host:
+            yield str(address)
+            labels = address.host.split(".")
+            yield from (".".join(labels[start:]) for start in range(len(labels)))
+
+
+def read_list(name: str, path: Path) -> frozenset[str]:
+    """Read a file of addresses and domains.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read, or a line is neither.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}: {path} cannot be read: {error}; give a text file") from error
+    found: set[str] = set()
+    for number, line in enumerate(lines, start=1):
+        entry = line.partition("#")[0].strip().lower()
+        if entry and _ENTRY.fullmatch(entry) is None:
+            raise SettingsError(f"{name}: {path}, line {number}: expected an address or a domain, got {entry!r}")
+        if entry:
+            found.add(entry)
+    return frozenset(found)

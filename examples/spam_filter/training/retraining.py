@@ -1,0 +1,98 @@
+"""`retrain_model`: a new model takes the place of the old one only if it is certified, and no worse on mail new to both.
+
+The new model is trained as usual, in a folder of its own. Its test mail, without what the old model was made from, is decided by
+both. The old one stays if the new one is wrong more often, calls more ham spam, or decides noticeably less.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from emsco_runtime import EmscoError
+from spam_filter.evaluation import Evaluation, evaluate
+from spam_filter.model import Model
+from spam_filter.training.corpus import LabelledMail
+from spam_filter.training.pipeline import TrainingSettings, install_model, train_model
+from spam_filter.training.seen_mail import hash_message, read_seen
+
+__all__ = ["Retraining", "find_objection", "retrain_model"]
+
+_FEWEST: Final = 20
+_COVERAGE_MARGIN: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Retraining:
+    """What became of it.
+
+    Parameters
+    ----------
+    objection
+        Why the old model stays; empty if the new one is in place.
+    old, new
+        What both made of the mail that they were compared on; None if it did not come to that.
+    """
+
+    objection: str
+    old: Evaluation | None = None
+    new: Evaluation | None = None
+
+    @property
+    def replaced(self) -> bool:
+        """Return whether the new model is in place."""
+        return not self.objection
+
+
+def retrain_model(
+    mails: Sequence[LabelledMail], folder: Path, plan: TrainingSettings, *, on_step: Callable[[str], object] = lambda _: None
+) -> Retraining:
+    """Train a model, and put it in the place of the old one if nothing speaks against it.
+
+    Parameters
+    ----------
+    mails
+        The corpus, new mail included.
+    folder
+        The model in place; a service that has it open takes up the new one at a reload.
+    plan
+        How to train.
+    on_step
+        As in `train_model`.
+
+    Raises
+    ------
+    EmscoError
+        If the old model cannot be opened.
+    """
+    seen = read_seen(folder)
+    with Model.open(folder) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+        try:
+            trained = train_model(mails, Path(place) / "new", plan, on_step=on_step)
+        except EmscoError as error:
+            return Retraining(f"no new model: {error}")
+        tests = [mail for mail, split in zip(mails, trained.splits, strict=True) if split == "test"]
+        unseen = [mail for mail in tests if hash_message(mail.raw) not in seen]
+        with Model.open(trained.folder) as new:
+            before, after = evaluate(old, unseen), evaluate(new, unseen)
+        objection = find_objection(before, after)
+        if not objection:
+            install_model(trained.folder, folder, Path(place) / "old")
+    return Retraining(objection, before, after)
+
+
+def find_objection(old: Evaluation, new: Evaluation) -> str:
+    """Return why the new model must not take the old one's place; an empty string if nothing speaks against it."""
+    if new.messages < _FEWEST:
+        return f"{new.messages} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
+    if new.wrong > old.wrong:
+        return f"the new model is wrong about {new.wrong} of {new.messages} messages, the old one about {old.wrong}"
+    lost, lost_before = new.count("ham", "spam"), old.count("ham", "spam")
+    if lost > lost_before:
+        return f"the new model calls {lost} ham messages spam, the old one {lost_before}"
+    if new.decided < old.decided - _COVERAGE_MARGIN * new.messages:
+        return f"the new model decides {new.decided} of {new.messages} messages, the old one {old.decided}"
+    return ""

@@ -1,0 +1,110 @@
+"""Learning from what people move, and a new model that replaces the old one only if it is no worse."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from spam_filter.cli.generate import write_corpus
+from spam_filter.cli.learn import main as learn
+from spam_filter.cli.retrain import main as retrain
+from spam_filter.evaluation import Evaluation
+from spam_filter.model import Model
+from spam_filter.model_files import MODEL_FILE
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.corpus import read_corpus
+from spam_filter.training.pipeline import TrainedModel
+from spam_filter.training.retraining import find_objection
+from spam_filter.training.seen_mail import hash_message, read_seen
+
+QUICK = ("--max-error", "0.2", "--generations", "4", "--cost-messages", "15", "--max-cost-share", "0.6")
+
+
+def counts(right: int, wrong_ham: int, wrong_spam: int, unsure: int) -> Evaluation:
+    """Return an evaluation with such counts."""
+    found = {("ham", "ham"): right, ("ham", "spam"): wrong_ham, ("spam", "ham"): wrong_spam, ("spam", "unsure"): unsure}
+    return Evaluation(found, 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "objection"),
+    [
+        (counts(95, 1, 1, 3), counts(96, 1, 0, 3), ""),
+        (counts(95, 1, 1, 3), counts(95, 1, 1, 3), ""),
+        (counts(95, 1, 1, 3), counts(94, 1, 1, 4), ""),
+        (counts(95, 1, 1, 3), counts(92, 1, 1, 6), "decides 94 of 100 messages, the old one 97"),
+        (counts(95, 1, 1, 3), counts(95, 1, 2, 2), "wrong about 3 of 100 messages, the old one about 2"),
+        (counts(95, 0, 2, 3), counts(95, 1, 1, 3), "calls 1 ham messages spam, the old one 0"),
+        (counts(9, 0, 0, 1), counts(9, 0, 0, 1), "10 messages to compare on .* expected at least 20"),
+    ],
+)
+def test_a_new_model_must_not_be_worse(old: Evaluation, new: Evaluation, objection: str) -> None:
+    """More errors, more lost ham, or much less decided keeps the old one; so does too little mail to tell."""
+    found = find_objection(old, new)
+    assert bool(found) == bool(objection)
+    if objection:
+        assert re.search(objection, found)
+
+
+def test_a_model_knows_what_it_was_made_from(trained: TrainedModel) -> None:
+    """Every message of its training, whatever its line ends, and no other."""
+    seen = read_seen(trained.folder)
+    mails = [one.raw for one in generate(500, seed=5)]
+    assert {hash_message(raw) for raw in mails} == seen
+    assert hash_message(mails[0].replace(b"\r\n", b"\n")) in seen
+    assert hash_message(b"other") not in seen
+    assert read_seen(trained.folder / "bundle") == frozenset()
+
+
+def test_the_old_model_stays_unless_there_is_new_mail(
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the mail that it was made from nothing can be compared; with new mail both are, and what is in place can be served."""
+    folder = shutil.copytree(trained.folder, tmp_path / "model")
+    before = (folder / MODEL_FILE).read_bytes()
+    write_corpus(tmp_path / "mail", 500, seed=5)
+    assert retrain([str(folder), str(tmp_path / "mail"), *QUICK]) == 0
+    assert "the old model stays: 0 messages to compare on" in capsys.readouterr().out
+    assert (folder / MODEL_FILE).read_bytes() == before
+    write_corpus(tmp_path / "fresh", 400, seed=6)
+    assert retrain([str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]) == 0
+    shown = capsys.readouterr().out
+    replaced = "the new model is in place" in shown
+    assert replaced != ("the old model stays" in shown)
+    assert replaced == ((folder / MODEL_FILE).read_bytes() != before)
+    assert "old model:" in shown
+    Model.open(folder).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "mail", "model"]
+
+
+def deliver(maildir: Path, name: str, status: str) -> None:
+    """Put a message with a mark into a Maildir folder."""
+    for folder in ("cur", "new", "tmp"):
+        (maildir / folder).mkdir(parents=True, exist_ok=True)
+    head = (
+        f"Return-Path: <a@x.org>\r\nDelivered-To: b@x.org\r\nX-Emsco-Status: {status}\r\nX-Emsco-Cost: 1 us\r\n" if status else ""
+    )
+    (maildir / "cur" / f"{name}:2,S").write_bytes(f"{head}Subject: {name}\r\n\r\n{name}\r\n".encode())
+
+
+def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what contradicts the filter or what it left open, without our headers; twice changes nothing; a move back relabels."""
+    junk, good, out = tmp_path / ".Junk", tmp_path / ".NotJunk", tmp_path / "mail"
+    for name, status in (("missed", "ham"), ("open", "unsure"), ("own", "spam"), ("unmarked", "")):
+        deliver(junk, name, status)
+    deliver(good, "rescued", "spam")
+    arguments = ["--spam", str(junk), "--ham", str(good), "--out", str(out)]
+    for expected in ("3 spam and 1 ham", "0 spam and 0 ham"):
+        assert learn(arguments) == 0
+        assert f"learnt: {expected} messages are new" in capsys.readouterr().out
+    found = {(mail.label, mail.raw) for mail in read_corpus(out)}
+    spam = [f"Subject: {name}\r\n\r\n{name}\r\n".encode() for name in ("missed", "open", "unmarked")]
+    assert found == {("ham", b"Subject: rescued\r\n\r\nrescued\r\n"), *(("spam", raw) for raw in spam)}
+    (junk / "cur" / "open:2,S").rename(good / "cur" / "open:2,S")
+    learn(arguments)
+    assert {mail.label for mail in read_corpus(out) if b"open" in mail.raw} == {"ham"}
+    assert learn(["--spam", str(tmp_path / "none"), "--out", str(out)]) == 1
+    with pytest.raises(SystemExit):
+        learn(["--out", str(out)])
